@@ -17,7 +17,7 @@ CONSUMER_OFFSETS_NO_NUMBER = Event(
     "consumer_offsets.no_number",
     _W,
     "%(path)s is no offset",
-    "A znode of a consumer holds something else. It is passed over.",
+    "A consumer's znode contains no offset. It is skipped.",
 )
 CONSUMER_OFFSETS_NO_ZOOKEEPER = Event(
     "consumer_offsets.no_zookeeper",
@@ -29,10 +29,10 @@ MIRROR_CLAIM_CHANGED = Event(
     "mirror.claim_changed",
     _W,
     "%(path)s was changed by another client: making it again",
-    "Somebody else has changed what shows who leads.",
+    "Another client has changed the znode of the claim.",
 )
 MIRROR_CLAIM_WAITS = Event(
-    "mirror.claim_waits", _W, "%(path)s cannot be made again yet: %(error)s", "It is tried again."
+    "mirror.claim_waits", _W, "%(path)s cannot be made again yet: %(error)s", "It is retried."
 )
 MIRROR_CONNECTION_TURNED_AWAY = Event(
     "mirror.connection_turned_away",
@@ -44,7 +44,7 @@ MIRROR_FAILED = Event(
     "mirror.failed",
     _E,
     "The mirror ended by a mistake of trimaran; it starts again",
-    "A mistake of ours. The mirror starts again.",
+    "Internal error; please report it. The mirror starts again.",
 )
 MIRROR_HELD_BACK = Event(
     "mirror.held_back",
@@ -56,7 +56,7 @@ MIRROR_INTERRUPTED = Event(
     "mirror.interrupted",
     _W,
     "%(problem)s; %(then)s",
-    "The mirror cannot go on as it was.",
+    "The mirror starts over.",
 )
 MIRROR_LEADS = Event(
     "mirror.leads",
@@ -69,7 +69,7 @@ MIRROR_LOGIN_REFUSED = Event(
     _E,
     "ZooKeeper at %(connect)s refuses the mirror's user: see trimaran.zk.auth and "
     "trimaran.zk.sasl.jaas.config; trying again in %(seconds).0f s",
-    "Nothing is mirrored until ZooKeeper takes the mirror's user.",
+    "Nothing is mirrored until ZooKeeper accepts the mirror's user.",
 )
 MIRROR_LOST_ZOOKEEPER = Event(
     "mirror.lost_zookeeper",
@@ -81,16 +81,16 @@ MIRROR_MENDED = Event(
     "mirror.mended",
     _W,
     "Not as the metadata say, %(operations)d mended: %(paths)s",
-    "The tree was not what the metadata say.",
+    "The tree differed from the metadata.",
 )
 MIRROR_NOT_REPORTED = Event(
     "mirror.not_reported",
     _W,
     "zk status cannot be told of this mirror: %(error)s",
-    "ZooKeeper refuses the znode in which mirrors tell of themselves.",
+    "ZooKeeper refuses the znode of the mirror's report.",
 )
 MIRROR_QUORUM_HEARD = Event(
-    "mirror.quorum_heard", _W, "The quorum speaks again", "What was missed is mirrored now."
+    "mirror.quorum_heard", _W, "The quorum speaks again", "Missed changes are mirrored now."
 )
 MIRROR_QUORUM_SILENT = Event(
     "mirror.quorum_silent",
@@ -106,19 +106,19 @@ MIRROR_REFUSED = Event(
     "The mirror in this controller cannot run as it is configured.",
 )
 MIRROR_RESYNC = Event(
-    "mirror.resync", _I, "Comparing everything, as was asked for", "zk resync asked for it."
+    "mirror.resync", _I, "Comparing everything, as was asked for", "zk resync requested it."
 )
 MIRROR_RESYNC_REQUEST_STAYS = Event(
     "mirror.resync_request_stays",
     _W,
     "The request for a resynchronisation stays: %(error)s",
-    "It is removed the next time.",
+    "It is removed later.",
 )
 MIRROR_RETRYING = Event(
     "mirror.retrying",
     _W,
     "%(error)s; retrying",
-    "Neither ZooKeeper nor the quorum can be found out about yet.",
+    "ZooKeeper or the quorum does not respond yet.",
 )
 MIRROR_SESSION = Event(
     "mirror.session",
@@ -154,7 +154,7 @@ MIRROR_TREE_CHANGED = Event(
     "mirror.tree_changed",
     _W,
     "The tree was changed by another client (%(problem)s): comparing",
-    "Somebody else has written to the tree. It is compared, and mended.",
+    "Another client has written to the tree. It is compared and repaired.",
 )
 MIRROR_TREE_UNSETTLED = Event(
     "mirror.tree_unsettled",
@@ -166,13 +166,13 @@ MIRROR_UNKNOWN_RECORDS = Event(
     "mirror.unknown_records",
     _W,
     "The metadata log has %(records)s: the tree may be stale by them; upgrade trimaran",
-    "The mirror goes on without what they change. It is told once for each type and version.",
+    "The mirror continues without their changes. Logged once for each type and version.",
 )
 MIRROR_WAITS_FOR_QUORUM = Event(
     "mirror.waits_for_quorum",
     _W,
     "The quorum has no leader: waiting for a majority of the controllers",
-    "ZooKeeper shows the state of before.",
+    "ZooKeeper shows the last known state.",
 )
 MIRROR_WRONG_CLUSTER = Event(
     "mirror.wrong_cluster",
@@ -190,44 +190,47 @@ TOOLS_NOT_OBEYED = Event(
     "tools.not_obeyed",
     _W,
     "Not obeyed: a tool wrote to ZooKeeper to %(order)s (%(reason)s)",
-    "What an old tool has written is taken back.",
+    "The write of an old tool is reverted.",
 )
 TOOLS_NOT_READ = Event(
-    "tools.not_read", _W, "What a tool wrote cannot be looked at: %(error)s", "It is tried again."
+    "tools.not_read", _W, "What a tool wrote cannot be looked at: %(error)s", "It is retried."
 )
 TOOLS_NOT_READABLE = Event(
     "tools.not_readable",
     _W,
     "What a tool wrote is not there, or locked: %(error)s",
-    "It is tried again.",
+    "It is retried.",
 )
 TOOLS_NOT_REMOVED = Event(
     "tools.not_removed",
     _W,
     "What a tool wrote cannot be removed: %(error)s",
-    "The znode of an old tool stays. It is tried again.",
+    "The znode of an old tool stays. Its removal is retried.",
 )
 TOOLS_NOT_WATCHED = Event(
-    "tools.not_watched", _W, "What tools wrote cannot be looked at: %(error)s", "It is tried again."
+    "tools.not_watched", _W, "What tools wrote cannot be looked at: %(error)s", "It is retried."
 )
 TOOLS_OBEYED = Event(
     "tools.obeyed",
     _I,
     "Asked the quorum for a tool that wrote to ZooKeeper: %(order)s",
-    "The quorum was asked to do what an old tool has written.",
+    "The request of an old tool was sent to the quorum.",
 )
 TOOLS_REFUSALS_LEFT_OUT = Event(
-    "tools.refusals_left_out", _W, "… and %(count)d refusals more", "They are not told one by one."
+    "tools.refusals_left_out",
+    _W,
+    "… and %(count)d refusals more",
+    "They are not logged one by one.",
 )
 TOOLS_REFUSED = Event(
     "tools.refused",
     _W,
     "Refused what a tool wrote to ZooKeeper: %(order)s",
-    "The quorum does not do what an old tool has written.",
+    "The quorum refuses the request of an old tool.",
 )
 TOOLS_UNDECIDED = Event(
     "tools.undecided",
     _W,
     "The quorum did not decide (%(error)s); trying again",
-    "The quorum is asked again.",
+    "The request is sent again.",
 )

@@ -68,43 +68,43 @@ CONNECTION_BAD_FRAME = Event(
     "connection.bad_frame",
     _W,
     "%(connection)s closes: %(error)s",
-    "What a peer sends is no frame of Kafka's protocol.",
+    "A peer sent bytes that are no frame of Kafka's protocol.",
 )
 CONNECTION_BAD_REQUEST = Event(
     "connection.bad_request",
     _W,
     "%(connection)s closes: %(error)a",
-    "What a peer sends is no request of Kafka's protocol.",
+    "A peer sent bytes that are no request of Kafka's protocol.",
 )
 CONNECTION_CALLBACK_FAILED = Event(
     "connection.callback_failed",
     _E,
     "a callback for a closed connection failed",
-    "A mistake of ours.",
+    "Internal error; please report it.",
 )
 CONNECTION_CLOSED = Event(
     "connection.closed",
     _W,
     "%(connection)s closes: %(error)a",
-    "We end a connection, for this reason.",
+    "This node ends a connection, for this reason.",
 )
 CONNECTION_EXCESS = Event(
     "connection.excess",
     _W,
     "%(connection)s closes: there are too many connections",
-    "max.connections was lowered. The most idle ones go.",
+    "max.connections was lowered. The most idle connections are closed.",
 )
 CONNECTION_FAILED = Event(
     "connection.failed",
     _E,
     "%(connection)s failed",
-    "A mistake of ours. Others go on.",
+    "Internal error; please report it. Other connections continue.",
 )
 CONNECTION_STALLED = Event(
     "connection.stalled",
     _W,
     "%(connection)s closes: it holds memory that others wait for",
-    "Its peer takes no answers.",
+    "Its peer does not read responses.",
 )
 CONNECTION_TLS_FAILED = Event(
     "connection.tls_failed",
@@ -116,7 +116,7 @@ CONNECTION_TO_NODE_DROPPED = Event(
     "connection.to_node_dropped",
     _W,
     "connection to %(node)s dropped: %(error)a",
-    "It is made again.",
+    "It is opened again.",
 )
 FSYNC_BY_THREADS = Event(
     "fsync.by_threads",
@@ -128,7 +128,7 @@ LISTENER_CANNOT_ACCEPT = Event(
     "listener.cannot_accept",
     _W,
     "cannot accept connections: %(error)s",
-    "The machine has no descriptors or memory left. It is tried again.",
+    "The machine has no descriptors or memory left. Accepting is retried.",
 )
 LISTENER_FULL = Event(
     "listener.full",
@@ -140,7 +140,7 @@ LOG_BEGINS_ANEW = Event(
     "log.begins_anew",
     _W,
     "%(directory)s ends at %(end_offset)d, below its start: it begins anew at %(start_offset)d",
-    "A crash has left less than what was deleted before. Replicas fetch the rest.",
+    "After a crash the log ends below its start offset. Replicas fetch the rest.",
 )
 LOG_SEGMENT_DROPPED = Event(
     "log.segment_dropped",
@@ -153,13 +153,13 @@ LOG_TRUNCATED = Event(
     _W,
     "%(segment)s: %(bytes)d bytes are cut off from position %(position)d, offset %(offset)d, which is "
     "above the recovery point; %(whole)d whole batches are among them",
-    "A crash leaves that, and so does a bad block. The partition is recovered.",
+    "A crash or a bad block causes it. The partition is recovered.",
 )
 LOG_DIRECTORY_FILE_DAMAGED = Event(
     "log_directory.file_damaged",
     _W,
     "ignored, and made anew: %(error)s",
-    "A small file is damaged or cannot be read. What it said is made anew from the logs.",
+    "A small file is damaged or unreadable. It is rebuilt from the logs.",
 )
 LOG_DIRECTORY_NOT_CLEAN = Event(
     "log_directory.not_clean",
@@ -183,5 +183,5 @@ REQUEST_FAILED = Event(
     "request.failed",
     _E,
     "%(request)s failed",
-    "A mistake of ours. The client gets UNKNOWN_SERVER_ERROR.",
+    "Internal error; please report it. The client gets UNKNOWN_SERVER_ERROR.",
 )

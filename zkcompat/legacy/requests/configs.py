@@ -166,8 +166,8 @@ def _configs(
     request = IncrementalAlterConfigsRequest(resources=[resource_changes], validate_only=False)
 
     def refusals(response: Any) -> list[str]:
-        (one,) = response.responses
-        return refusal(description, one.error_code, one.error_message)
+        (result,) = response.responses
+        return refusal(description, result.error_code, result.error_message)
 
     return _order(
         entity, description, [QuorumRequest(request, refusals)] if changes else [], refused
@@ -212,8 +212,8 @@ def _quotas(
     request = AlterClientQuotasRequest(entries=[entry], validate_only=False)
 
     def refusals(response: Any) -> list[str]:
-        (one,) = response.entries
-        return refusal(description, one.error_code, one.error_message)
+        (result,) = response.entries
+        return refusal(description, result.error_code, result.error_message)
 
     return _order(
         entity, description, [QuorumRequest(request, refusals)] if operations else [], refused

@@ -85,7 +85,7 @@ def _remove(user: str, mechanism: int, key: str) -> QuorumRequest:
 
 def _refusals(description: str, *obeyed: ErrorCode) -> Callable[[Any], list[str]]:
     def refusals(response: Any) -> list[str]:
-        (one,) = response.results
-        return refusal(description, one.error_code, one.error_message, *obeyed)
+        (result,) = response.results
+        return refusal(description, result.error_code, result.error_message, *obeyed)
 
     return refusals

@@ -43,9 +43,9 @@ def decide(path: str, data: bytes | None, image: MetadataImage) -> AdminRequest:
         return AdminRequest(RequestKind.DELETION, description, cleanup=cleanup)
 
     def refusals(response: Any) -> list[str]:
-        (one,) = response.responses
+        (result,) = response.responses
         gone = ErrorCode.UNKNOWN_TOPIC_ID
-        return refusal(description, one.error_code, one.error_message, gone)
+        return refusal(description, result.error_code, result.error_message, gone)
 
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=None, topic_id=topic_id)], timeout_ms=TIMEOUT_MS

@@ -104,9 +104,9 @@ def _create(topic: str, assignment: Assignment, config: bytes | None) -> AdminRe
     )
 
     def refusals(response: Any) -> list[str]:
-        (one,) = response.topics
+        (result,) = response.topics
         there = ErrorCode.TOPIC_ALREADY_EXISTS  # An earlier mirror sent the request and was killed.
-        return refusal(description, one.error_code, one.error_message, there)
+        return refusal(description, result.error_code, result.error_message, there)
 
     return AdminRequest(
         RequestKind.TOPIC,
@@ -143,8 +143,8 @@ def _more_partitions(known: TopicImage, assignment: Assignment) -> AdminRequest 
     )
 
     def refusals(response: Any) -> list[str]:
-        (one,) = response.results
-        return refusal(description, one.error_code, one.error_message)
+        (result,) = response.results
+        return refusal(description, result.error_code, result.error_message)
 
     return AdminRequest(
         RequestKind.PARTITIONS,
