@@ -30,7 +30,6 @@ NOT_YET_PLAIN = (
     "trimaran",
     "wire/transport",
     "tests/interop",
-    "tests/spark",
     "tests/wire/transport",
 )
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")

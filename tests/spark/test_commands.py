@@ -45,7 +45,7 @@ def test_much_data_is_told_by_its_segments(data, monkeypatch):
     assert report.is_much(data)
 
 
-def test_a_report_does_not_go_among_the_data_of_others(tmp_path, monkeypatch):
+def test_report_is_not_written_among_data(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     ours, others = tmp_path / "ours", tmp_path / "others"
     ours.mkdir()
@@ -75,7 +75,7 @@ def test_a_time_or_an_age(text, told):
 
 
 @pytest.mark.parametrize("text", ["", "6", "h", "-6h", "6 h", "6w", "1e9d", "99999999d", "noon"])
-def test_what_is_neither_is_refused(text):
+def test_text_that_is_no_time_is_refused(text):
     with pytest.raises(UserError) as error:
         since_milliseconds(text, NOW)
     assert error.value.exit_code == Exit.USAGE
@@ -146,7 +146,7 @@ class TestInSpark:
         assert "10 records" in found["throughput"]
         assert "10 records are not in the figure" in found["throughput"]
 
-    def test_of_what_lasts_only_the_part_since_then_counts(self, data, capsys):
+    def test_lasting_states_count_only_since_then(self, data, capsys):
         [(begun,)] = _sql(
             capsys, data, "SELECT from_ts FROM partition_history WHERE state = 'offline'"
         )
@@ -158,7 +158,7 @@ class TestInSpark:
         later = verdicts(capsys, "M5", data=data, since=at(middle + 2))["partition_availability"]
         assert "offline for a time" not in later
 
-    def test_what_cannot_be_analysed_is_told(self, data, tmp_path):
+    def test_unanalysable_data_is_reported(self, data, tmp_path):
         with pytest.raises(UserError, match="throughput") as error:
             analyze("trouput", data=data)
         assert error.value.exit_code == Exit.USAGE
@@ -167,7 +167,7 @@ class TestInSpark:
         assert "--data" in error.value.fix
 
     def test_data_without_a_metadata_log(self, tmp_path, capsys, recwarn):
-        """What does not apply is said once, without PySpark's words about Arrow."""
+        """An analysis that does not apply gives one line, without PySpark's words about Arrow."""
         broker = make_node(tmp_path, 11)
         write_partition(broker, "orders", 0, data_batches(1))
         checkpoint(broker, {("orders", 0): 10})

@@ -113,7 +113,7 @@ def test_options_of_running_brokers():
         ({"kafkaConsumer.pollTimeoutMs": "soon"}, "above 0"),
     ],
 )
-def test_what_brokers_cannot_do_is_refused(options, told):
+def test_options_brokers_cannot_serve_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
         LogOptions.parse({"kafka.bootstrap.servers": "a:1", **options})
 
@@ -131,7 +131,7 @@ def test_what_brokers_cannot_do_is_refused(options, told):
         ({"replicas": "all"}, "one row for a record"),
     ],
 )
-def test_what_streams_cannot_do_is_refused(options, told):
+def test_options_without_meaning_for_streams_are_refused(options, told):
     with pytest.raises(OptionError, match=told):
         LogOptions.parse({"path": "/data", **options}, streaming=True)
 

@@ -71,7 +71,7 @@ def test_records_equal_what_was_written(spark, cluster):
     assert sorted(read, key=lambda r: r[0]) == written
 
 
-def test_views_in_sql_and_a_schema_of_the_users(spark, cluster):
+def test_views_work_in_sql_with_user_schema(spark, cluster):
     import trimaran.spark as package
 
     package.views(spark, cluster)

@@ -50,7 +50,9 @@ STATE = '{"controller_epoch":1,"leader":%d,"version":1,"leader_epoch":4,"isr":%s
 
 
 def znodes(*more):
-    """What a mirror showed at offset 50, as `zk tree -o json` tells: path, text, created_ms, modified_ms."""
+    """Returns the rows of a mirror at offset 50, as `zk tree -o json` prints them: path, text, created_ms,
+    modified_ms.
+    """
     began, later = at(0).timestamp() * 1000, at(20).timestamp() * 1000 + 30
     shown = [
         ("/migration", '{"version":0,"kraft_metadata_offset":50}'),
@@ -162,7 +164,7 @@ def test_states_at_once_are_added_up(spark):
     assert max(row["partitions"] for row in told.rows()) == 3
 
 
-def test_a_clock_that_is_years_off_does_not_stretch_the_axis(spark):
+def test_clock_years_off_does_not_stretch_the_axis(spark):
     history = [("t", i, at(i), None, "ok") for i in range(200)]
     history.append(("t", 999, at(-300_000_000), None, "ok"))  # some nine years before
     told = analysed(spark, "replication_timeline", partition_history=history)
@@ -234,7 +236,7 @@ def test_a_broker_that_led_nothing_was_lost(spark):
     assert "1 broker loss; no partition was led there" in told.text
 
 
-def test_a_shutdown_is_one_loss_and_nobody_leads_after_the_last(spark):
+def test_shutdown_is_one_loss_and_leaves_no_leader(spark):
     brokers = [
         (1, 1, at(0), "active", "registered", "unfenced"),
         (1, 50, at(50), "controlled_shutdown", "active", "controlled_shutdown"),

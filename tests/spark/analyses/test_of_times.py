@@ -1,4 +1,4 @@
-"""Logs whose times are none, stand still, or are years off: what is there is counted, and nothing untrue is told."""
+"""Logs with times that are missing, constant, or years off: all rows count, and no verdict is false."""
 
 from datetime import UTC, datetime
 
@@ -72,17 +72,17 @@ def test_rebalances(spark, clock):
     rows = [(clock, "g", "classic", "generation", i, 2) for i in range(1, 21)]
     told = analysed(spark, "rebalances", group_members=rows)
     assert "20 rebalances of 1 group; g most, 20 with up to 2 members" in told.text
-    assert told.levels[0] == "info"  # how often by the hour, nobody knows
+    assert told.levels[0] == "info"  # the rate by the hour is unknown
     assert sum(row["rebalances"] for row in told.rows("time")) == 20
 
 
-def test_a_busy_group_is_judged_by_its_own_time(spark):
+def test_busy_group_is_judged_by_own_time(spark):
     rows = [(at(i), "busy", "classic", "generation", i, 2) for i in range(1, 21)]
     rows += [(at(i * 86_400), "calm", "classic", "generation", i, 2) for i in range(1, 3)]
     assert analysed(spark, "rebalances", group_members=rows).levels == ["warn"]
 
 
-def test_a_transaction_that_a_clock_of_another_age_ended(spark):
+def test_transaction_ended_by_clock_of_another_age(spark):
     def step(offset, when, id_, *, start=None, is_open=False, state="Ongoing"):
         return (offset, when, id_, 1, 0, state, 60_000, ["t-0"], start, when, is_open)
 
@@ -260,7 +260,7 @@ def test_topics_outside_of_the_window_are_counted(spark):
     assert "Topics: 3 events are not in the figure" in told.text
 
 
-def test_records_of_the_metadata_log_without_a_time_are_counted(spark):
+def test_metadata_records_without_time_are_counted(spark):
     records = [("log", clock, "NoOpRecord", 4) for clock in (None, NONE, FAR)]
     told = analysed(spark, "metadata_churn", metadata_records=records, metadata_snapshots=[])
     assert "3 records, 12 B; most are NoOpRecord (100 %)" in told.text
@@ -279,12 +279,12 @@ def test_producer_ids_without_a_time_are_counted(spark):
     assert "Producer ids: 3 blocks are not in the figure" in told.text
 
 
-# --- records of 2090, where the rest of the cluster is of today ---
+# --- records of 2090 in a cluster of today ---
 
 LATER = 64 * 365 * 86_400
 
 
-def test_throughput_of_two_ages_is_drawn_where_most_records_are(spark):
+def test_throughput_of_two_ages_shows_most_records(spark):
     batches = [("now", 0, 1, 10, at(i)) for i in range(20)]
     batches += [("then", 0, 1, 10, at(LATER + i)) for i in range(100)]
     told = analysed(spark, "throughput", batches=batches)
@@ -304,7 +304,7 @@ def test_lag_is_drawn_by_the_clock_of_commits(spark):
     assert set(history["ts"].dt.year) == {2026}
 
 
-def test_anomalies_of_two_ages_do_not_stretch_the_axis(spark):
+def test_anomalies_of_two_ages_keep_axis_short(spark):
     rows = [("now", 0, 10 * i, 10 * i + 9, 7, i, 0, 10, at(i), False) for i in range(5)]
     rows += [("then", 0, 10 * i, 10 * i + 9, 8, i, 0, 10, at(LATER + i), False) for i in range(3)]
     drawn = producer_anomalies.plot(analysed(spark, "producer_anomalies", batches=rows).frame)

@@ -1,4 +1,4 @@
-"""Figures of small frames: what stands in them, where, and that nothing is cut off or drawn over."""
+"""Figures of small frames: their contents and places; nothing is cut off or drawn over."""
 
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ def test_bars_of_equal_names_stay_apart():
     assert len(set(drawn.y)) == 5
     assert drawn.y[0] == "a"
     assert max(map(len, drawn.y)) <= 40
-    assert list(drawn.customdata) == names  # whole, where the pointer is
+    assert list(drawn.customdata) == names  # whole, under the pointer
 
 
 def test_a_cell_begins_at_its_time():
@@ -56,7 +56,7 @@ def test_throughput_has_both_halves_in_step():
     assert pd.Timestamp(line.x[list(line.y).index(50)]).tz_convert(UTC) == NOON
 
 
-def test_a_cell_of_a_table_is_as_wide_as_its_text():
+def test_table_cell_is_as_wide_as_its_text():
     frame = pd.DataFrame({"short": ["a"] * 3, "long": ["uncompressed", "100000000000", "n" * 249]})
     [drawn] = table(frame, {"short": "before", "long": "after"}).data
     [narrow, wide] = drawn.columnwidth
@@ -93,7 +93,7 @@ def test_a_long_legend_leaves_room_for_the_plot():
     assert many.layout.height >= few.layout.height + 60
 
 
-def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
+def test_silence_without_clock_has_its_own_colour():
     frame = pd.DataFrame(
         {"ms_from": [None, 512, 2048], "intervals": [7, 5, 2], "silences": [0, 0, 2]}
     )
@@ -104,7 +104,7 @@ def test_silence_that_no_clock_tells_has_a_colour_of_its_own():
     assert list(drawn["no clock tells"].x) == [7, 0, 0]
 
 
-def test_spans_of_two_ages_do_not_stretch_the_axis():
+def test_spans_of_two_ages_keep_axis_short():
     later = NOON.replace(year=2090)
     times = [NOON, NOON, later]
     frame = pd.DataFrame({"who": ["a", "b", "c"], "from": times, "to": times, "is": ["ok"] * 3})
@@ -113,7 +113,7 @@ def test_spans_of_two_ages_do_not_stretch_the_axis():
     assert drawn.layout.xaxis.title.text == "UTC; 1 not shown: of a clock years off"
 
 
-def test_what_tells_losses_apart_is_not_shortened():
+def test_labels_that_distinguish_losses_are_not_shortened():
     losses = [(1001, NOON, "controlled_shutdown"), (1001, NOON.replace(second=9), "fenced")]
     frame = pd.DataFrame(losses, columns=["broker_id", "lost_ts", "cause"])
     for column in ("all_leaders_seconds", "back_seconds", "in_sync_seconds"):
@@ -178,14 +178,14 @@ def cells_of(figure):
     return list(heatmap.x), [list(line) for line in heatmap.z], [list(t) for t in heatmap.text]
 
 
-def test_each_pair_stands_on_both_sides_of_the_diagonal():
+def test_pairs_are_on_both_sides_of_the_diagonal():
     names, cells, texts = cells_of(pair_matrix("broker", [(3, 11, 0), (3, 7, 2)]))
     assert names == ["broker 3", "broker 7", "broker 11"]
     assert cells == [[None, 2, 0], [2, None, None], [0, None, None]]
     assert texts[0] == ["", 2, 0]
 
 
-def test_more_nodes_than_can_be_told_apart_are_left_out():
+def test_nodes_beyond_maximum_are_left_out():
     pairs = [(1, other, 1) for other in range(2, NODES_MAX + 5)]
     names, cells, _ = cells_of(pair_matrix("node", pairs))
     assert names[-1] == f"node {NODES_MAX}"

@@ -1,4 +1,4 @@
-"""What conditions spare reading: rows that fit are never among it, and much of the rest is."""
+"""Conditions of queries: rows that fit are read, and most of the rest is not."""
 
 import time
 from datetime import UTC, datetime, timedelta, timezone
@@ -27,11 +27,11 @@ def test_without_a_condition_all_is_read():
         ("key", {"a"}, {A0, A1, B0}),
     ],
 )
-def test_topics_and_partitions_that_are_not_named_are_not_read(column, values, expected):
+def test_unnamed_topics_and_partitions_are_not_read(column, values, expected):
     assert set(EVERYTHING.equal(column, frozenset(values)).narrowed(SPANS)) == expected
 
 
-def test_two_conditions_on_a_column_leave_what_fits_both():
+def test_two_conditions_on_a_column_are_intersected():
     topics = EVERYTHING.equal("topic", frozenset("ab")).equal("topic", frozenset("bc"))
     assert set(topics.narrowed(SPANS)) == {B0}
     numbers = EVERYTHING.equal("partition", frozenset({0, 1})).equal("partition", frozenset({1}))
@@ -93,7 +93,7 @@ def elsewhere(monkeypatch):
         (["noon"], None),
     ],
 )
-def test_batches_that_end_before_the_latest_time_asked_for_are_not_read(elsewhere, times, expected):
+def test_batches_before_the_wanted_time_are_not_read(elsewhere, times, expected):
     made = OffsetFilter()
     for one in times:
         made = made.at_least("timestamp", one)

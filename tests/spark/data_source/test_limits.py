@@ -1,4 +1,4 @@
-"""Where a read begins and ends: what users may write, and the offsets that become of it."""
+"""Bounds of a read: the texts of users, and the offsets that they resolve to."""
 
 import json
 from functools import partial
@@ -70,7 +70,7 @@ WRITTEN = [
 ]
 
 
-def test_what_is_written_is_the_limit_that_goes_first():
+def test_first_of_several_written_limits_wins():
     def is_so(row):
         find, expected = row
         assert find() == expected
@@ -100,7 +100,7 @@ REFUSED = [
 ]
 
 
-def test_what_no_limit_can_be_is_refused_by_its_name():
+def test_invalid_limit_is_refused_by_option_name():
     def is_refused(given):
         (option,) = given
         with pytest.raises(OptionError, match=option):
@@ -109,7 +109,7 @@ def test_what_no_limit_can_be_is_refused_by_its_name():
     check_each(REFUSED, is_refused)
 
 
-def test_a_stream_may_begin_no_lower_than_the_earliest():
+def test_stream_begins_no_lower_than_earliest():
     for wrong in (-3, -100):
         with pytest.raises(OptionError, match="startingOffsets"):
             starting("latest", startingOffsets=json.dumps({"a": {"0": wrong}}))
@@ -125,7 +125,7 @@ def test_a_stream_may_begin_no_lower_than_the_earliest():
         (Limit("x", timestamps={A0: 1}), False),
     ],
 )
-def test_a_limit_is_the_earliest_only_if_nothing_else_is_chosen(limit, expected):
+def test_limit_is_earliest_only_without_other_choice(limit, expected):
     assert limit.is_earliest is expected
 
 
@@ -133,7 +133,7 @@ KEYS = st.tuples(st.sampled_from(["a", "b", "ä"]), st.integers(0, 20))
 
 
 @given(st.dictionaries(KEYS, st.integers(-2, 1 << 62), min_size=1))
-def test_offsets_by_partition_are_read_as_they_are_written(offsets):
+def test_offsets_by_partition_survive_a_round_trip(offsets):
     written = as_json(offsets)
     assert from_json(written) == offsets
     assert by_partition(json.dumps(written)) == offsets
@@ -170,7 +170,7 @@ def test_edges_are_those_of_each_partition():
 @pytest.mark.parametrize(
     ("key", "wrong", "nearest"), [(A0, 2, 3), (A0, 11, 10), (A1, 1, 0), (B0, 4, 5), (B0, 7, 6)]
 )
-def test_an_offset_outside_of_a_partition_is_lost_data(key, wrong, nearest, caplog):
+def test_offset_outside_of_partition_is_data_loss(key, wrong, nearest, caplog):
     limit = Limit("startingOffsets", offsets={A0: 4, A1: 0, B0: 5, key: wrong})
     told = f"{key[0]}-{key[1]} has the offsets {BOUNDS[key].start} to {BOUNDS[key].end}, {wrong} is"
     with pytest.raises(DataUnreadable, match=told):
@@ -195,7 +195,7 @@ def test_an_offset_outside_of_a_partition_is_lost_data(key, wrong, nearest, capl
         ),
     ],
 )
-def test_a_choice_by_partition_names_each_and_no_other(given_, told):
+def test_choice_by_partition_names_exactly_all_partitions(given_, told):
     with pytest.raises(OptionError, match=told):
         resolving().start(Limit("startingOffsets", offsets=given_))
     with pytest.raises(OptionError, match=told.partition(";")[0]) as raised:
@@ -220,7 +220,7 @@ TIMES_OF_RECORDS = {A0: [10, 20, 20, 30, 15, 40, 50], B0: [5]}
     ("time", "expected"),
     [(0, {A0: 3, B0: 5}), (20, {A0: 4, B0: 6}), (35, {A0: 8, B0: 6}), (51, {A0: 10, B0: 6})],
 )
-def test_times_are_the_first_record_of_that_time_or_later(time, expected):
+def test_times_resolve_to_first_record_not_earlier(time, expected):
     """An end that no record has reached is the latest offset; so is a start where the user says so."""
     one = resolving(TIMES_OF_RECORDS, strict_times=False)
     every = Limit("startingTimestamp", timestamp_ms=time)

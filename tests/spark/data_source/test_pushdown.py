@@ -72,7 +72,7 @@ def test_batches_that_are_too_old_are_left_out(node):
     assert [offset for *_, offset in rows] == list(range(350, END))
 
 
-def test_what_is_not_understood_is_left_to_spark():
+def test_unknown_conditions_are_left_to_spark():
     assert pushed([StringContains(("topic",), "x"), EqualTo(("value", "x"), 5)]) == EVERYTHING
 
 

@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
-def test_the_error_of_a_query_is_not_logged_too(spark, query_loggers):
+def test_query_error_is_not_logged_twice(spark, query_loggers):
     from pyspark.errors import AnalysisException
 
     logged = []
@@ -35,7 +35,7 @@ def fail_in_stages(spark, *causes):
     jvm.scala.util.Failure(errors.multiFailuresInStageMaterializationError(failed)).get()
 
 
-def test_stages_that_fail_at_once_are_told_as_one(spark):
+def test_stages_failing_at_once_give_one_error(spark):
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 

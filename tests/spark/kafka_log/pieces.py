@@ -9,7 +9,7 @@ from trimaran.spark.origins.origin import Located
 
 @dataclass
 class Piece:
-    """`log_starts` are those of the batches, where they are unlike the range's."""
+    """`log_starts` are those of the batches, if they differ from the range's."""
 
     data: list[bytes]
     start_offset: int = 0

@@ -34,7 +34,7 @@ def built(offset, *times, **fields):
     return build_batch(records, base_offset=offset, leader_epoch=4, **fields)
 
 
-def test_a_batch_is_a_row_of_what_its_header_says():
+def test_batch_row_has_values_of_its_header():
     plain = built(5, 1000, 3000)
     data = built(
         9,
@@ -86,7 +86,7 @@ def test_a_broker_is_named_by_its_id(node_id, broker_id):
 
 
 @pytest.mark.parametrize(("position", "told"), [(-1, None), (0, 0), (1, 1)])
-def test_what_a_broker_sent_has_no_position(position, told):
+def test_batch_sent_by_broker_has_no_position(position, told):
     piece = Piece([built(0, 1)])
     (located,) = piece.located()
     row = BatchRow(piece, located._replace(position=position))
@@ -106,7 +106,7 @@ def test_what_a_broker_sent_has_no_position(position, told):
         (0, 5, 3),
     ],
 )
-def test_records_below_the_start_of_the_log_are_not_counted(of_range, of_batch, count):
+def test_records_below_log_start_are_not_counted(of_range, of_batch, count):
     """The later of where it was when the range was planned, and when the batch was read."""
     for data in (
         built(5, 1, 2, 3),
@@ -117,7 +117,7 @@ def test_records_below_the_start_of_the_log_are_not_counted(of_range, of_batch, 
 
 
 @pytest.mark.parametrize("log_start", [0, 4, 5])
-def test_records_are_counted_by_the_header_where_none_is_below_the_start(log_start):
+def test_header_counts_records_if_none_is_below_start(log_start):
     """It is the quick way to count, and what cannot be decompressed is counted as well."""
     data = bytearray(built(5, 1, 2, compression=Compression.GZIP))
     data[HEADER_BYTES : HEADER_BYTES + 4] = b"none"
@@ -125,7 +125,7 @@ def test_records_are_counted_by_the_header_where_none_is_below_the_start(log_sta
     assert rows_of(piece, columns=("record_count",)) == [{"record_count": 2}]
 
 
-def test_bodies_that_are_at_hand_are_not_decompressed_again():
+def test_decompressed_bodies_are_not_decompressed_again():
     piece = Piece([built(0, 1, compression=Compression.GZIP)])
     (located,) = piece.located()
     uncompressed = BATCH_COLUMNS["uncompressed_bytes"].value
@@ -153,20 +153,20 @@ ABORT, COMMIT = encode_control_key(ControlType.ABORT), encode_control_key(Contro
         (control(encode_control_key(ControlType.LEADER_CHANGE)), "LEADER_CHANGE"),
     ],
 )
-def test_a_control_batch_is_of_the_type_of_its_first_record(data, kind):
+def test_control_batch_has_type_of_first_record(data, kind):
     columns = ("is_control", "control_type")
     expected = {"is_control": kind is not None, "control_type": kind}
     assert rows_of(Piece([data]), columns=columns) == [expected]
 
 
-def test_a_control_batch_whose_record_is_gone_is_of_no_type():
+def test_control_batch_without_record_has_no_type():
     piece = Piece([control(ABORT)])
     (located,) = piece.located()
     located.batch.count = 0
     assert BATCH_COLUMNS["control_type"].value(BatchRow(piece, located)) is None
 
 
-def test_a_control_record_without_a_key_is_lost_data(caplog):
+def test_control_record_without_key_is_data_loss(caplog):
     piece = Piece([control(None), built(1, 5)])
     columns = ("base_offset", "control_type")
     with pytest.raises(DataUnreadable, match=r"file:/d/t-3/0.log, offset 0: "):
@@ -176,7 +176,7 @@ def test_a_control_record_without_a_key_is_lost_data(caplog):
     assert "offset 0: " in caplog.text
 
 
-def test_a_batch_belongs_to_the_range_of_its_last_offset():
+def test_batch_belongs_to_range_of_last_offset():
     data = [built(0, 1), built(1, 1, 2, 3), built(4, 1)]
     ends = {
         end: [row["base_offset"] for row in rows_of(Piece(data, end_offset=end))]
@@ -185,7 +185,7 @@ def test_a_batch_belongs_to_the_range_of_its_last_offset():
     assert ends == {0: [], 1: [0], 3: [0], 4: [0, 1], 5: [0, 1, 4]}
 
 
-def test_one_arrow_batch_holds_five_thousand_rows_of_one_range(monkeypatch):
+def test_arrow_batch_holds_5000_rows_of_one_range(monkeypatch):
     assert module.CHUNK_BATCHES == 5000
     monkeypatch.setattr(module, "CHUNK_BATCHES", 2)
     pieces = [Piece([built(number, 1) for number in range(count)]) for count in (3, 0, 2, 1)]

@@ -121,7 +121,7 @@ PIECES = [
 
 
 @pytest.mark.parametrize(("sizes", "bytes_max", "expected"), PIECES)
-def test_pieces_hold_as_many_keys_and_values_as_fit(sizes, bytes_max, expected):
+def test_pieces_hold_all_keys_and_values_that_fit(sizes, bytes_max, expected):
     if not sizes:
         whole = decoded_of((1, 1))
         whole = whole.keep(whole.offset < 0)
@@ -145,7 +145,7 @@ def test_records_that_are_all_kept_are_not_copied():
     assert gather(none.data, none.key).to_pylist() == []
 
 
-def test_headers_are_null_where_there_are_none_and_refused_where_no_text_is():
+def test_absent_headers_are_null_and_non_text_refused():
     headers = [(), (("a", b"1"),), (("b", None), ("c", b""))]
     made = [NewRecord(b"k", b"v", 5, some) for some in headers]
     batch = BatchView(memoryview(build_batch(made)))

@@ -171,7 +171,7 @@ def test_transactions(tmp_path):
     assert found[0]["partitions"] == ["orders-0", "orders-1"]
 
 
-def test_what_does_not_apply_is_refused():
+def test_option_without_effect_is_refused():
     for name in ("subscribe", "includeControl", "includeHeaders"):
         value = "true" if name.startswith("include") else "orders"
         with pytest.raises(OptionError, match=name):

@@ -70,13 +70,13 @@ OFFSETS = [
 
 
 @pytest.mark.parametrize(("key", "value", "told"), OFFSETS)
-def test_a_commit_is_a_row_of_what_it_says(key, value, told):
+def test_commit_row_has_its_values(key, value, told):
     assert cells("group_offsets", offset_rows(PLACE, key, value)) == [
         (3, 40, 5000, "g", "t", 2, *told)
     ]
 
 
-def test_what_is_no_commit_is_no_row_of_commits():
+def test_other_records_give_no_commit_rows():
     group = groups.GroupMetadataKey(group="g")
     assert cells("group_offsets", offset_rows(PLACE, group, None)) == []
     assert cells("group_members", member_rows(PLACE, KEY, commit())) == []
@@ -204,14 +204,14 @@ MODERN = [
 
 
 @pytest.mark.parametrize(("key", "value", "told"), MODERN)
-def test_a_record_of_a_consumer_group_is_a_row(key, value, told):
+def test_consumer_group_record_gives_a_row(key, value, told):
     event, epoch, assignor, name, instance, client, host, rebalance, topics, held = told
     start = (3, 40, 5000, "g", "consumer", event, epoch, None, assignor, None, None, name)
     rest = (instance, client, host, None, rebalance, topics, held)
     assert cells("group_members", member_rows(PLACE, key, value)) == [(*start, *rest)]
 
 
-def test_what_tells_of_no_member_is_no_row():
+def test_record_without_member_gives_no_row():
     key = modern.ConsumerGroupTargetAssignmentMetadataKey(group_id="g")
     assert cells("group_members", member_rows(PLACE, key, None)) == []
 
@@ -245,14 +245,14 @@ STATES = [
 
 
 @pytest.mark.parametrize(("status", "name", "is_open"), STATES)
-def test_a_state_of_a_transactional_id_is_a_row(status, name, is_open):
+def test_transactional_id_state_gives_a_row(status, name, is_open):
     assert cells("transactions", transaction_rows(PLACE, TX, state_of(status))) == [
         (3, 40, 5000, "tx", 7, 1, name, 60, [], 9, 20, is_open)
     ]
 
 
 @pytest.mark.parametrize(("started", "told"), [(-1, None), (0, 0), (1, 1)])
-def test_a_transaction_has_the_partitions_that_it_wrote_to_since_it_began(started, told):
+def test_transaction_row_has_written_partitions_and_start(started, told):
     wrote = [
         PartitionsSchema(topic="t", partition_ids=[0, 2]),
         PartitionsSchema(topic="u", partition_ids=[1]),
@@ -262,7 +262,7 @@ def test_a_transaction_has_the_partitions_that_it_wrote_to_since_it_began(starte
     ) == [(3, 40, 5000, "tx", 7, 1, "Ongoing", 60, ["t-0", "t-2", "u-1"], told, 20, True)]
 
 
-def test_a_transactional_id_that_is_forgotten_is_a_tombstone():
+def test_forgotten_transactional_id_gives_a_tombstone():
     tombstone = ("tx", None, None, "Tombstone", None, None, None, None, False)
     assert cells("transactions", transaction_rows(PLACE, TX, None)) == [(3, 40, 5000, *tombstone)]
 
@@ -295,7 +295,7 @@ def piece_of(*times):
 
 
 @pytest.mark.parametrize(("chunk", "sizes"), [(2, [2, 0]), (1, [2, 0]), (3, [2]), (99, [2])])
-def test_rows_come_in_pieces_of_ten_thousand_or_more(monkeypatch, chunk, sizes):
+def test_rows_come_in_chunks_of_ten_thousand(monkeypatch, chunk, sizes):
     """And a last one, which may be empty: Spark wants a schema."""
     assert decoded.CHUNK_ROWS == 10_000
     monkeypatch.setattr(decoded, "CHUNK_ROWS", chunk)

@@ -1,4 +1,4 @@
-"""Batches that expand to more than is held at once: every record, in pieces; what cannot be given is told."""
+"""Batches that expand to more than memory holds: every record, in pieces, or an error."""
 
 import random
 
@@ -135,7 +135,7 @@ def test_records_that_are_not_what_the_header_says():
 
 
 def stored(tmp_path, large_bytes):
-    """Three batches, the middle one with so much in it, not compressed."""
+    """Writes three batches, the middle one of `large_bytes`, not compressed."""
     parts = ([b"a"], [bytes(large_bytes)], [b"b"])
     batches = [
         build_batch([NewRecord(None, v, 1) for v in part], base_offset=i, leader_epoch=0)
@@ -146,7 +146,7 @@ def stored(tmp_path, large_bytes):
     checkpoint(node, {("t", 0): 3})
 
 
-def test_a_batch_that_is_stored_in_too_much_is_named(tmp_path):
+def test_batch_stored_too_large_is_named(tmp_path):
     stored(tmp_path, 200_000)
     assert len(read(tmp_path)) == 3
     limit = {"maxBatchBytes": "100000"}

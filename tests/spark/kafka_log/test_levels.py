@@ -89,7 +89,7 @@ def expected_rows(directory, topic, partition, cleaned_to):
         }
 
 
-def test_a_segment_is_told_as_a_walk_over_its_batches_finds_it(node):
+def test_segment_row_equals_walk_over_its_batches(node):
     found = segment_rows(node)
     third = list_segments(node / "gapped-1")[2]
     expected = [
@@ -111,7 +111,7 @@ def test_a_segment_is_told_as_a_walk_over_its_batches_finds_it(node):
         assert {name: row[name] for name in twin} == twin
 
 
-def test_a_segment_of_no_broker_says_nothing_of_one(tmp_path):
+def test_segment_without_broker_has_no_broker_id(tmp_path):
     """A partition's directory, copied out of its node."""
     node = make_node(tmp_path / "whole", 7)
     alone = write_partition(node, "t", 0, data_batches(2)).rename(tmp_path / "t-0")
@@ -120,7 +120,7 @@ def test_a_segment_of_no_broker_says_nothing_of_one(tmp_path):
     assert row["records"] == 20
 
 
-def test_a_segment_that_goes_after_it_was_listed_has_no_row(node):
+def test_segment_deleted_after_listing_has_no_row(node):
     parsed = LogOptions.parse({"path": str(node), "level": "segments"})
     tasks = plan_segments(parsed)
     first = min((node / "whole-0").glob("*.log"))
@@ -136,7 +136,7 @@ def test_a_segment_that_goes_after_it_was_listed_has_no_row(node):
 
 
 @pytest.mark.parametrize(("share", "groups"), [(1, None), (1 << 40, 1)])
-def test_segments_are_grouped_by_their_bytes_and_none_is_left_out(node, share, groups):
+def test_segments_are_grouped_by_bytes_without_loss(node, share, groups):
     origin = open_origin(LogOptions.parse({"path": str(node), "level": "segments"}))
     replicas = [one for key in origin.partitions() for one in origin.copies(key)]
     tasks = segment_tasks(replicas, share)
@@ -160,7 +160,7 @@ def records_of(root, columns, reader=read_records, **options):
     "bounds",
     [{"CHUNK_RECORDS": 1}, {"CHUNK_RECORDS": 25}, {"CHUNK_BYTES": 1}, {"CHUNK_BYTES": 300}],
 )
-def test_chunks_change_no_row_and_hold_no_more_than_they_may(node, monkeypatch, bounds):
+def test_chunks_are_bounded_and_change_no_row(node, monkeypatch, bounds):
     columns = ("topic", "offset", "value", "base_offset", "record_count")
     whole = records_of(node, columns, subscribe="whole")
     for name, value in bounds.items():
@@ -176,7 +176,7 @@ def test_chunks_change_no_row_and_hold_no_more_than_they_may(node, monkeypatch, 
 
 
 @pytest.mark.parametrize("chunk", [1, 5, 24, 25])
-def test_rows_of_batches_come_in_chunks_of_that_many(node, monkeypatch, chunk):
+def test_batch_rows_come_in_chunks_of_given_size(node, monkeypatch, chunk):
     columns = ("topic", "base_offset")
     whole = [
         row
@@ -190,7 +190,7 @@ def test_rows_of_batches_come_in_chunks_of_that_many(node, monkeypatch, chunk):
     assert max(map(len, parts)) <= chunk
 
 
-def test_a_batch_of_which_a_column_cannot_be_told_is_lost_data(tmp_path, caplog):
+def test_batch_with_unreadable_column_is_data_loss(tmp_path, caplog):
     """Its CRC is right, and its records cannot be decompressed: a column that needs them meets it alone."""
     node = make_node(tmp_path, 1)
     records = [NewRecord(b"k", b"v" * 100, 5)]
@@ -213,7 +213,7 @@ def test_a_batch_of_which_a_column_cannot_be_told_is_lost_data(tmp_path, caplog)
 
 
 @pytest.mark.parametrize("level", ["records", "segments"])
-def test_a_read_of_nothing_has_one_partition_without_rows(tmp_path, level):
+def test_empty_read_has_one_partition_without_rows(tmp_path, level):
     """Spark plans no read without any."""
     node = make_node(tmp_path, 1)
     write_partition(node, "t", 0, data_batches(1))
@@ -229,7 +229,7 @@ def names_of(**options):
     return KafkaLogSource({"path": "/data", **options}).schema().names
 
 
-def test_a_schema_has_the_columns_of_its_level_and_of_its_options():
+def test_schema_has_columns_of_level_and_options():
     plain = [name for name in RECORD_SCHEMA.names if name != "headers"]
     assert names_of() == plain
     assert names_of(includeHeaders="true") == RECORD_SCHEMA.names
@@ -242,21 +242,21 @@ def test_a_schema_has_the_columns_of_its_level_and_of_its_options():
     assert "crc" in names_of(level="batches")
     assert names_of(columns="offset, value") == ["offset", "value"]
     assert names_of(level="batches", columns="uncompressed_bytes") == ["uncompressed_bytes"]
-    # What is right for a stream alone is no error yet: Spark does not say which it is.
+    # Options of streams alone are no error yet: Spark does not say which it is.
     assert names_of(startingOffsets="latest") == plain
 
 
-def test_a_column_that_there_is_not_is_refused_with_those_that_there_are():
+def test_unknown_column_is_refused_with_known_ones():
     with pytest.raises(OptionError, match="option columns: no column other; there are: key, value"):
         names_of(columns="offset,other")
 
 
-def test_options_that_neither_a_batch_nor_a_stream_takes_are_refused():
+def test_options_unknown_to_batch_and_stream_are_refused():
     with pytest.raises(OptionError, match="nonsense"):
         names_of(nonsense="1")
 
 
-def test_a_stream_that_cannot_be_read_tells_so_when_it_is_read():
+def test_unreadable_stream_raises_when_it_is_read():
     """PySpark loses what is raised earlier."""
     reader = KafkaLogSource({"path": "/data", "level": "segments"}).streamReader(None)
     assert isinstance(reader, FailedStreamReader)

@@ -1,4 +1,4 @@
-"""What becomes of each option, whole: the value that is parsed, or what is said of one that is wrong."""
+"""Each option with its parsed value, or the error of a wrong one."""
 
 import json
 from dataclasses import fields, is_dataclass
@@ -54,12 +54,12 @@ def test_options_are_parsed_as_written():
 
 
 @pytest.mark.parametrize("streaming", [False, True])
-def test_what_is_no_option_is_refused(streaming):
+def test_unknown_option_is_refused(streaming):
     with pytest.raises(OptionError, match=r"unknown option nope\. Known are: assign, columns, "):
         LogOptions.parse({"path": "/p", "nope": "1"}, streaming=streaming)
 
 
-def test_options_of_a_consumer_group_are_warned_of_where_the_others_are_right(caplog):
+def test_consumer_group_options_only_give_a_warning(caplog):
     names = (
         "groupIdPrefix",
         "kafka.group.id",

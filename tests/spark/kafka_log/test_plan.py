@@ -1,4 +1,4 @@
-"""What the driver plans: partitions asked for, the spans of each, and how they are shared out, whole."""
+"""Plans of the driver: the wanted partitions, the span of each, and their division into tasks."""
 
 import pytest
 from pyspark.sql.datasource import EqualTo
@@ -17,7 +17,7 @@ from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 
 
 class Origin:
-    """Has partitions with their bounds, and notes what is asked of it."""
+    """Has partitions with their bounds, and records the calls."""
 
     def __init__(self, **topics):
         self.found = {
@@ -74,14 +74,14 @@ ABSENT = [
 
 
 @pytest.mark.parametrize(("topics", "told"), ABSENT)
-def test_what_was_asked_for_by_name_and_is_not_there_is_told(topics, told):
+def test_missing_named_topic_is_reported(topics, told):
     origin = Origin(a=[SPAN, SPAN], b=[SPAN], __c=[SPAN])
     with pytest.raises(DataUnreadable) as raised:
         wanted_partitions(origin, topics)
     assert str(raised.value) == told
 
 
-def test_topics_that_were_found_are_told_in_three_hundred_letters():
+def test_found_topics_are_listed_in_300_letters():
     many = {f"topic-{number:02}": [SPAN] for number in range(60)}
     told = []
     for origin in (Origin(), Origin(**many)):
@@ -110,7 +110,7 @@ def test_a_plan_has_the_spans_that_hold_anything(monkeypatch):
     assert origin.asked == [list(origin.found), [("a", 0), ("a", 1)]]
 
 
-def test_both_ends_of_a_plan_are_resolved_by_their_own_option(monkeypatch):
+def test_each_end_is_resolved_by_own_option(monkeypatch):
     origin = Origin(a=[(3, 10)])
     monkeypatch.setattr(module, "open_origin", lambda options, filters: origin)
     given = options_of(startingOffsets='{"a":{"0":4}}', endingOffsets='{"a":{"0":8}}')
@@ -132,7 +132,7 @@ def node(tmp_path):
     return made
 
 
-def test_directories_are_looked_into_for_what_is_asked_for_alone(node):
+def test_only_wanted_directories_are_opened(node):
     def copies(filters=EVERYTHING, **given):
         origin = open_origin(LogOptions.parse({"path": str(node), **given}), filters)
         assert isinstance(origin, DirectoryOrigin)
@@ -147,14 +147,14 @@ def test_directories_are_looked_into_for_what_is_asked_for_alone(node):
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_brokers_are_asked_with_the_isolation_that_was_asked_for(isolation):
+def test_brokers_get_the_chosen_isolation_level(isolation):
     given = {"kafka.bootstrap.servers": "h:1", "kafka.isolation.level": isolation}
     origin = open_origin(LogOptions.parse(given))
     assert isinstance(origin, BrokerOrigin)
     assert origin._isolation == (1 if isolation == "read_committed" else 0)
 
 
-def test_segments_are_shared_out_by_the_smallest_share_of_a_task(node, monkeypatch):
+def test_segments_are_divided_by_smallest_task_share(node, monkeypatch):
     shares = []
     monkeypatch.setattr(
         module, "segment_tasks", lambda replicas, share: shares.append((len(list(replicas)), share))
@@ -199,7 +199,7 @@ def test_conditions_are_pushed_where_they_spare_reading(level, pushes):
 
 
 @pytest.mark.parametrize("level", ["records", "batches", "segments"])
-def test_a_level_is_planned_and_read_in_its_own_ranges(node, level):
+def test_level_is_planned_and_read_in_own_ranges(node, level):
     """Each partition of Spark is a task of segments, or of ranges of offsets."""
     given = LogOptions.parse({"path": str(node), "level": level, "subscribe": "t"})
     reader = LogReader(given, ("topic",))

@@ -38,7 +38,7 @@ def unpacked(tmp_path_factory):
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 @pytest.mark.parametrize("split_bytes", ["1", "700", "33554432"])
 @pytest.mark.parametrize("name", WITH_TRANSACTIONS)
-def test_what_kafkas_consumer_reads(name, split_bytes, isolation, unpacked):
+def test_rows_equal_those_of_kafkas_consumer(name, split_bytes, isolation, unpacked):
     found = read(
         unpacked[name],
         columns=("offset", "key"),
@@ -180,7 +180,7 @@ def test_parts_one_after_another_are_the_whole(tmp_path_factory, script):
     assert found == whole
 
 
-def test_batches_of_aborted_transactions_are_left_out_as_well(tmp_path):
+def test_aborted_batches_are_left_out_of_batches_level(tmp_path):
     from trimaran.spark.kafka_log.batches import read_batches
 
     script = [("data", 7, 2), ("plain", -1, 1), ("abort", 7, 1), ("data", 8, 1), ("commit", 8, 1)]
@@ -204,7 +204,7 @@ def test_batches_of_aborted_transactions_are_left_out_as_well(tmp_path):
     ]
 
 
-def test_a_marker_is_found_by_its_time_as_brokers_find_it(tmp_path):
+def test_marker_is_found_by_time_as_by_brokers(tmp_path):
     """Its time is that of the commit, often the only one so late."""
     batches, _, end = log_of([("data", 7, 2), ("commit", 7, 1), ("plain", -1, 3)])
     control = NewRecord(encode_control_key(ControlType.COMMIT), bytes(6), 9000)
@@ -225,7 +225,7 @@ def test_a_marker_is_found_by_its_time_as_brokers_find_it(tmp_path):
 
 
 def test_a_transaction_without_an_end_is_told(tmp_path):
-    """A log that was cut by hand: nobody can say what became of it."""
+    """A log that was cut by hand: the outcome is unknown."""
     batches, _, _ = log_of([("data", 7, 2), ("plain", -1, 5), ("commit", 7, 1), ("plain", -1, 1)])
     node = make_node(tmp_path, 1)
     directory = write_partition(node, "t", 0, batches)

@@ -97,7 +97,7 @@ def test_a_segment_is_split_evenly(node):
     ("total", "cores", "share"),
     [(0, 2, 32), (100, 2, 50), (1024, 2, 128), (1024, 16, 64), (1024, 64, 32), (1 << 20, 64, 128)],
 )
-def test_tasks_are_large_but_no_core_is_left_without(total, cores, share):
+def test_tasks_are_large_but_use_every_core(total, cores, share):
     assert share_of(total << 20, cores) == share << 20
 
 
@@ -125,7 +125,7 @@ def test_data_ends_at_the_high_watermark(node, high_watermark):
 
 
 @pytest.mark.parametrize("text", [None, b"", b"0\n1\nother 0 7\n"])
-def test_what_no_checkpoint_tells_of_is_never_left_out_in_silence(node, text):
+def test_partition_without_checkpoint_is_never_left_out_silently(node, text):
     """Kafka makes the file empty at its start; a topic may be younger than its last write."""
     (node / "replication-offset-checkpoint").unlink()
     if text is not None:
@@ -144,7 +144,7 @@ def test_a_damaged_checkpoint_is_an_error(node):
         read(node)
 
 
-def test_a_log_shorter_than_its_high_watermark_is_an_error(node):
+def test_log_shorter_than_high_watermark_is_an_error(node):
     checkpoint(node, {("my-topic", 3): END + 1})
     with pytest.raises(DataUnreadable, match="before its high watermark"):
         read(node)
@@ -175,7 +175,7 @@ def test_a_torn_tail_is_not_read(node):
     assert rows_of(read(node)) == expected(BATCHES)
 
 
-def test_a_last_batch_of_wrong_crc_is_a_torn_write(node):
+def test_last_batch_with_wrong_crc_is_torn_write(node):
     last = list_segments(node / "my-topic-3")[-1]
     with open(last.path, "r+b") as file:
         file.seek(-1, os.SEEK_END)
@@ -243,7 +243,7 @@ def test_batches_tell_what_headers_tell(node):
             assert int.from_bytes(file.read(8), "big") == b["base_offset"]
 
 
-def test_a_segment_deleted_after_planning_is_still_read_or_an_error(node):
+def test_segment_deleted_after_planning_is_read_or_error(node):
     tasks = plan_log(LogOptions.parse({"path": str(node)}))
     first = list_segments(node / "my-topic-3")[0].path
     os.rename(first, first + ".deleted")

@@ -1,4 +1,4 @@
-"""Where a chunk of records ends, what of it lies in the range, and how large it may be: without a file."""
+"""Chunks of records: their ends, their part of the range, and their largest size, without a file."""
 
 import pytest
 
@@ -48,7 +48,7 @@ CHUNKS = [
 
 
 @pytest.mark.parametrize(("count", "size", "chunks"), CHUNKS)
-def test_a_chunk_holds_as_many_records_and_bytes_as_it_may(monkeypatch, count, size, chunks):
+def test_chunk_is_bounded_by_records_and_bytes(monkeypatch, count, size, chunks):
     monkeypatch.setattr(records, "CHUNK_RECORDS", count)
     monkeypatch.setattr(records, "CHUNK_BYTES", size * body_bytes(1))
     piece = piece_of(2, 3, 1, 4)
@@ -62,7 +62,7 @@ def test_a_chunk_holds_as_many_records_and_bytes_as_it_may(monkeypatch, count, s
         assert chunk.piece is piece
 
 
-def test_a_batch_that_is_too_large_to_be_held_is_a_chunk_by_itself(monkeypatch):
+def test_batch_too_large_to_hold_is_own_chunk(monkeypatch):
     monkeypatch.setattr(records, "LARGE_BYTES", body_bytes(3))
     made = list(_chunks(piece_of(2, 3, 4, 1), DEFAULT_READING))
     assert [([b.count for b in chunk.batches], chunk.bodies is None) for chunk in made] == [
@@ -89,13 +89,13 @@ def test_bounds_of_memory_are_those_that_are_told():
         (1, 8, [], range(1, 8)),
         (3, 3, [], []),
         (2, 9, [0, 0, 2], range(2, 9)),
-        (0, 9, [0, 0, 8], [0, 1, 2, 3, 4, 5, 8]),  # where the log began when each was read
+        (0, 9, [0, 0, 8], [0, 1, 2, 3, 4, 5, 8]),  # the log's beginning when each was read
         (4, 9, [0, 0, 7], [4, 5, 7, 8]),
         (4, 9, [0, 5, 7], [5, 7, 8]),
         (0, 9, [1, 4, 8], [1, 2, 4, 5, 8]),
     ],
 )
-def test_records_are_those_of_the_range_that_the_log_has_still(start, end, starts, expected):
+def test_records_in_range_and_not_deleted_are_read(start, end, starts, expected):
     piece = piece_of(3, 3, 3, start_offset=start, end_offset=end, log_starts=starts)
     assert offsets_of(piece) == list(expected)
 
@@ -106,7 +106,7 @@ def spoiled(offset):
     return bytes(data)
 
 
-def test_a_batch_whose_records_are_damaged_is_told_by_its_first_offset(caplog):
+def test_damaged_batch_is_named_by_first_offset(caplog):
     piece = Piece([spoiled(4), built(6, 1)])
     with pytest.raises(DataUnreadable, match=r"^file:/d/t-3/0.log, offset 4: "):
         offsets_of(piece)
@@ -114,7 +114,7 @@ def test_a_batch_whose_records_are_damaged_is_told_by_its_first_offset(caplog):
     assert "file:/d/t-3/0.log, offset 4: " in caplog.text
 
 
-def test_a_batch_that_cannot_be_decompressed_is_told_and_left_out(caplog):
+def test_undecompressable_batch_is_reported_and_left_out(caplog):
     data = bytearray(built(4, 2, compression=Compression.GZIP))
     data[61:65] = b"none"
     piece = Piece([built(3, 1), bytes(data), built(6, 1)])
@@ -124,7 +124,7 @@ def test_a_batch_that_cannot_be_decompressed_is_told_and_left_out(caplog):
     assert "file:/d/t-3/0.log, offset 4: " in caplog.text
 
 
-def test_a_batch_that_is_empty_has_neither_rows_nor_a_chunk():
+def test_empty_batch_has_neither_rows_nor_chunk():
     piece = piece_of(1, 1, 1)
     located = piece.located()
     located[1].batch.count = 0
@@ -133,14 +133,14 @@ def test_a_batch_that_is_empty_has_neither_rows_nor_a_chunk():
     assert [one.position for one in chunk.located] == [0, located[2].position]
 
 
-def test_keys_and_values_of_one_arrow_batch_take_about_so_much(monkeypatch):
+def test_keys_and_values_of_arrow_batch_are_bounded(monkeypatch):
     monkeypatch.setattr(records, "ARROW_BYTES_MAX", 22)
     piece = piece_of(5, size=10)
     made = read_records([piece], ReadRequest(("offset",)))
     assert [batch.column(0).to_pylist() for batch in made] == [[0, 1], [2, 3], [4]]
 
 
-def test_columns_of_a_batch_are_repeated_for_each_of_its_records():
+def test_batch_columns_are_repeated_for_each_record():
     piece = piece_of(1, 2)
     columns = ("base_offset", "record_count", "uncompressed_bytes", "timestampType", "topic")
     (made,) = read_records([piece], ReadRequest(columns))
@@ -151,7 +151,7 @@ def test_columns_of_a_batch_are_repeated_for_each_of_its_records():
     assert made.to_pylist() == rows
 
 
-def test_columns_of_a_large_batch_are_told_without_its_body(monkeypatch):
+def test_columns_of_large_batch_need_no_body(monkeypatch):
     monkeypatch.setattr(records, "LARGE_BYTES", 1)
     columns = ("offset", "record_count", "uncompressed_bytes")
     made = read_records([piece_of(2)], ReadRequest(columns))
@@ -163,7 +163,7 @@ def test_columns_of_a_large_batch_are_told_without_its_body(monkeypatch):
 
 
 @pytest.mark.parametrize("beyond", [-1, 0, 1])
-def test_a_record_may_be_as_large_as_is_held(monkeypatch, beyond):
+def test_record_may_be_as_large_as_limit(monkeypatch, beyond):
     """Told by its number in the batch."""
     data = [NewRecord(None, b"", 5), NewRecord(None, bytes(100), 5)]
     (located,) = Piece([build_batch(data)]).located()

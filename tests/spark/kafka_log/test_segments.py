@@ -33,7 +33,7 @@ def replica(*sizes):
         ([[99, 1], [1]], [[99], [1, 1]]),
     ],
 )
-def test_segments_are_shared_out_in_groups_of_about_a_size(sizes, expected):
+def test_segments_are_grouped_by_about_equal_size(sizes, expected):
     tasks = segment_tasks([replica(*some) for some in sizes], 10)
     assert [[one.segment.size for one in task] for task in tasks] == expected
     active = [one.segment.size for task in tasks for one in task if one.is_active]
@@ -62,7 +62,7 @@ def moment(ms):
     return dt.datetime.fromtimestamp(ms / 1000, dt.UTC)
 
 
-def test_a_segment_is_a_row_of_what_its_batches_say(tmp_path):
+def test_segment_row_has_values_of_its_batches(tmp_path):
     data = batch(5, 2000, 9000) + batch(9, 1000) + batch(10, 3000, 4000)
     rows, path = row_of(tmp_path, data, cleaned_to=12)
     assert rows == [
@@ -86,7 +86,7 @@ def test_a_segment_is_a_row_of_what_its_batches_say(tmp_path):
     ]
 
 
-def test_of_an_empty_segment_no_times_are_known(tmp_path):
+def test_empty_segment_has_no_times(tmp_path):
     ((row,), _) = row_of(tmp_path, b"", node_id=-1, log_dir="", cleaned_to=4)
     assert (row["broker_id"], row["log_dir"], row["next_offset"]) == (None, None, 5)
     assert (row["batches"], row["records"], row["missing_offsets"]) == (0, 0, 0)
@@ -97,9 +97,7 @@ def test_of_an_empty_segment_no_times_are_known(tmp_path):
     ("cleaned_to", "is_active", "is_cleaned"),
     [(5, False, False), (6, False, True), (7, False, True), (6, True, False)],
 )
-def test_a_segment_is_cleaned_when_all_of_it_lies_below_the_cleaner(
-    tmp_path, cleaned_to, is_active, is_cleaned
-):
+def test_segment_is_cleaned_if_below_cleaners_offset(tmp_path, cleaned_to, is_active, is_cleaned):
     ((row,), _) = row_of(tmp_path, batch(5, 1), cleaned_to=cleaned_to, is_active=is_active)
     assert (row["is_active"], row["is_cleaned"]) == (is_active, is_cleaned)
 
@@ -117,15 +115,13 @@ def test_broker_0_is_a_broker(tmp_path):
         ([(5000, 6000), (4000, 7000), (2000, 8000)], 2000, 8000),
     ],
 )
-def test_times_are_the_least_first_and_the_greatest_last_of_all_batches(
-    tmp_path, batches, least, most
-):
+def test_segment_times_are_extremes_of_all_batches(tmp_path, batches, least, most):
     data = b"".join(batch(5 + 3 * number, *times) for number, times in enumerate(batches))
     ((row,), _) = row_of(tmp_path, data)
     assert (row["min_timestamp"], row["max_timestamp"]) == (moment(least), moment(most))
 
 
-def test_a_batch_of_a_wrong_crc_is_counted_as_it_says(tmp_path):
+def test_batch_with_wrong_crc_is_counted_by_header(tmp_path):
     damaged = bytearray(batch(5, 1000))
     damaged[-1] ^= 1
     ((row,), _) = row_of(tmp_path, bytes(damaged))

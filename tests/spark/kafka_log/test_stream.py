@@ -117,7 +117,7 @@ def test_a_minimum_waits_until_it_is_due(log):
     assert reader.latestOffset(start, ReadMinRows(25)) == {"orders": {"0": 25}}
 
 
-def test_available_now_ends_where_data_ended_when_it_began(log):
+def test_available_now_ends_at_initial_end_of_data(log):
     log.put(0, BATCHES[:2])
     reader = reader_of(log, minOffsetsPerTrigger="1000")
     reader.prepareForTriggerAvailableNow()
@@ -127,7 +127,7 @@ def test_available_now_ends_where_data_ended_when_it_began(log):
     assert found == {"orders": {"0": 20, "1": 0}}
 
 
-def test_what_retention_took_before_it_was_read_is_told(log, caplog):
+def test_records_deleted_before_read_are_reported(log, caplog):
     log.put(0, BATCHES)
     log.starts["orders", 0] = 50
     log.tell()
@@ -146,7 +146,7 @@ def test_what_retention_took_before_it_was_read_is_told(log, caplog):
         ({"orders": {"0": 0, "7": 5}}, "orders-7 is gone"),
     ],
 )
-def test_what_is_no_longer_there_is_told(log, start, told):
+def test_vanished_partition_is_reported(log, start, told):
     log.put(0, BATCHES)
     with pytest.raises(DataUnreadable, match=told):
         reader_of(log).latestOffset(start, ReadAllAvailable())
@@ -160,7 +160,7 @@ def test_what_is_no_longer_there_is_told(log, start, told):
         ("deletion", "orders-0 is gone, offsets 20 to 249 were not read", (0, 0)),
     ],
 )
-def test_a_batch_of_an_earlier_run_is_given_whole_or_told(log, caplog, change, told, left):
+def test_earlier_runs_batch_is_whole_or_reported(log, caplog, change, told, left):
     """Spark repeats the micro-batch that its last run has planned, without asking where data ends."""
     log.put(0, BATCHES)
     log.put(1, BATCHES[:1])
@@ -179,7 +179,7 @@ def test_a_batch_of_an_earlier_run_is_given_whole_or_told(log, caplog, change, t
     assert told in caplog.text
 
 
-def test_what_retention_took_of_a_new_partition_before_a_batch_is_repeated_is_told(log):
+def test_deletion_in_new_partition_before_repeat_is_reported(log):
     log.put(0, BATCHES)
     log.put(1, BATCHES)
     log.starts["orders", 1] = 50
@@ -189,7 +189,7 @@ def test_what_retention_took_of_a_new_partition_before_a_batch_is_repeated_is_to
         reader_of(log).partitions(start, end)
 
 
-def test_a_new_leader_with_an_older_watermark_has_lost_nothing(log, tmp_path):
+def test_leader_with_older_watermark_is_no_loss(log, tmp_path):
     """Nodes write their watermarks every few seconds; the log holds what the old leader had committed."""
     log.put(0, BATCHES)
     leader = make_node(tmp_path / "data", 2)

@@ -72,7 +72,7 @@ def ends_of(row):
     return row["from_offset"], None if to is None else max(row["from_offset"], to - 1)
 
 
-def test_intervals_are_those_that_overlap_what_is_asked_for(tmp_path):
+def test_intervals_are_those_that_overlap_the_bounds(tmp_path):
     log = standard()
     registered = RegisterBrokerRecord(
         broker_id=11,
@@ -113,7 +113,7 @@ def test_topics_are_named_by_records_before_the_first(tmp_path, log):
     assert [(row["offset"], row["topic"]) for row in found] == [(5, "orders")]
 
 
-def test_times_are_those_of_the_first_record_as_late(tmp_path, log):
+def test_times_resolve_to_first_record_as_late(tmp_path, log):
     def offsets(**options):
         return [row["offset"] for row in rows(tmp_path, "records", **options)]
 
@@ -127,7 +127,7 @@ def test_times_are_those_of_the_first_record_as_late(tmp_path, log):
         offsets(startingTimestamp="99999")
 
 
-def test_a_start_leaves_out_the_snapshot_that_a_log_begins_with(tmp_path):
+def test_start_leaves_out_initial_snapshot(tmp_path):
     directory = store(tmp_path, 1, standard().batches)
     for file in directory.glob(f"{0:020d}.*"):
         file.unlink()

@@ -104,7 +104,7 @@ def test_leader_changes(told):
     assert [r["leader_epoch"] for r in found] == [1, 2, 3]
 
 
-def test_what_has_no_time_has_no_length(tmp_path):
+def test_interval_without_time_has_no_length(tmp_path):
     log = Log().lead(1, 1000)
     log.write(2000, broker(11), TopicRecord(name="orders", topic_id=TOPIC_ID), partition())
     log.write(-1, fence(11, fenced=-1), change(isr=[11]))
@@ -126,7 +126,7 @@ def test_what_has_no_time_has_no_length(tmp_path):
     assert [row["seconds"] for row in deleted] == [6.0]
 
 
-def test_a_fence_in_a_later_batch_is_the_cause(tmp_path):
+def test_fence_in_later_batch_is_the_cause(tmp_path):
     """As our controllers write it, which fence in steps."""
     log = cluster()
     log.write(11_000, fence(13, fenced=-1))
@@ -171,7 +171,7 @@ def test_broker_history(told):
     assert stopped == ["registered", "active", "controlled_shutdown"]
 
 
-def test_a_broker_that_starts_again_and_one_that_goes(tmp_path):
+def test_restarted_and_unregistered_brokers_end_intervals(tmp_path):
     log = Log().lead(1, 0).write(0, broker(11)).write(1000, fence(11, fenced=-1))
     log.write(3000, broker(11, 2, 2)).write(4000, fence(11, 2, fenced=-1))
     log.write(6000, UnregisterBrokerRecord(broker_id=11, broker_epoch=2))
@@ -325,7 +325,7 @@ def test_acl_history(tmp_path):
     assert found[5]["id"] == found[6]["id"]
 
 
-def test_a_transaction_of_records_counts_when_it_has_ended(tmp_path):
+def test_record_transaction_counts_when_it_has_ended(tmp_path):
     log = Log().lead(1, 0)
     log.write(1000, BeginTransactionRecord(), acl(1))
     log.write(2000, acl(2), EndTransactionRecord())

@@ -65,7 +65,7 @@ def stored(root, *between):
 
 
 @pytest.mark.parametrize("table", HISTORIES)
-def test_each_row_counts_the_unknown_records_up_to_it(tmp_path, table):
+def test_rows_count_unknown_records_up_to_them(tmp_path, table):
     stored(tmp_path, *LATER)
     found = rows(tmp_path, table)
     ends = [row["to_offset"] if "to_offset" in row else row["offset"] for row in found]
@@ -81,13 +81,13 @@ def test_a_log_that_is_known_whole_counts_none(tmp_path, table):
     assert {row["unknown_records"] for row in whole} == {0}
 
 
-def test_an_unknown_record_of_an_aborted_transaction_is_not_counted(tmp_path):
+def test_unknown_record_of_aborted_transaction_is_not_counted(tmp_path):
     begin, end = map(encode_newest, (BeginTransactionRecord(), AbortTransactionRecord()))
     stored(tmp_path, begin, UNREGISTER, end)
     assert {row["unknown_records"] for row in rows(tmp_path, "topic_history")} == {0}
 
 
-def test_a_history_that_begins_at_a_snapshot_counts_those_in_the_snapshot(tmp_path):
+def test_history_from_snapshot_counts_its_unknown_records(tmp_path):
     directory = stored(tmp_path, *LATER)
     begin = f"{FIRST + len(LATER):020d}"
     whole = directory / f"{0:020d}.log"
@@ -107,7 +107,7 @@ def test_a_history_that_begins_at_a_snapshot_counts_those_in_the_snapshot(tmp_pa
     ]
 
 
-def test_a_column_is_read_beside_others_in_any_order_and_alone(tmp_path):
+def test_column_is_read_alone_or_in_any_order(tmp_path):
     stored(tmp_path, *LATER)
     options = parse_options({"path": str(tmp_path), "table": "topic_history"})
     table = TABLES["topic_history"]
@@ -118,7 +118,7 @@ def test_a_column_is_read_beside_others_in_any_order_and_alone(tmp_path):
         assert batch.num_rows == 2
 
 
-def test_a_history_without_rows_says_it_in_a_warning(tmp_path, caplog):
+def test_history_without_rows_gives_a_warning(tmp_path, caplog):
     store(tmp_path, 1, add(Log().lead(1, 1000), *LATER).batches)
     assert rows(tmp_path, "isr_changes") == []
     assert caplog.messages == [

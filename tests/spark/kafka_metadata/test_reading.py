@@ -111,7 +111,7 @@ def test_the_broker_of_a_block_of_producer_ids(tmp_path):
 # --- what is committed -------------------------------------------------------------------------------------------------
 
 
-def test_committed_is_what_a_majority_of_the_voters_shares(tmp_path):
+def test_committed_records_are_shared_by_a_majority(tmp_path):
     log = standard()
     store(tmp_path, 1, log.batches)
     assert committed_end(find_metadata_logs([str(tmp_path)])) is None
@@ -185,7 +185,7 @@ def test_record_types(tmp_path):
     }
 
 
-def test_a_record_of_a_later_kafka_is_shown_without_payload(tmp_path):
+def test_later_kafkas_record_is_shown_without_payload(tmp_path):
     unknown = build_batch([NewRecord(None, bytes([1, 120, 3, 0]), 5)], leader_epoch=1)
     store(tmp_path, 1, [unknown])
     [row] = rows(tmp_path)
@@ -307,7 +307,7 @@ def test_an_unclean_election_is_told(tmp_path):
     assert [row["unclean"] for row in rows(tmp_path, "partition_history")] == [False, True, False]
 
 
-def test_history_begins_at_a_snapshot_when_the_log_was_cut(tmp_path):
+def test_history_of_trimmed_log_begins_at_snapshot(tmp_path):
     log = standard()
     directory = store(tmp_path, 1, log.batches)
     whole = (directory / f"{0:020d}.log").read_bytes()
@@ -366,7 +366,7 @@ def test_a_file_system_of_fsspec_and_its_options(tmp_path):
         parse_options({CONTROLLERS: "127.0.0.1:1", "storage.anything": "x"})
 
 
-def test_the_error_of_a_batch_is_told_unless_it_looks_like_a_stream():
+def test_batch_error_is_raised_unless_options_look_streaming():
     from pyspark.sql.datasource import CaseInsensitiveDict
 
     def schema(**options):

@@ -1,4 +1,4 @@
-"""The registry: what every table says of itself, and who must agree with it."""
+"""The registry of tables, and the lists that must agree with it."""
 
 import pytest
 

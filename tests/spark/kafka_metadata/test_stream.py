@@ -36,7 +36,7 @@ def at(offset):
 
 
 def stored(root, log, nodes=(1, 2, 3)):
-    """The directories of the voters; written anew as the log grows."""
+    """Writes the directories of the voters again as the log grows."""
     import shutil
 
     for node_id in nodes:
@@ -44,7 +44,7 @@ def stored(root, log, nodes=(1, 2, 3)):
         store(root, node_id, log.batches)
 
 
-def test_records_come_once_and_topics_are_named_by_earlier_ones(tmp_path):
+def test_records_come_once_with_earlier_topic_names(tmp_path):
     log = standard()
     stored(tmp_path, log)
     reader = reader_of(tmp_path, startingOffsets="earliest", maxOffsetsPerTrigger="4")
@@ -78,14 +78,14 @@ def test_a_stream_ends_where_a_majority_agrees(tmp_path):
     assert reader_of(tmp_path).initialOffset() == at(log.offset - 1)
 
 
-def test_what_was_cut_off_again_is_told(tmp_path):
+def test_truncated_records_are_reported(tmp_path):
     log = standard()
     stored(tmp_path, log)
     with pytest.raises(DataUnreadable, match="was cut, or deleted and created again"):
         reader_of(tmp_path).latestOffset(at(log.offset + 5), ReadAllAvailable())
 
 
-def test_a_batch_of_an_earlier_run_that_was_cut_off_since_is_told(tmp_path):
+def test_earlier_runs_truncated_batch_is_reported(tmp_path):
     log = standard()
     stored(tmp_path, log)
     end = at(log.offset + 5)
@@ -96,7 +96,7 @@ def test_a_batch_of_an_earlier_run_that_was_cut_off_since_is_told(tmp_path):
     assert rows(lenient, at(log.offset), end) == []
 
 
-def test_topics_are_named_by_the_snapshot_that_the_log_begins_with(tmp_path):
+def test_topics_are_named_by_initial_snapshot(tmp_path):
     log = standard()
     begins_at, state = 6, [TopicRecord(name="orders", topic_id=TOPIC_ID)]
     for node_id in (1, 2):
@@ -120,7 +120,7 @@ def test_topics_are_named_by_the_snapshot_that_the_log_begins_with(tmp_path):
         ({"startingOffsets": "sometime"}, "startingOffsets"),
     ],
 )
-def test_what_streams_cannot_do_is_refused(tmp_path, options, told):
+def test_options_without_meaning_for_streams_are_refused(tmp_path, options, told):
     with pytest.raises(OptionError, match=told):
         reader_of(tmp_path, **options)
 

@@ -85,7 +85,7 @@ changes = st.builds(
 
 
 @given(changes)
-def test_what_a_change_does_not_name_stays(change):
+def test_fields_not_named_by_change_stay(change):
     before = partition_of(created(bytes(16), 0))._replace(elr=(12,), adding=(13,))
     after = merge_change(before, change)
     named = {
@@ -308,7 +308,7 @@ def test_the_history_of_partitions_is_that_between_images(tmp_path, seed):
     assert sorted(told, key=place) == sorted(wanted, key=place)
 
 
-def test_changes_that_cannot_be_are_told_or_left_out(tmp_path):
+def test_impossible_changes_are_reported_or_left_out(tmp_path):
     """A malformed one is of a later Kafka, perhaps; one of what is not there is an error."""
     topic_id = next(iter(TOPICS))
     log = Log().lead(1, 1000).write(1000, TopicRecord(name="t", topic_id=topic_id))

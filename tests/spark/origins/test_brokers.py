@@ -146,7 +146,7 @@ def test_a_leader_that_dies_in_mid_read(cluster, admin):
     cluster.wait_for_topic("failing")
 
 
-def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
+def test_deletion_between_plan_and_read_is_reported(cluster, admin, caplog):
     create(cluster, admin, "trimmed", 1)
     produce(cluster, "trimmed", partitions=1)
     for fail in ("true", "false"):
@@ -168,7 +168,7 @@ def test_what_is_deleted_between_plan_and_read_is_told(cluster, admin, caplog):
                 assert sum(count for (count,) in counts) == COUNT - 250
 
 
-def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
+def test_recreated_topic_is_not_taken_for_old_one(cluster, admin):
     create(cluster, admin, "again", 1)
     produce(cluster, "again", partitions=1)
     options = options_of(cluster, subscribe="again")
@@ -183,7 +183,7 @@ def test_a_topic_made_anew_is_not_taken_for_the_old_one(cluster, admin):
         rows_of(tasks, read_request_of(options, ("offset",)))
 
 
-def test_what_is_not_there_is_told(cluster):
+def test_missing_data_is_reported(cluster):
     with pytest.raises(DataUnreadable, match="there is no absent"):
         read(cluster, subscribe="absent")
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafkaConsumer.pollTimeoutMs": "500"}
@@ -191,7 +191,7 @@ def test_what_is_not_there_is_told(cluster):
         plan_log(LogOptions.parse({**nobody, "subscribe": "t"}))
 
 
-def test_a_broker_that_asks_for_less_than_we_bring(cluster):
+def test_login_that_broker_lacks_is_refused(cluster):
     """TLS to a listener without it: refused in words, and at once."""
     with pytest.raises(DataUnreadable, match="TLS"):
         read(cluster, subscribe="orders", **{"kafka.security.protocol": "SSL"})

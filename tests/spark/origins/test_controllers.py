@@ -104,7 +104,7 @@ def test_a_leader_that_dies_in_mid_read(cluster, monkeypatch):
     assert len(batches) > 5
 
 
-def test_what_a_running_quorum_cannot_tell_is_refused(cluster):
+def test_options_a_quorum_cannot_serve_are_refused(cluster):
     with pytest.raises(OptionError, match="has no effect here: a running quorum"):
         live(cluster, "records", nodes="all")
     with pytest.raises(DataUnreadable, match=r"asOfOffset 999999: .* has offsets 0 to"):

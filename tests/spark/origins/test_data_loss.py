@@ -1,4 +1,4 @@
-"""Whatever is missing or damaged is told: by default as an error, with failOnDataLoss=false as a warning."""
+"""Missing and damaged data: an error by default, a warning with failOnDataLoss=false."""
 
 import logging
 import os
@@ -103,7 +103,7 @@ def test_a_log_that_retention_trimmed_misses_nothing(node):
     assert offsets(node) == list(range(following.base_offset, END))
 
 
-def test_a_log_that_retention_trims_just_now_misses_nothing(node):
+def test_log_trimmed_during_read_misses_nothing(node):
     """The file of epochs is written a moment later; the segments are renamed first."""
     first, following = segments(node)[:2]
     for path in list(Path(first.path).parent.glob(Path(first.path).stem + ".*")):
@@ -127,7 +127,7 @@ def test_damage_of_any_kind_is_told(node, caplog, field, index):
     what_is_left(node, caplog, "damaged at position 0", lost)
 
 
-def test_a_stale_replica_that_is_longer_does_not_speak(tmp_path):
+def test_longer_stale_replica_is_not_chosen(tmp_path):
     """It missed an election: its epoch is older, and it holds what the new leader cut off."""
     shared = [build_batch(records(10, tag="a"), base_offset=0, leader_epoch=1)]
     stale = [*shared, build_batch(records(30, tag="lost"), base_offset=10, leader_epoch=1)]
@@ -142,7 +142,7 @@ def test_a_stale_replica_that_is_longer_does_not_speak(tmp_path):
         assert not [row for row in found if b"lost" in (row["value"] or b"")]
 
 
-def test_a_follower_hears_of_the_high_watermark_from_its_equals(tmp_path):
+def test_high_watermark_is_that_of_equal_replicas(tmp_path):
     for node_id, mark in ((1, 20), (2, END)):
         made = make_node(tmp_path, node_id)
         write_partition(made, "t", 0, BATCHES)
@@ -162,7 +162,7 @@ def test_directories_of_two_clusters_are_refused(tmp_path):
         offsets(tmp_path)
 
 
-# --- what was asked for and is not there ---
+# --- missing data that the user named ---
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_partitions_directory_and_one_segment(node):
     assert offsets(copied, end="log_end") == list(range(END))
 
 
-def test_links_in_a_circle_and_what_is_no_file(node):
+def test_circular_links_and_non_files_are_skipped(node):
     (node.parent / "circle").symlink_to(node.parent, target_is_directory=True)
     (node / "t-0" / "loop").symlink_to(node / "t-0" / "loop")
     os.mkfifo(node / "t-0" / f"{END:020d}.log")
@@ -255,7 +255,7 @@ def test_links_in_a_circle_and_what_is_no_file(node):
         ("file://host/x", "file:///PATH"),
     ],
 )
-def test_what_cannot_be_opened_is_told(url, told, monkeypatch):
+def test_unopenable_file_is_reported(url, told, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "s3fs", None)  # not installed, whether it is or not
@@ -303,7 +303,7 @@ def test_rows_are_bounded_by_what_they_decompress_to(tmp_path):
     assert [o for b in batches for o in b.column("offset").to_pylist()] == list(range(1400))
 
 
-def test_a_batch_in_which_the_log_begins_counts_what_is_left(node):
+def test_batch_at_log_start_counts_remaining_records(node):
     from trimaran.spark.kafka_log.batches import read_batches
 
     checkpoint(node, {KEY: END}, {KEY: 25})

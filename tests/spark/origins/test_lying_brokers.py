@@ -46,7 +46,7 @@ def read(cluster, patience):
 
 
 async def read_from(answered, patience=PATIENT):
-    """What is read, or told, of a broker that answers each Fetch so, or never where that is None."""
+    """Returns the rows or the error of reading a broker that gives each Fetch this response, or none for None."""
 
     @handles(FetchRequest, versions="4-12", access=open_to_all("a test"))
     async def fetch(request, node, call):
@@ -87,5 +87,5 @@ LATE = {
 
 
 @pytest.mark.parametrize("late", LATE.values(), ids=LATE)
-async def test_what_does_not_come_ends_the_read(late):
+async def test_missing_response_ends_the_read(late):
     assert isinstance(await read_from(late, IMPATIENT), str)

