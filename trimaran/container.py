@@ -1,6 +1,6 @@
 """The node of a container: `python -m trimaran.container`, configured as Apache Kafka's image is.
 
-- `server.properties` in /mnt/shared/config, if somebody mounts one;
+- `server.properties` in /mnt/shared/config, if one is mounted;
 - over it the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
 - without any of the two, one node that is a whole cluster.
 
@@ -139,7 +139,7 @@ def is_healthy(settings: Mapping[str, Setting]) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """The exit code; an error is told in three lines."""
+    """Returns the exit code; an error is printed in three lines."""
     # The first process of a container has no default handlers: it would not end while it formats.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:

@@ -63,7 +63,7 @@ def kafka_cluster(
 
 @pytest.fixture
 def kafka_bootstrap(embedded_kafka: EmbeddedKafka) -> str:
-    """What clients call bootstrap.servers."""
+    """The addresses for bootstrap.servers of clients."""
     return embedded_kafka.bootstrap
 
 

@@ -1,4 +1,4 @@
-"""`acls list|add|remove|explain`: who may do what. In front of Apache Kafka, too."""
+"""`acls list|add|remove|explain`: the operations that principals may do. In front of Apache Kafka, too."""
 
 from __future__ import annotations
 

@@ -58,7 +58,9 @@ def analyze(
 
 
 def report_of(data: Path) -> Path:
-    """In the directory of a local cluster, where the console looks for it; never among the data of others."""
+    """Returns a path in the directory of a local cluster, as the console expects it; never among the data of
+    others.
+    """
     is_local = (data / state_file.FILE_NAME).exists()
     return (data if is_local else Path.cwd()) / "report"
 

@@ -17,7 +17,7 @@ from trimaran.cli.output import be_quiet, complain
 from trimaran.errors.command_line import of_command_line
 from trimaran.errors.user_error import Exit, UserError
 
-# A path on the command line is mistyped, or somebody else's.
+# A path on the command line is mistyped, or another user's.
 _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 INTERRUPTED = 130  # 128 + SIGINT, as shells say it
 EPILOGUE = (
@@ -29,8 +29,9 @@ EPILOGUE = (
 
 
 def build(called: tuple[str, ...] = ()) -> App:
-    """The whole command tree. `called` is the one that is run: its help is its whole docstring. Of the others a line is
-    shown, so that none is imported for it; without paragraphs, whose parser costs a third of a start.
+    """Builds the whole command tree. `called` is the command that is run: its help is its whole docstring. The help
+    of the others is a line, so that none is imported for it; as plain text, since the parser of paragraphs costs a
+    third of a start.
     """
     app = App(
         name="trimaran",
@@ -55,7 +56,7 @@ def build(called: tuple[str, ...] = ()) -> App:
 
 
 def _default_in_words(value: object) -> str | None:
-    """Of a switch that is off, an empty list and what is not given there is nothing to say."""
+    """Returns None for a switch that is off, an empty list and no value: their help names no default."""
     return None if value is None or value is False or value in ((), "") else str(value)
 
 
@@ -114,7 +115,7 @@ def _of_command_line(error: CycloptsError) -> UserError:
 
 
 def _unforeseen(error: Exception) -> UserError:
-    """What no command has an error of its own for: the machine's refusals, and our mistakes."""
+    """Returns the error for failures that no command handles: refusals of the machine, and our mistakes."""
     from trimaran.errors.node import explain  # noqa: PLC0415 - slow, and most calls do without
 
     if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:

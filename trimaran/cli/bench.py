@@ -19,7 +19,7 @@ from trimaran.node.text.wording import counted
 
 REPORT_SECONDS = 1.0
 POSITIVE = validators.Number(gte=1)
-# What a record needs in a batch beside its value: lengths and deltas, at most.
+# Bytes of a record in a batch besides its value: lengths and deltas, at most.
 RECORD_OVERHEAD_BYTES = 12
 BATCH_BYTES = 16 * 1024  # batch.size of the Java producer
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]

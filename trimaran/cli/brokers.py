@@ -128,7 +128,7 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
 
 
 def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
-    """What was set while it ran, for it or for all; its file's are its own."""
+    """Configs that were set while it ran, for it or for all; those of its file are not included."""
     rows = config_rows(client, BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
 

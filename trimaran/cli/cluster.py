@@ -173,7 +173,7 @@ def _supervisor() -> Callable[..., bool]:
 def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
     """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError.
 
-    Who interrupts the wait does not want the cluster: it is stopped.
+    Interrupting the wait stops the cluster.
     """
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -205,7 +205,7 @@ def _told(said: str) -> UserError:
 
 
 def _died(data: Path) -> UserError:
-    """Of a supervisor that could not even say why."""
+    """The error of a supervisor that ended without a message."""
     return UserError(
         "the cluster did not start",
         f"its supervisor exited during startup: {last_words(data / SUPERVISOR_LOG)}",
@@ -261,7 +261,7 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
 
 @contextlib.contextmanager
 def _reader_may_go() -> Iterator[None]:
-    """Of stdout, as in `up | head -1`: the cluster stays."""
+    """Handles a closed stdout, as in `up | head -1`: the cluster stays."""
     try:
         yield
     except BrokenPipeError:

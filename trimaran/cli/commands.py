@@ -1,4 +1,4 @@
-"""The table of commands: noun, verb, where it lives, one line of help."""
+"""The table of commands: noun, verb, function, one line of help."""
 
 from __future__ import annotations
 

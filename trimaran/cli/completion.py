@@ -11,7 +11,7 @@ from trimaran.cli.app import build
 from trimaran.cli.commands import COMMANDS
 
 Shell = Literal["bash", "zsh", "fish"]
-# What the first word after a command is, and what follows an option.
+# Kinds of the first word after a command, and of the value of an option.
 ARGUMENTS: Mapping[str, str] = {
     "topics describe": "topics",
     "topics alter": "topics",
@@ -46,7 +46,7 @@ def completion(shell: Shell) -> None:
 
 
 def _words() -> dict[str, list[str]]:
-    """What may follow each beginning of a command line: nouns and verbs."""
+    """Returns the words that may follow each beginning of a command line: nouns and verbs."""
     found: dict[str, set[str]] = {}
     for words, _, _ in COMMANDS:
         for index, word in enumerate(words):

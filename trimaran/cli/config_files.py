@@ -101,7 +101,7 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 
 def _try_out(config: ServerConfig) -> None:
-    """What a node makes of its configuration before it serves. Raises ConfigError."""
+    """Makes the objects that a node makes of its configuration before it serves. Raises ConfigError."""
     from trimaran.metrics.serving import address_of  # noqa: PLC0415 - slow, and most calls do without
     from trimaran.quorum.serving.authorization import authorizer_of  # noqa: PLC0415 - slow, and most calls do without
     from trimaran.running.controller_role import has_mirror  # noqa: PLC0415 - slow, and most calls do without
@@ -139,7 +139,7 @@ def explain(
 
 
 def _tables() -> dict[str, Mapping[str, ConfigKey]]:
-    """All keys, by whose they are."""
+    """All keys, by the resource that they belong to."""
     return {
         "node": SERVER_CONFIGS,
         "broker": DYNAMIC_ONLY,
@@ -229,7 +229,7 @@ def effective(
 
 
 def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
-    """Variables stay as they are written: what one stands for may be a secret."""
+    """Variables stay as they are written: their values may be secrets."""
     for key, setting in settings.items():
         yield _row(key, setting.value.strip(), setting.origin)
     for key, value in parsed.explicit.items():
@@ -288,7 +288,7 @@ def _told(key: str, settings: Mapping[str, Setting]) -> str | None:
 
 
 def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
-    """What the value means; where it means nothing, its text."""
+    """Returns the parsed value; if it cannot be parsed, its text."""
     known = _known(key)
     setting = settings.get(key)
     if setting is None:

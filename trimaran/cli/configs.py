@@ -175,7 +175,7 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 
 def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
-    """Brokers keep whatever they are told: a mistyped name would seem to act."""
+    """Brokers keep unknown keys: a mistyped name would seem to act."""
     from trimaran.node.config.dynamic_keys import declared_key  # noqa: PLC0415 - slow, and most calls do without
 
     unknown = [name for name, operation, _ in changes if operation == SET]
@@ -185,7 +185,7 @@ def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> No
 
 
 def _learn_node(client: BlockingClient, resource: Resource) -> None:
-    """A broker answers for itself; who is not there is told at once instead of being waited for."""
+    """A broker answers for itself; one that is not live is reported at once, without a wait."""
     if resource.node is None:
         return
     client.refresh()

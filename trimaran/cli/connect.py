@@ -1,4 +1,5 @@
-"""Whom a command asks: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`; and how, by
+"""The cluster that a command connects to: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`;
+and how, by
 `--command-config` and `-X`.
 """
 
@@ -115,7 +116,7 @@ LEADER_SECONDS = 4.0
 
 
 class _Target:
-    """What commands that ask brokers and commands that ask controllers have in common."""
+    """The common part of commands for brokers and of commands for controllers."""
 
     command_config: Path | None
     profile: str | None
@@ -215,7 +216,7 @@ class Controllers(_Target):
         )
 
 
-# Defaults of the options of every command that asks somebody.
+# Defaults of the connection options of every command.
 BROKERS = Brokers()
 CONTROLLERS = Controllers()
 

@@ -125,7 +125,7 @@ def _password(file: Path | None) -> str:
 
 
 def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
-    """Beyond this machine nobody looks without a password. Raises UserError."""
+    """Clients on other machines need a password. Raises UserError."""
     if _is_of_this_machine(host):
         return
     if not is_guarded:
@@ -187,7 +187,7 @@ def ensure_installed() -> None:
 def _cluster(
     brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
 ) -> Cluster:
-    """Of a cluster that was named itself nothing of the local one is taken."""
+    """If a cluster was named, no address of the local one is used."""
     from trimaran.console.cluster import Cluster  # noqa: PLC0415 - an extra
 
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
@@ -216,7 +216,7 @@ def _cluster(
 
 
 def _metrics_of(data: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Of the nodes of a local cluster, each time as it is then."""
+    """Addresses of the nodes of a local cluster, read each time."""
 
     def found() -> Mapping[str, str]:
         if data is None:
@@ -243,7 +243,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _ensure_addresses(text: str, option: str) -> None:
-    """What can never be asked is told before a page is."""
+    """Raises UserError for an unusable address before a page is served."""
     try:
         parse_bootstrap(text)
     except ValueError as error:

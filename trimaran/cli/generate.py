@@ -92,7 +92,7 @@ def systemd(
 
 
 def _script() -> Path:
-    """Beside the interpreter, where it was started by `python -m trimaran`."""
+    """Next to the interpreter, if it was started by `python -m trimaran`."""
     return Path(sys.executable).with_name("trimaran")
 
 

@@ -21,7 +21,7 @@ _WORDS = frozenset(words for words, _, _ in COMMANDS)
 
 @dataclass(frozen=True)
 class Options:
-    """What was taken off a command line, and what is left of it."""
+    """The global options of a command line, and the rest of it."""
 
     rest: list[str]
     quiet: bool = False
@@ -83,7 +83,8 @@ def _seconds(text: str) -> float:
 def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool = False) -> object:
     """Runs once, or until Ctrl-C: on a terminal each time in the place of the last, else one block after another.
 
-    A cluster that does not answer for once is told of, and asked again. With `until_ok` it ends with exit code 0.
+    A missing response of the cluster is reported, and the command runs again. With `until_ok` it ends with exit code
+    0.
     """
     if seconds is None:
         return run()
@@ -114,7 +115,7 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
 
 
 def _captured(run: Callable[[], object]) -> tuple[str, object, UserError | None]:
-    """What it prints is shown at once: half a screen flickers."""
+    """Its output is shown at once: half a screen would flicker."""
     text = io.StringIO()
     try:
         with contextlib.redirect_stdout(text):

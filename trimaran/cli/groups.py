@@ -105,7 +105,7 @@ def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What is committed or assigned, in order, each with the member that has it."""
+    """Returns the committed or assigned partitions in order, each with its member."""
     owners = owners_of(found)
     rows = {
         TopicPartition(row["topic"], row["partition"]): row
@@ -176,7 +176,7 @@ def _show_state(found: Mapping[str, Any], output: str) -> None:
 
 
 def _tell_state(found: Mapping[str, Any]) -> None:
-    """What Kafka's tool says on stderr of a group that is not stable."""
+    """Returns the text of Kafka's tool on stderr for a group that is not stable."""
     if found["state"] == "Empty":
         say(f"\nConsumer group '{found['group']}' has no active members.")
     elif found["state"] != "Stable":

@@ -1,4 +1,4 @@
-"""`groups reset-offsets|delete|delete-offsets`: what a group has committed, changed while nobody consumes."""
+"""`groups reset-offsets|delete|delete-offsets`: changes of committed offsets while the group has no members."""
 
 from __future__ import annotations
 

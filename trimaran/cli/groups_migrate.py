@@ -1,7 +1,7 @@
 """`groups migrate-offsets`: the offsets of a group of old consumers, from ZooKeeper to Kafka.
 
-What is committed in Kafka already is not taken back, as after a time of committing to both
-(`dual.commit.enabled` of Kafka 0.8.2). ZooKeeper is only read.
+Offsets that Kafka has already are not taken back, as after a time of committing to both (`dual.commit.enabled` of
+Kafka 0.8.2). ZooKeeper is only read.
 """
 
 from __future__ import annotations

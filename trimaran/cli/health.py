@@ -38,7 +38,7 @@ def health(
 
     Args:
         exit_when_healthy: Check every second, and exit when the cluster is healthy.
-        watch: Check again every so many seconds, until Ctrl-C.
+        watch: Check again at this interval in seconds, until Ctrl-C.
     """
     if watch is None and not exit_when_healthy:
         return _once(brokers, output)
@@ -61,7 +61,9 @@ def _once(brokers: Brokers, output: str) -> int:
 
 
 def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason]) -> dict[str, Any]:
-    """Everything that is asked of the brokers, with what is known `beside` them; they have so long to find a leader."""
+    """Judges the responses of the brokers, with the reasons in `beside`; they have `leader_seconds` to find a
+    leader.
+    """
     topics = topics_of(client, None)
     brokers = broker_rows(client, topics)
     under_min_isr = len(partitions_of(client, topics, [is_under_min_isr]))
@@ -81,7 +83,7 @@ def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason])
 
 
 def _of_mirror(brokers: Brokers) -> list[Reason]:
-    """Of the local cluster's, where that is the one that is asked."""
+    """Returns the reasons of the local cluster's mirror, if the command asks the local cluster."""
     from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     path = state_file.nearest(brokers.data)

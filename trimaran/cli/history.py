@@ -128,7 +128,7 @@ def configs(
 def _ensure_topic_known(
     history: History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
-    """Of other resources configs may be set before they are there."""
+    """Configs of other resources may be set before these exist."""
     kind, name = resource
     if kind == TOPIC_RESOURCE and not history.knows(name):
         raise no_topic(name, f"{source.name} has no record of it, as far back as it reaches")

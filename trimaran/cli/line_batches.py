@@ -68,7 +68,7 @@ class LineBatches:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of a line that an interrupt cut; it was not handed out."""
+        """The beginning of a line that an interrupt cut; it was not returned."""
         return len(self._unfinished)
 
     def __iter__(self) -> Iterator[list[bytes]]:
@@ -127,7 +127,7 @@ def _cut(lines: list[bytes]) -> list[list[bytes]]:
 
 @contextmanager
 def line_batches(path: os.PathLike[str] | None) -> Iterator[tuple[LineBatches, Interrupt]]:
-    """Of a file, or of stdin."""
+    """Reads lines of a file, or of stdin."""
     fd = 0 if path is None else os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if path is not None and stat.S_ISDIR(os.fstat(fd).st_mode):

@@ -188,7 +188,7 @@ def _when(timestamp_ms: int) -> str:
 
 
 def _verify(sources: list[Source], output: str) -> int:
-    """Of a segment its whole directory is looked at, and what is wrong elsewhere in it left out."""
+    """For a segment, its whole directory is checked, and problems in other segments are left out."""
     found = 0
     with progress("reading partitions", len(sources)) as bar:
         for file, position, what in _problems(sources, bar):

@@ -52,7 +52,7 @@ def _first_controller(data: Path) -> Path:
 
 
 def _files(path: Path) -> list[Path]:
-    """Segments in order of their offsets; a single file stands for itself."""
+    """Returns segments in order of their offsets; a single file is the only one."""
     if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
 

@@ -35,7 +35,7 @@ def tree(
     Args:
         name: The path in the tree; * and ? are wildcards.
         levels: Depth of the tree; by default all levels.
-        path: A directory with a metadata log; by default the running quorum is asked.
+        path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
     found = lookup(load_tree(path, controllers, at, as_of), name)
@@ -62,7 +62,7 @@ def shell(
 
     Args:
         command: Run only this command, such as ls /image/topics/byName, and exit.
-        path: A directory with a metadata log, or a snapshot; by default the running quorum is asked.
+        path: A directory with a metadata log, or a snapshot; by default that of the running quorum.
         at: Begin with the state after the record at this offset; by default the newest.
     """
 

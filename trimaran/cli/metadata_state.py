@@ -54,7 +54,7 @@ def image(
 
     Args:
         path: A controller's or broker's directory, its __cluster_metadata-0, a segment or a snapshot; by default the
-            running quorum is asked.
+        running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
     state = load_state(path, controllers, at, as_of)
@@ -89,7 +89,7 @@ def diff(
     Args:
         before: An offset of the metadata log of --path; or another directory, as DIR or DIR@OFFSET.
         after: The same for the second state.
-        path: The directory whose offsets are meant; by default the running quorum is asked.
+        path: The directory whose offsets are meant; by default the running quorum.
     """
 
     def state_of(side: str) -> MetadataState:
@@ -136,7 +136,7 @@ def cat(
 
     Args:
         name: The path in the tree, as in Apache Kafka's metadata shell; * and ? are wildcards.
-        path: A directory with a metadata log; by default the running quorum is asked.
+        path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
     found = lookup(load_tree(path, controllers, at, as_of), name)
@@ -165,7 +165,7 @@ def ls(
 
     Args:
         name: The path in the tree; * and ? are wildcards.
-        path: A directory with a metadata log; by default the running quorum is asked.
+        path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
     found = lookup(load_tree(path, controllers, at, as_of), name)
@@ -196,7 +196,7 @@ def find(
 
     Args:
         name: The path in the tree; * and ? are wildcards.
-        path: A directory with a metadata log; by default the running quorum is asked.
+        path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
     found = lookup(load_tree(path, controllers, at, as_of), name)

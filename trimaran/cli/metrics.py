@@ -38,7 +38,7 @@ def metrics(
         nodes: Names or ids of nodes of the local cluster; by default all.
         only: Only metrics with this text in their name or labels. Buckets of histograms are shown only with it.
         address: HOST:PORT of trimaran.metrics.listener of a node, or of any JMX exporter. May be repeated.
-        watch: Every so many seconds, print what has changed, and by how much per second.
+        watch: At this interval in seconds, print what has changed, and by how much per second.
     """
     sources = sources_of(address, data, nodes)
     before = {name: _samples(where, only) for name, where in sources.items()}

@@ -26,13 +26,13 @@ KafkaFormat = Annotated[
     Literal["table", "wide", "json", "jsonl", "yaml", "kafka"],
     Parameter(name=_NAMES, help=f"{_HELP}; kafka for the text of Apache Kafka's own tool."),
 ]
-# With more rows a table no longer fits a screen: their number is told beside it.
+# With more rows a table no longer fits a screen: their number is printed, too.
 ROWS_OF_A_SCREEN = 59
 _is_quiet = False
 
 
 def be_quiet(quiet: bool) -> None:
-    """From now on nothing but data and errors."""
+    """Prints only data and errors from now on."""
     global _is_quiet  # noqa: PLW0603 - one process is one command
     _is_quiet = quiet
 
@@ -116,7 +116,7 @@ def show_json_line(value: Any) -> None:
 def _yaml(value: Any) -> str:
     import yaml  # noqa: PLC0415 - slow, and most calls do without
 
-    # What JSON has no type for is text, as in the other formats.
+    # Values without a type in JSON are text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))
     # YAML takes marks that turn the direction of what a terminal shows for text; then all but ASCII is escaped.
     harmless = json.dumps(plain, ensure_ascii=False).isprintable()

@@ -80,7 +80,7 @@ def elect_leader(
     Args:
         topic: The topic; by default all topics.
         partition: Only this partition of the topic. May be repeated.
-        unclean: Where there is no leader, elect any live replica; records that it does not have are lost.
+        unclean: Without a leader, elect any live replica; records that it does not have are lost.
     """
     asked = None
     with brokers.connected() as client:

@@ -1,4 +1,4 @@
-"""`produce`: lines as records, with nothing but the protocol. For more, use any Kafka client."""
+"""`produce`: lines as records, by the plain protocol. Any Kafka client can do more."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def produce(
 
 
 def _progress(total: int | None) -> AbstractContextManager[Bar]:
-    """By bytes of a file; who types sees what goes on."""
+    """Shows progress by bytes of a file; stdin needs none."""
     return (
         nullcontext(Bar("producing"))
         if total is None and os.isatty(0)
@@ -93,7 +93,7 @@ def _progress(total: int | None) -> AbstractContextManager[Bar]:
 def _producer(
     client: BlockingClient, topic: str, transactional_id: str | None, interrupt: Interrupt
 ) -> Iterator[IdempotentProducer]:
-    """Of all lines in one transaction, if it has an id; how that ended is said."""
+    """Produces all lines in one transaction, if it has an id, and reports its outcome."""
     if transactional_id is None:
         yield IdempotentProducer(client, topic)
         return

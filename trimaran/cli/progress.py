@@ -1,4 +1,5 @@
-"""What takes more than two seconds shows how far it is: on stderr, if that is a terminal, and gone when it is done.
+"""Progress of an operation that takes more than two seconds: on stderr, if that is a terminal, and removed at the
+end.
 
 One bar at a time: what begins inside another, as a request inside a comparison, shows nothing of its own. Into a pipe
 and with `-q` nothing is shown, nor where rows are printed on the same terminal meanwhile: they tell it themselves.
@@ -25,7 +26,7 @@ _one = threading.Lock()  # held by the bar that may be shown
 
 
 class Bar:
-    """How far something is; whoever does it says so by `at`, as often as is handy."""
+    """The progress of an operation, which reports it by `at`, as often as it likes."""
 
     def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
         self.what, self.total = what, total

@@ -1,5 +1,5 @@
-"""`quorum status|replication`: leader, epoch, high watermark, and how far each voter and observer is. `quorum history`:
-who led when.
+"""`quorum status|replication`: leader, epoch, high watermark, and how far each voter and observer is. `quorum
+history`: the leaders and their times.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Quorum(NamedTuple):
 
 
 def _described(controllers: Controllers) -> _Quorum:
-    """Raises UserError: nobody leads."""
+    """Raises UserError: there is no leader."""
     try:
         with controllers.connected() as client:
             partition, nodes = describe_quorum_and_nodes(client, timeout=controllers.leader_seconds)
@@ -89,7 +89,7 @@ def history(
     """Shows who led the quorum from when to when, and how long there was no leader in between.
 
     Args:
-        path: A directory with a metadata log, ours or Apache Kafka's; by default the running quorum is asked.
+        path: A directory with a metadata log, ours or Apache Kafka's; by default that of the running quorum.
     """
     from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
 
@@ -117,7 +117,7 @@ def history(
 
 
 def _no_majority(bootstrap: str) -> UserError | None:
-    """Nobody leads: which of the controllers answer at all; None if none does."""
+    """Without a leader: the controllers that answer at all; None if none does."""
     try:
         addresses = parse_bootstrap(bootstrap)
     except ValueError:

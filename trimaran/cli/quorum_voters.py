@@ -23,7 +23,7 @@ from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 if TYPE_CHECKING:
     from trimaran.wire.schema import Message
 
-# What the request says; the leader gives up after two seconds by itself.
+# The timeout in the request; the leader gives up after two seconds by itself.
 TIMEOUT_MS = 10_000
 
 

@@ -1,6 +1,7 @@
 """`quotas list|set|delete`: how much clients may use. In front of Apache Kafka, too.
 
-Whom a quota is for is written in one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type without
+The entity of a quota is written in one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type
+without
 a name, as `user`, is the default of all those who have no quota of their own.
 """
 
@@ -41,7 +42,7 @@ WordsToDelete = Annotated[str, Parameter(help=f"{_WHO}. Then the quotas, by defa
 
 
 def parse_words(words: Iterable[str]) -> tuple[Entity, list[str]]:
-    """Whom it is for, and the words that say something else.
+    """Returns the entity, and the words that are not part of it.
 
     Raises:
         UserError: a type is named twice.

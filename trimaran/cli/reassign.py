@@ -81,7 +81,7 @@ def read_plan(path: Path) -> list[Wish]:
 
 
 def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> int:
-    """Starts the reassignments of a plan. Those of the same partitions in progress are replaced."""
+    """Starts the reassignments of a plan. It replaces reassignments of the same partitions in progress."""
     wishes = read_plan(plan)
     with brokers.connected() as client:
         if dry_run:
@@ -90,7 +90,7 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
 
 
 def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
-    """What would move; brokers check a plan only when it is applied."""
+    """Returns the moves of a plan; brokers check it only when it is applied."""
     present = _present(topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
     moves = 0
     for topic, index, replicas in wishes:

@@ -1,4 +1,4 @@
-"""`reassign plan`: where the replicas of topics should be, spread anew over brokers and racks.
+"""`reassign plan`: new places for the replicas of topics, spread over brokers and racks.
 
 As Apache Kafka's `kafka-reassign-partitions --generate`: the placement that new topics get, for every partition of the
 topics; the number of replicas stays. Nothing is moved by it.

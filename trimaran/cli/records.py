@@ -1,4 +1,4 @@
-"""`consume`: records as lines. For more, use any Kafka client."""
+"""`consume`: records as lines. Any Kafka client can do more."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def consume(
 
 
 def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, int, Record], bytes]:
-    """What a record looks like; without a format the value and a line break."""
+    """Returns a record as text; without a format, the value and a line break."""
     if form is not None:
         if key_separator is not None:
             raise UserError(
@@ -110,8 +110,8 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _ensure_reader() -> None:
-    """Raises BrokenPipeError when nobody reads stdout any more (`consume … | head`): without new records we would not
-    notice.
+    """Raises BrokenPipeError when stdout has no reader any more (`consume … | head`): without new records that would
+    go unnoticed.
     """
     output = select.poll()
     output.register(1, 0)

@@ -108,7 +108,7 @@ def storage_format(
 
 
 class _Beginning(NamedTuple):
-    """What a cluster begins with: its first voters (None: configuration names them), feature levels, users."""
+    """The beginning of a cluster: its first voters (None: configuration names them), feature levels, users."""
 
     voters: VoterSet | None
     levels: dict[str, int]
@@ -124,7 +124,7 @@ def _beginning(
     features: list[str],
     users: Iterable[str],
 ) -> _Beginning:
-    """Of the options of `storage format`. Raises FormatError: they do not go together, or are mistyped."""
+    """Reads the options of `storage format`. Raises FormatError: they do not go together, or are mistyped."""
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
         if sum(chosen) > 1:

@@ -135,7 +135,7 @@ def expire(
 
 
 def _tokens(brokers: Brokers) -> list[Any]:
-    """Those that one may see."""
+    """Lists the tokens that the caller may see."""
     with brokers.connected() as client:
         answer = client.call(None, DescribeDelegationTokenRequest(owners=None))
         check(answer.error_code, "")

@@ -1,4 +1,5 @@
-"""`users list|add|remove`: who may log in by SCRAM. Passwords come by a prompt, a file or the environment, never as an
+"""`users list|add|remove`: users that may log in by SCRAM. Passwords come by a prompt, a file or the environment,
+never as an
 argument that others see in the list of processes.
 """
 

@@ -131,7 +131,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
-    """Of the keys that are the mirror's; its file may be that of a broker."""
+    """Warns of the mirror's keys only; its file may be that of a broker."""
     from trimaran.node.config.key_warnings import warning_of  # noqa: PLC0415 - slow, and most calls do without
 
     for key, setting in settings.items():
@@ -177,7 +177,7 @@ def status(
 
 
 def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
-    """What is not as it should be, and what to look at."""
+    """Returns the problems, with the command to look at each."""
     for path in found.unreadable:
         yield f"no permission to read {path}: name a user who has it, in the file of -c"
     if not found.mirror_alive:
@@ -190,7 +190,7 @@ def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
 
 
 def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
-    """What people want to know, in words."""
+    """Returns the status in words."""
     mirror = found.mirror
     fields: dict[str, object] = {
         "zookeeper": found.connect,

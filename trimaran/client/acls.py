@@ -33,7 +33,7 @@ _RULES = ("super.users", "allow.everyone.if.no.acl.found")
 
 
 class Pattern(NamedTuple):
-    """What an ACL is about, in Kafka's numbers."""
+    """The resource of an ACL, in Kafka's numbers."""
 
     resource_type: int
     name: str
@@ -89,7 +89,7 @@ def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdi
 
 def sets_more_rules(client: BlockingClient) -> bool:
     """Whether a broker's file may allow what no ACL does: `super.users` and `allow.everyone.if.no.acl.found` are never
-    shown, only that they are set. True, too, where this client may not ask.
+    shown, only that they are set. True, too, if this client may not describe it.
     """
     client.refresh()
     node = min(client.routing.nodes)

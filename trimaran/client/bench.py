@@ -1,6 +1,7 @@
 """Load on a cluster, as a user measures it: some clients in threads, each with one request under way at a time.
 
-What is measured is the cluster more than us: a batch is made once and sent again and again, and of fetched batches only
+It measures the cluster more than the client: a batch is made once and sent again and again, and of fetched batches
+only
 the headers are read. Latency is the time from sending a request to its answer; with a rate, from when it was due, so
 that a cluster that stalls does not make its own measurement milder.
 """
@@ -43,7 +44,7 @@ class Latencies:
         self.counts[float(f"{seconds:.{_DIGITS - 1}e}")] += 1
 
     def percentile(self, percent: float) -> float:
-        """The least latency that so many percent did not exceed; 0 of none."""
+        """Returns the latency that `percent` of the requests did not exceed; 0 without requests."""
         left = math.ceil(self.counts.total() * percent / 100)
         for seconds in sorted(self.counts):
             left -= self.counts[seconds]
@@ -62,7 +63,7 @@ class Latencies:
 
 
 class Load:
-    """One run. `begin` starts the clients; whoever waits for its end looks at the figures meanwhile."""
+    """One run. `begin` starts the clients; the caller reads the figures until the end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -91,7 +92,7 @@ class Load:
             self.stop()
 
     def wait(self, seconds: float) -> bool:
-        """Whether all clients have ended within so many seconds."""
+        """Whether all clients have ended within `seconds`."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -121,13 +122,13 @@ class Load:
             self._recent.add(seconds)
 
     def recent(self) -> Latencies:
-        """Of the requests since it was last asked."""
+        """Returns the figures of the requests since the last call."""
         with self._lock:
             found, self._recent = self._recent, Latencies()
             return found
 
     def figures(self) -> dict[str, Any]:
-        """Of the whole run up to now; MB are 10^6 bytes."""
+        """Returns the figures of the whole run up to now; MB are 10^6 bytes."""
         with self._lock:
             seconds = max(1e-9, (self._ended or time.monotonic()) - self._began)
             return {
@@ -143,7 +144,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Producing:
-    """What is produced: batches of `batch_records` records of `size` bytes that do not compress."""
+    """The load: batches of `batch_records` records of `size` bytes that do not compress."""
 
     topic: str
     size: int
@@ -165,7 +166,7 @@ def produce(
     records: int,
     rate: float | None,
 ) -> Callable[[Load], None]:
-    """A client that sends so many records to these partitions in turn; at most `rate` of them a second."""
+    """A client that sends `records` records to these partitions in turn; at most `rate` of them a second."""
 
     def job(load: Load) -> None:
         batch = producing.batch(producing.batch_records)
@@ -206,7 +207,7 @@ def consume(
     topic: str, connect: Connect, ranges: dict[int, tuple[int, int]], records: int | None
 ) -> Callable[[Load], None]:
     """A client that reads partitions in turn, each from the first offset up to the second; all clients together end
-    after so many records.
+    after `records` records.
     """
 
     def job(load: Load) -> None:

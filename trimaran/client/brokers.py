@@ -1,4 +1,4 @@
-"""Brokers as the cluster tells them: who is registered, and what each leads."""
+"""Brokers as the cluster describes them: registrations, and the number of partitions that each leads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes a cluster: topics, configs, leaders, what a group has committed. Each asks once, and is not repeated."""
+"""Changes of a cluster: topics, configs, leaders, committed offsets. Each asks once, and is not repeated."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def alter_configs(
 def elect_leaders(
     client: BlockingClient, asked: list[TopicPartitions] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, str | None]:
-    """Preferred ones, of the partitions named, None: of all; `unclean`: any replica where nobody leads.
+    """Preferred ones, of the partitions named, None: of all; `unclean`: any replica of a partition without a leader.
 
     Partitions where an election was needed: None where it was held, else why not. Raises KafkaError.
     """
@@ -136,7 +136,7 @@ def within_log(client: BlockingClient, where: TopicPartition, offset: int) -> in
 def commit_offsets(
     client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
 ) -> None:
-    """As somebody who is no member: the coordinator refuses while there are members."""
+    """Commits without being a member: the coordinator refuses while there are members."""
     if not wanted:
         return
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}

@@ -46,12 +46,12 @@ def told_configs(
     *,
     synonyms: bool = False,
 ) -> dict[str, Sequence[Any]]:
-    """Of each resource the `DescribeConfigsResourceResult`s of the node, in its order.
+    """Returns the `DescribeConfigsResourceResult`s of the node for each resource, in its order.
 
     Raises:
         KafkaError: it is refused.
         UserError: there is no such topic.
-        RemoteProtocolError: it tells of others than were asked for.
+        RemoteProtocolError: the response has other resources than the request.
     """
     asked = [
         DescribeConfigsResource(

@@ -1,4 +1,4 @@
-"""A connected client of a cluster, whose failures are told in three lines: what happened, why, what to do."""
+"""A connected client of a cluster; its failures are errors in three lines: what happened, why, what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 20.0
-# Until another node is asked instead; one that is only slow is asked again later.
+# The wait before another node is tried; one that is only slow is tried again later.
 HELLO_SECONDS = 1.0
 NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
 
@@ -88,7 +88,7 @@ def connected(
         command_config: a file with Kafka's client keys.
         settings: client keys that count more than the file's.
         timeout: seconds that a request may take, with all its repetitions.
-        waiting: entered with the name of each request while it is asked.
+        waiting: entered with the name of each request until its response.
     """
     security = _security(command_config, settings)
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
@@ -169,9 +169,7 @@ def _ensure_no_login_is_wanted(
     *,
     of_controllers: bool,
 ) -> None:
-    """Everybody may ask for the versions; a listener with SASL refuses the next request, and Apache
-    Kafka's breaks off.
-    """
+    """ApiVersions needs no login; a listener with SASL refuses the next request, and Apache Kafka's breaks off."""
     request = (
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
         if of_controllers

@@ -83,7 +83,7 @@ def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
 
 
 def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]:
-    """Of a consumer; other protocols keep what they like in these bytes."""
+    """Returns the assignment of a consumer; other protocols have formats of their own in these bytes."""
     if protocol_type != "consumer" or not data:
         return {}
     try:

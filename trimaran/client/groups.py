@@ -52,7 +52,8 @@ def _of_coordinator(
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
-    """What a group has committed, by topic and partition; nothing for a group that there is not. A negative offset is
+    """Returns the committed offsets of a group, by topic and partition; none for a missing group. A negative offset
+    is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])

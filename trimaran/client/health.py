@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
-# A voter that lives fetches twice a second; one that lags so long could not take over at once.
+# A live voter fetches twice a second; one with a longer lag could not take over at once.
 VOTER_SILENT_MS = 5_000
 # As leader.imbalance.per.broker.percentage.
 NOT_PREFERRED_PERCENT = 10
@@ -26,7 +26,7 @@ class Reason(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Of partitions; of all topics."""
+    """Counts of partitions; those of all topics."""
 
     topics: int = 0
     partitions: int = 0

@@ -62,7 +62,7 @@ def log_dirs_of(
 def replica_sizes(
     client: BlockingClient, topic: str, brokers: Iterable[int]
 ) -> dict[tuple[int, int], int]:
-    """Bytes by broker and partition. What a broker does not tell within `ASIDE_SECONDS` is left out: sizes are no
+    """Bytes by broker and partition. Brokers that do not answer within `ASIDE_SECONDS` are left out: sizes are no
     reason to fail.
     """
     sizes = {}

@@ -1,4 +1,4 @@
-"""What a node serves as metrics: the text at its `trimaran.metrics.listener`, or of a JMX exporter."""
+"""The metrics of a node as text, from its `trimaran.metrics.listener` or a JMX exporter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str]
     """In the format of Prometheus, of all metrics or of those named.
 
     Raises:
-        UserError: nobody answers at HOST:PORT, or something else does.
+        UserError: no server answers at HOST:PORT, or another one does.
     """
     import http.client  # noqa: PLC0415 - slow, and most calls do without
     import urllib.request  # noqa: PLC0415 - slow, and most calls do without

@@ -1,4 +1,4 @@
-"""Offsets that brokers tell: where a partition begins and ends, and what was written when."""
+"""Offsets from brokers: the begin and end of a partition, and offsets by time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Test = Callable[[Row], bool]
 def topics_of(
     client: BlockingClient, names: Sequence[str] | None
 ) -> Sequence[MetadataResponseTopic]:
-    """What the brokers know of the topics named, None: of all; errors are in it."""
+    """Returns the metadata of the named topics, or with None of all; errors are in it."""
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     topics: Sequence[MetadataResponseTopic] = answer.topics
@@ -53,7 +53,7 @@ def rows_of(
     minimums: Mapping[str, int] | None = None,
 ) -> list[dict[str, Any]]:
     """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic,
-    where that is asked.
+    if known.
     """
     rows = [
         {

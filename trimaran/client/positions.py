@@ -1,4 +1,4 @@
-"""Where in a partition: `start`, `end`, an offset, so many before the end, or a time."""
+"""Where in a partition: `start`, `end`, an offset, a number of records before the end, or a time."""
 
 from __future__ import annotations
 

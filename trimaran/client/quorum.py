@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
-    """Fields and rows of the voters, as the active controller tells a broker; where it does not, why not."""
+    """Returns fields and rows of the voters, from the active controller through a broker; or the error."""
     from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes  # noqa: PLC0415 - slow, and most calls do without
 
     try:
@@ -36,7 +36,7 @@ def ask_quorum(
 
 
 def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, Any]:
-    """What the answer says of the whole quorum."""
+    """Returns the fields of the response about the whole quorum."""
     return {
         "leader_id": partition.leader_id,
         "leader_epoch": partition.leader_epoch,
@@ -47,9 +47,9 @@ def quorum_fields(partition: DescribeQuorumResponsePartitionData) -> dict[str, A
 def replica_rows(
     partition: DescribeQuorumResponsePartitionData, nodes: Iterable[Node]
 ) -> list[dict[str, Any]]:
-    """Voters, then observers; who was in touch when, in the leader's milliseconds since 1970 too.
+    """Returns voters, then observers; the times of contact are also in the leader's milliseconds since 1970.
 
-    `nodes` have the listeners of voters, where the leader tells them (KIP-853).
+    `nodes` have the listeners of voters, if the leader sends them (KIP-853).
     """
     listeners = {
         node.node_id: [f"{one.name}://{one.host}:{one.port}" for one in node.listeners]

@@ -1,4 +1,4 @@
-"""Records of a topic, read with nothing but the protocol; aborted transactions left out where that is asked for."""
+"""Records of a topic, read by the plain protocol; with read_committed, without aborted transactions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reader:
         on_turn: Callable[[], object] = lambda: None,
         until: Position | None = None,
     ) -> Iterator[tuple[int, Record]]:
-        """Each partition in order; `on_turn` is called before all of them are asked again. `until`: where to end
+        """Each partition in order; `on_turn` is called before all of them are fetched again. `until`: where to end
         instead, or at the end that there is now.
         """
         exit_at_end = exit_at_end or until is not None
@@ -70,7 +70,7 @@ class Reader:
             waiting = [p for p in self._partitions if not exit_at_end or positions[p] < ends[p]]
 
     def timestamp_at(self, partition: int, offset: int) -> int | None:
-        """Of the record at `offset`, or of the next one; None at the end."""
+        """Returns the timestamp of the record at `offset`, or of the next one; None at the end."""
         for batch in self.fetch(partition, offset, wait=False):
             for record in batch.records():
                 if record.offset >= offset:
@@ -107,7 +107,7 @@ HEADERS_READ = 10_000
 
 
 class FetchedBatch(NamedTuple):
-    """`batch` with its records, unless it is for nobody: a control batch, or part of an aborted transaction."""
+    """Yields `batch` with its records, unless it is a control batch or part of an aborted transaction."""
 
     batch: BatchView
     is_seen: bool

@@ -1,4 +1,4 @@
-"""What brokers tell of topics: the list, and everything of one."""
+"""Topics as brokers describe them: the list, and everything about one."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
 
 
 def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
-    """What somebody set, on the topic or for all brokers: what Kafka's tool shows, in its order (`Config` of its admin
-    client is a hash table of all that the broker tells).
+    """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in its order
+    (`Config` of its admin client is a hash table of the response).
     """
     from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
 
@@ -87,7 +87,7 @@ def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) 
     """`begin`, `end` and `size` of what has a leader that tells them; None elsewhere."""
     led = [TopicPartition(topic, row["partition"]) for row in rows if row["leader"] >= 0]
     begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
-    # Who did not answer is not waited for again.
+    # A broker that did not answer is not waited for again.
     ends = end_offsets(client, begins, LATEST_TIMESTAMP)
     leaders = {row["leader"] for row in rows if (topic, row["partition"]) in begins}
     sizes = replica_sizes(client, topic, leaders)

@@ -1,4 +1,4 @@
-"""Analyses by Spark, one at a time, each in a process of its own: `trimaran analyze`, whose report a page shows.
+"""Analyses by Spark, one at a time, each in a process of its own: `trimaran analyze`; a page shows its report.
 
 Spark wants a JVM with some hundred megabytes, and what reads files of others may fail: neither is for this process.
 """
@@ -34,7 +34,7 @@ class Run:
 
 
 def command_of(data: Path, name: str) -> Sequence[str]:
-    """What writes the report of one analysis."""
+    """Writes the report of one analysis."""
     words = ("analyze", name, "--data", str(data), "--html", str(report_of(data, name).parent))
     return (sys.executable, "-m", "trimaran", *words)
 
@@ -49,7 +49,7 @@ def is_installed() -> bool:
 
 
 class Analyses:
-    """Runs what is asked for while `serve` runs. Used on the event loop; `last` also by threads.
+    """Runs the requested analyses while `serve` runs. Used on the event loop; `last` also by threads.
 
     `data` is the directory of a local cluster, None where there is none.
     """
@@ -62,7 +62,7 @@ class Analyses:
         self._data = data
         self._command = command
         self._name, self._started, self._ended, self._failed = "", 0.0, 0.0, ""
-        # Nothing waits in it: who comes while one runs is told so.
+        # Nothing waits in it: a request while an analysis runs is refused.
         self._send, self._receive = trio.open_memory_channel[str](0)
 
     def last(self) -> Run | None:
@@ -88,7 +88,7 @@ class Analyses:
             ) from None
 
     async def serve(self) -> None:
-        """Until it is cancelled, which ends what runs."""
+        """Serves until it is cancelled, which ends the running analysis."""
         async for name in self._receive:
             assert self._data is not None, "start refuses"
             self._name, self._started, self._failed = name, time.monotonic(), ""

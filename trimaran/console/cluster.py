@@ -1,4 +1,6 @@
-"""The cluster that the console stands in front of, asked from worker threads; what many pages need is kept a moment."""
+"""The cluster behind the console, queried from worker threads; responses that many pages need are cached for a
+moment.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ FRESH_SECONDS = 1.0
 
 @dataclass(slots=True)
 class Kept(Generic[T]):
-    """An answer that is asked for at most once in `FRESH_SECONDS`; whoever comes meanwhile waits for the same one."""
+    """A response that is fetched at most once in `FRESH_SECONDS`; concurrent callers wait for the same one."""
 
     ask: Callable[[], T]
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -39,7 +41,7 @@ class Kept(Generic[T]):
     _answer: T | None = None
 
     def get(self) -> T:
-        """Raises what `ask` raises, each time anew."""
+        """Raises each time what `ask` raises."""
         with self._lock:
             if self._answer is None or time.monotonic() - self._asked_at > FRESH_SECONDS:
                 self._answer = self.ask()
@@ -47,13 +49,13 @@ class Kept(Generic[T]):
             return self._answer
 
     def forget(self) -> None:
-        """After a write: who looks next shall see it."""
+        """Drops the cached response after a write, so that the next reader sees the change."""
         with self._lock:
             self._answer = None
 
 
 class Cluster:
-    """`controllers` and `zookeeper` are None where nobody named them: pages that need them say so.
+    """`controllers` and `zookeeper` are None if they were not named: pages that need them say so.
 
     `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
     cluster. `metrics` gives the addresses of metrics by the name of their node.
@@ -82,11 +84,11 @@ class Cluster:
         self._topics = Kept(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:
-        """Of the brokers; its errors are UserErrors."""
+        """A client of the brokers; its errors are UserErrors."""
         return connected(self.bootstrap, settings=self.settings, timeout=ANSWER_SECONDS)
 
     def controller_client(self) -> AbstractContextManager[BlockingClient]:
-        """Of the controllers. Raises UserError where none were named."""
+        """A client of the controllers. Raises UserError where none were named."""
         if self.controllers is None:
             raise no_controllers()
         return connected(
@@ -101,7 +103,7 @@ class Cluster:
         return self._topics.get()
 
     def forget(self) -> None:
-        """After a write: what was asked a moment ago is asked again."""
+        """Drops the cached responses after a write."""
         self._topics.forget()
         self.log.forget()
 

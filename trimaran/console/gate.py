@@ -1,4 +1,4 @@
-"""In front of every page: who has not logged in gets the login page, or an error where no browser asks."""
+"""The check in front of every page: without a login a browser gets the login page, and another client an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trimaran.errors.user_error import UserError
 if TYPE_CHECKING:
     from trimaran.console.guards import App, Receive, Scope, Send
 
-# What all may ask. Nothing else, not even what is not there: that page says where the cluster is.
+# Paths that need no login. Nothing else, not even what is not there: that page says where the cluster is.
 _OPEN = {("POST", PATH)} | {
     (method, path)
     for method in ("GET", "HEAD")

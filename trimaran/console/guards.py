@@ -1,7 +1,7 @@
-"""What every request passes: whose name we were called by, and headers that keep a browser from being used against us.
+"""Checks of every request: the host name in it, and headers that keep a browser from being used against us.
 
-A page of somebody else may have a browser resolve its own name to 127.0.0.1 (DNS rebinding): then the Host header says
-that name, and we refuse. Scripts and styles come from us only, so a topic called `<script>` stays a name.
+A foreign page may have a browser resolve its own name to 127.0.0.1 (DNS rebinding): then the Host header has that
+name, and the request is refused. Scripts and styles come from us only, so a topic called `<script>` stays a name.
 """
 
 from __future__ import annotations

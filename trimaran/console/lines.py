@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Of values from 0 to `top`."""
+    """The scale of values from 0 to `top`."""
 
     title: str
     unit: str
@@ -65,7 +65,7 @@ def round_up(value: float, unit: str) -> float:
 
 
 def summed(series: Mapping[str, Sequence[Point]]) -> list[Point]:
-    """Of all nodes at each time; None where none told."""
+    """Returns the values of all nodes at each time; None where none told."""
     return [Point(at, sum(values) if values else None) for at, values in _by_time(series)]
 
 
@@ -85,7 +85,7 @@ def _by_time(series: Mapping[str, Sequence[Point]]) -> Iterator[tuple[int, list[
 
 
 def path_of(line: Line, of: Chart) -> str:
-    """As SVG, with gaps where nobody told."""
+    """Returns the lines as SVG, with gaps if no node answered."""
     words, is_down = [], False
     for point in line.points:
         if point.value is None:

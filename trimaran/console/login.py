@@ -1,7 +1,7 @@
 """The console's own login: one password, and sessions of browsers that know it.
 
 A browser sends the password once and gets a cookie; a program sends it each time (`Authorization: Bearer`). Without a
-password everybody is let in, so then the console listens on this machine only (`trimaran.cli.console`).
+password every client is let in, so then the console listens on this machine only (`trimaran.cli.console`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PATH = "/login"
-# A working day; then the password is asked for again.
+# A working day; then a new login is needed.
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
 # Guessing one of twelve letters is hopeless while wrong guesses are answered late.
@@ -33,12 +33,12 @@ HELD_MAX = 100
 
 
 class LoginNeeded(UserError):
-    """Nobody has logged in, or with another password: 401."""
+    """There is no login, or one with another password: 401."""
 
 
 @dataclass(slots=True)
 class Login:
-    """`password` is empty where everybody may look. Not thread-safe: used on the event loop only."""
+    """`password` is empty if every client may read. Not thread-safe: used on the event loop only."""
 
     password: str = ""
     cookie: str = "trimaran-console"
@@ -90,7 +90,7 @@ class Login:
         return self._set_cookie("", 0)
 
     def _set_cookie(self, value: str, seconds: int) -> str:
-        # Lax: a link to a page that somebody sent opens it. Forms have a token besides.
+        # Lax: a link to a page in a message opens it. Forms have a token besides.
         words = f"{self.cookie}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
         return f"{words}; Secure" if self.is_secure else words
 
@@ -103,7 +103,7 @@ class Login:
 
 
 def _digest(text: str) -> str:
-    """Of one length, so that a comparison does not tell how long the right one is."""
+    """Digests of one length, so that the time of a comparison does not reveal the length of the password."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -143,7 +143,7 @@ def way_to_login(path: str, query: str) -> str:
 
 
 def way_back(wanted: str) -> str:
-    """`wanted` if it is a page of ours, else the first one: nobody is sent elsewhere."""
+    """Returns `wanted` if it is a page of ours, else the first page: no redirect leaves the console."""
     is_ours = (
         wanted.startswith("/") and not wanted.startswith(("//", "/\\")) and wanted.isprintable()
     )

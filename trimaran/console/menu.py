@@ -1,4 +1,4 @@
-"""The menu: where one can go, and which places need something that the console was not told of."""
+"""The menu: all pages, and those that need an address that the console does not have."""
 
 from __future__ import annotations
 

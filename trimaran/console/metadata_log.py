@@ -1,6 +1,6 @@
 """The metadata log as far as it has been read: its records, the state at every offset, and what happened, in words.
 
-It is read on when somebody asks, as an observer reads it, so a console that nobody looks at costs nothing. Images share
+It is read on when a page needs it, as an observer reads it, so an unused console costs nothing. Images share
 what does not change, so a state every so often is cheap to keep, and any other one is a few batches further.
 """
 
@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 FRESH_SECONDS = 1.0
-# A state is kept every so many records: to go on from there to any offset takes some milliseconds.
+# A state is kept after this number of records: replaying from there to any offset takes some milliseconds.
 RECORDS_PER_STATE = 1_000
-# What the collector sees of it: its part of the images, its batch, what happened.
+# Objects that the collector sees for each state: its part of the images, its batch, its events.
 OBJECTS_PER_RECORD = 4
-# Two days of an idle cluster's log, or a million changes of partitions. What is older is forgotten, state by state.
+# Two days of an idle cluster's log, or a million changes of partitions. Older states are dropped, one by one.
 LOG_BYTES_MAX = 64 << 20
 EVENTS_MAX = 10_000
 EPOCHS_MAX = 1_000
-# Of each of 10,000 topics two, and what was altered meanwhile; the newest are kept.
+# Two for each of 10,000 topics, and later changes; the newest are kept.
 CONFIGS_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Of the offsets below `end_offset`, which were written by `timestamp_ms`."""
+    """The state at the offsets below `end_offset`, which were written by `timestamp_ms`."""
 
     end_offset: int
     epoch: int
@@ -63,7 +63,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class KeptBatch:
-    """One batch of the log. `is_idle`: nothing but NoOpRecords in it."""
+    """One batch of the log. `is_idle`: it has only NoOpRecords."""
 
     base_offset: int
     last_offset: int
@@ -159,7 +159,7 @@ class MetadataLog:
             return max(found, default=self._first_offset())
 
     def events(self, after: int = -1) -> list[Event]:
-        """What happened at offsets beyond `after`, the newest first."""
+        """Returns the events at offsets beyond `after`, the newest first."""
         with self._lock:
             self._catch_up()
             found = []
@@ -170,13 +170,13 @@ class MetadataLog:
             return found
 
     def epochs(self) -> list[Epoch]:
-        """Who led when, the oldest first."""
+        """Returns the leaders with their times, the oldest first."""
         with self._lock:
             self._catch_up()
             return list(self._epochs)
 
     def configs(self) -> list[ConfigChange]:
-        """What was set, the newest first; last what was so already when the log began."""
+        """Returns the changes of configs, the newest first; last the values at the beginning of the log."""
         with self._lock:
             self._catch_up()
             return list(reversed(self._configs))
@@ -214,7 +214,7 @@ class MetadataLog:
         return found[:count]
 
     def forget(self) -> None:
-        """That it was read a moment ago: who asks next reads on."""
+        """Forgets that the log was read a moment ago: the next caller reads on."""
         with self._lock:
             self._read_at = float("-inf")
 

@@ -1,4 +1,4 @@
-"""What a page is: a path, a function from a question to plain data, and the template that shows the data."""
+"""A page: a path, a function from a request to plain data, and the template that shows the data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimaran.console.cluster import Cluster
 from trimaran.errors.user_error import Exit, UserError
 
 ROWS_PER_PAGE = 50
-# What a question may have in its URL: names of Kafka have up to 249 characters, group ids and values may be longer.
+# Longest text in a URL: names of Kafka have up to 249 characters, group ids and values may be longer.
 TEXT_CHARACTERS_MAX = 2000
 Row = dict[str, Any]
 

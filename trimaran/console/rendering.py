@@ -66,7 +66,7 @@ def number(value: float | None) -> str:
 
 
 def size(value: int | None) -> str:
-    """Bytes, as `1.5 MiB`; below zero nobody said."""
+    """Returns bytes as `1.5 MiB`; a negative number is unknown."""
     if value is None or value < 0:
         return _ABSENT
     amount, unit = float(value), 0
@@ -120,7 +120,7 @@ def clock(timestamp_ms: int | None) -> str:
 
 
 def text(value: object) -> str:
-    """What others wrote, on one line and of bounded length."""
+    """Returns a client's text on one line and of bounded length."""
     return _ABSENT if value is None else bounded(one_line(str(value)), TEXT_CHARACTERS_MAX)
 
 
@@ -131,7 +131,7 @@ def compact(value: object) -> str:
 
 
 def printable(value: str) -> str:
-    """What others wrote, on several lines where it has some; other controls are escaped."""
+    """Returns a client's text with its lines; other control characters are escaped."""
     return "\n".join(one_line(line) for line in value.split("\n"))
 
 

@@ -1,6 +1,6 @@
 """Reports of analyses as pages, apart from the console's own: a report has scripts in it, and names that others chose.
 
-So it is shown in a sandbox, where it has no cookie, no form of ours and no network.
+So it is shown in a sandbox: there it has no cookie, no form of ours and no network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimaran.spark.analyses.catalogue import ANALYSES
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-# Where a report finds Plotly. It comes from a sandbox and so without a cookie: all may have it.
+# Path at which a report finds Plotly. It comes from a sandbox and so without a cookie: all may have it.
 PLOTLY = "/plotly.min.js"
 _IN_REPORT = 'src="plotly.min.js"'
 _POLICY = (

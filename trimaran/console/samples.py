@@ -1,7 +1,7 @@
-"""What the nodes' metrics said during the last hour, so that pages can draw it.
+"""Samples of the nodes' metrics during the last hour, for the charts of pages.
 
-Nodes are asked while somebody looks, and a quarter of an hour after. One that takes long to tell its metrics is asked
-less often.
+Nodes are scraped while a page is open, and a quarter of an hour after. A node with slow metrics is scraped less
+often.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAMPLE_SECONDS = 5.0
 # An hour; a sample of a node is five numbers.
 SAMPLES_MAX = 720
 LOOKED_SECONDS = 900.0
-# Of its time a node spends a twentieth on our questions, however many metrics it has.
+# A node spends a twentieth of its time on our scrapes, however many metrics it has.
 PAUSE_PER_SECOND = 20.0
 # As a Prometheus waits by default: an exporter in a JVM that is busy takes seconds.
 ANSWER_SECONDS = 10.0
@@ -78,7 +78,7 @@ Values = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`value` is None where nobody told."""
+    """`value` is None if no node answered."""
 
     at_ms: int
     value: float | None
@@ -91,17 +91,19 @@ class _Sample:
 
 
 class Samples:
-    """Thread-safe. `sources` gives the addresses of metrics by the name of their node, each time anew: nodes come."""
+    """Thread-safe. `sources` returns the addresses of metrics by the name of their node; it is called each time,
+    since nodes come.
+    """
 
     def __init__(self, sources: Callable[[], Mapping[str, str]]) -> None:
         self._sources = sources
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
         self._looked_at = time.monotonic()
         self._lock = threading.Lock()
-        self.silent: list[str] = []  # nodes that did not answer when they were asked last
+        self.silent: list[str] = []  # nodes that did not answer the last scrape
 
     def look(self) -> bool:
-        """Somebody does, so that samples are taken. Whether anybody said where metrics are."""
+        """Notes that a page is open, so that samples are taken. Whether any address of metrics is known."""
         self._looked_at = time.monotonic()
         return bool(self._sources())
 
@@ -158,7 +160,7 @@ def values_of(text: str) -> Values:
 
     wanted = tuple(one.metric for one in SERIES)
     lines = "\n".join(
-        # Of each topic there are as many again, and to take them apart costs a hundred times as much as to see it.
+        # There are as many again for each topic, and parsing them costs a hundred times as much as skipping them.
         line
         for line in text.splitlines()
         if line.startswith(wanted) and 'topic="' not in line
@@ -182,7 +184,7 @@ def values_of(text: str) -> Values:
 
 
 async def keep_sampling(samples: Samples) -> None:
-    """Until it is cancelled."""
+    """Takes samples until it is cancelled."""
     while True:
         started = trio.current_time()
         slowest = 0.0

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 # On JSON and CSV: which records of a later Kafka the page lacks.
 UNKNOWN_HEADER = "x-unknown-records"
 
-# What a reader waits for at most; a question whose cluster is silent has given up by then.
+# The longest wait of a reader; a request to a silent cluster has timed out by then.
 PAGE_SECONDS = 15.0
 # Threads that ask the cluster at a time. One that is not waited for any more keeps its place until it ends.
 THREADS_MAX = 8
@@ -95,7 +95,7 @@ def application(
     allow_writes: bool = False,
     login: Login | None = None,
 ) -> Guard:
-    """`names`: hosts that it answers to. Without a login everybody is let in."""
+    """`names`: hosts that it answers to. Without a login every client is let in."""
     login = login or Login()
     console = Console(
         cluster,
@@ -130,7 +130,7 @@ def application(
 
 @asynccontextmanager
 async def _beside(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
-    """What goes on beside pages, as long as they are served."""
+    """Runs the background tasks, as long as pages are served."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep_sampling, cluster.samples)
         nursery.start_soon(cluster.analyses.serve)
@@ -216,7 +216,7 @@ def _ascii(name: str) -> str:
 
 
 def _frame(console: Console, title: str, path: str) -> dict[str, Any]:
-    """What every page has around it."""
+    """Returns the values that the frame of every page needs."""
     return {
         "title": title,
         "at": path,
@@ -259,7 +259,7 @@ def _failed(console: Console, error: Exception, form: str, path: str, title: str
 
 
 async def _not_found(console: Console, request: Request, error: HTTPException) -> Response:
-    """Of an address that is no page's, or a method that it does not take."""
+    """Responds to an unknown path, or to a method that a page does not take."""
     path = request.url.path
     is_unknown = error.status_code == 404
     told = UserError(

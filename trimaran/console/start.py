@@ -18,7 +18,7 @@ from trimaran.errors.user_error import Exit, UserError
 
 
 def listen_on(address: tuple[str, int]) -> socket.socket:
-    """Raises OSError with the address in it: somebody else listens there, or it is not ours."""
+    """Raises OSError with the address in it: the port is taken, or the address is not ours."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -59,7 +59,7 @@ def serve_console(
 
 
 def checked_tls(certificate: Path, key: Path | None) -> Tls:
-    """What serves TLS. Raises UserError: the files are none, or do not fit."""
+    """Returns the settings that serve TLS. Raises UserError: the files are none, or do not fit."""
     found = Tls(certificate, key or certificate)
     try:
         # Without a password given OpenSSL would ask at the terminal.

@@ -1,4 +1,4 @@
-"""Server-sent events: a line each time the metadata log says something, so that open pages are asked again at once."""
+"""Server-sent events: a line for each change in the metadata log, so that open pages reload at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WORD_EVERY = 15
 
 
 class ChangeStream(Response):
-    """Until the reader goes. `last_change` gives the offset of the last record that is no idle one."""
+    """Writes lines until the reader goes. `last_change` gives the offset of the last record that is no idle one."""
 
     media_type: str | None = "text/event-stream"
 

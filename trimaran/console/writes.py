@@ -1,7 +1,8 @@
-"""The few things that the console changes, where it was allowed to: each a POST of a form, checked, then written down.
+"""The changes that the console can make, if it is allowed to: each is a POST of a form, which is checked and then
+logged.
 
-A form carries a token that only our pages have, and browsers say where it comes from: so no page of somebody else can
-send one (CSRF). Every attempt is a line of the log, done or refused.
+A form carries a token that only our pages have, and browsers send its origin: so no foreign page can send one (CSRF).
+Every attempt is a line of the log, done or refused.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ async def form_of(request: Request, token: str) -> dict[str, str]:
 
 
 async def fields_of(request: Request) -> dict[str, str]:
-    """Of a form that a browser says is ours, with or without a token. Raises as `form_of`."""
+    """Checks that a browser names our origin for a form, with or without a token. Raises as `form_of`."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if site not in ("same-origin", "none") or kind != _FORM:
@@ -200,7 +201,7 @@ def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -
 
 
 def _reset_offsets(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
-    """Of all that the group has committed, or of one topic."""
+    """Returns all partitions that the group has committed offsets of, or those of one topic."""
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
     with cluster.client() as client:

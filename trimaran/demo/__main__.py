@@ -39,7 +39,7 @@ DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that is whereve
 
 @dataclass(slots=True)
 class Story:
-    """What the steps share. `failures` decides the exit code."""
+    """State that the steps share. `failures` decides the exit code."""
 
     data: Path
     file: Path
@@ -96,8 +96,8 @@ def create_topic(
     try:
         futures[name].result(seconds_max)
     except KafkaException as error:
-        # Committed, but the answer died with a controller, so the broker asked again: as with Kafka, that one is told
-        # that it exists.
+        # Committed, but the response died with a controller, so the broker retried: as with Kafka, the retry gets "it
+        # exists".
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
 

@@ -1,6 +1,6 @@
 """The demo's clients: a producer that remembers what was acknowledged, consumers that read it back (confluent-kafka).
 
-What is acknowledged goes into a `Ledger`: partition and offset against a checksum of the value. Nothing acked is lost
+Acknowledged records go into a `Ledger`: partition and offset against a checksum of the value. Nothing acked is lost
 when every entry of the ledger is found again, at its offset, with its checksum.
 """
 

@@ -113,7 +113,7 @@ spec:
 
 
 def _script(name: str, role: str, port: int) -> str:
-    """What the ordinal and the address of a pod make of its environment."""
+    """The environment of a pod from its ordinal and address."""
     first = FIRST_BROKER_ID if role == "broker" else 0
     listener = "PLAINTEXT" if role == "broker" else "CONTROLLER"
     lines = [

@@ -29,7 +29,7 @@ def properties_file(
     log_dirs: str,
     others: Iterable[ConfigKey],
 ) -> str:
-    """Of a node in a dynamic quorum that speaks plain text; `controllers` are HOST:PORT,….
+    """Returns the file of a node in a dynamic quorum that speaks plain text; `controllers` are HOST:PORT,….
 
     Raises:
         UserError: there is no such role, or a controller that is not among `controllers` by its host.

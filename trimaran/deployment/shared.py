@@ -1,4 +1,4 @@
-"""What the files for containers have in common: the environment that makes a node of `trimaran.container`."""
+"""The common part of files for containers: the environment for a node of `trimaran.container`."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _KINDS = {"int": "a whole number", "float": "a number"}
 
 
 def of_command_line(error: CycloptsError) -> UserError:
-    """What the parser says, in three lines."""
+    """Returns the error of the parser in three lines."""
     command = " ".join(["trimaran", *(error.command_chain or ())])
     what, why = _said(error, command)
     return UserError(what, why, f"{command} --help explains it", exit_code=Exit.USAGE)

@@ -1,6 +1,6 @@
 """Why a command could not talk to a cluster, as errors for people: what is at the address instead, and what to change.
 
-What can be known is found out by asking: a listener that breaks off is asked whether it speaks TLS or is a ZooKeeper.
+The cause is found by probes: a listener that breaks off is probed for TLS and for ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from trimaran.wire.client.bootstrap import Address
     from trimaran.wire.security.listener import ClientSecurity
 
-PROBE_SECONDS = 1.0  # each question is asked once, after a failure
+PROBE_SECONDS = 1.0  # each probe runs once, after a failure
 COMMAND_CONFIG_OPTION = "--command-config"
 ZOOKEEPER_WORD, ZOOKEEPER_SAYS = b"srvr", b"Zookeeper version"  # the one that is always allowed
 
@@ -96,7 +96,7 @@ def _not_kafka(
 
 
 def wants_login(address: Address, mechanisms: list[str]) -> UserError:
-    """Nobody has logged in, and it serves only who has."""
+    """Returns the error of a listener that requires a login, for a client without one."""
     return UserError(
         f"{text_of(address)} requires a login",
         f"it is a SASL listener that accepts {', '.join(mechanisms)}",
@@ -211,7 +211,7 @@ def _is_reachable(address: Address) -> bool:
 
 
 def _answer(address: Address, question: bytes) -> bytes:
-    """What it says first; nothing when it is silent or breaks off."""
+    """Returns its first response; nothing if it is silent or breaks off."""
     try:
         with socket.create_connection(address, PROBE_SECONDS) as connection:
             connection.sendall(question)
@@ -240,7 +240,7 @@ def _speaks_plain_kafka(address: Address) -> bool:
 
 
 def mechanisms_wanted(address: Address, security: ClientSecurity | None) -> list[str]:
-    """What a SASL listener offers; none of another listener."""
+    """Returns the mechanisms of a SASL listener; none for another listener."""
     try:
         with closing(
             BlockingConnection(address, timeout=PROBE_SECONDS, security=security)

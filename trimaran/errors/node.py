@@ -1,6 +1,6 @@
 """Why a node did not start or stopped, in three lines: exceptions of the rooms below become `UserError`s.
 
-What is not listed here is a mistake of ours and keeps its traceback, in the node's log.
+Other exceptions are mistakes of ours and keep their tracebacks, in the node's log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 
 def explain(error: BaseException) -> UserError | None:
-    """What to tell the user about the end of a node; None when it was nothing that a user can mend."""
+    """Returns the error for the user about the end of a node; None when it was nothing that a user can mend."""
     for leaf in _leaves(error):
         for kind, explanation in _EXPLANATIONS:
             if isinstance(leaf, kind):

@@ -1,4 +1,4 @@
-"""Who listens on a port of this machine, as far as the kernel tells (Linux)."""
+"""The process that listens on a port of this machine, as far as the kernel shows it (Linux)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LISTEN = "0A"
 
 
 def ensure_nobody_listens(port: int) -> None:
-    """For servers that cannot say why they do not start. Raises UserError."""
+    """Checks a port for servers that cannot report it themselves. Raises UserError."""
     if by := listener_on(port):
         raise UserError(
             f"cannot listen on 127.0.0.1:{port}",
@@ -21,7 +21,7 @@ def ensure_nobody_listens(port: int) -> None:
 
 
 def listener_on(port: int) -> str | None:
-    """`process 4711 (java)`; None where nobody listens or it cannot be seen."""
+    """`process 4711 (java)`; None if no process listens or it cannot be seen."""
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
     if not inodes:
         return None

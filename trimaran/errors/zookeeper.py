@@ -14,7 +14,7 @@ _WORD, _ANSWERS = b"srvr", (b"Zookeeper version", b"srvr is not executed")
 
 
 def why_no_zookeeper(connect: str) -> UserError | None:
-    """What is wrong if no address of `connect`, as in `h1:2181,h2:2181/chroot`, can be that of a ZooKeeper.
+    """Returns the problem if no address of `connect`, as in `h1:2181,h2:2181/chroot`, can be that of a ZooKeeper.
 
     One that is silent may be one that is slow. Raises ValueError: these are no addresses.
     """

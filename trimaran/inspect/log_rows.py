@@ -60,7 +60,7 @@ class Source:
 
 @dataclass(slots=True)
 class Transactions:
-    """Of a whole log: where it is stable up to, and which transactions were aborted."""
+    """Transactions of a whole log: its stable offset, and the aborted ranges."""
 
     stable_offset: int
     _aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
@@ -220,7 +220,7 @@ def batch_rows(source: Source, transactions: Transactions | None) -> Iterator[Ro
 
 
 def batch_row(batch: BatchView) -> dict[str, Any]:
-    """What a batch says of itself; times in milliseconds."""
+    """Returns the header of a batch as a row; times are in milliseconds."""
     return {
         "base_offset": batch.base_offset,
         "last_offset": batch.last_offset,
@@ -243,7 +243,7 @@ def batch_row(batch: BatchView) -> dict[str, Any]:
 
 
 def control_type_of(batch: BatchView) -> str | None:
-    """Of a compacted control batch without records nobody can say it."""
+    """Returns the type; it is unknown for a compacted control batch without records."""
     try:
         return (
             read_control_records(batch)[0].type.name if batch.is_control and batch.count else None
@@ -323,7 +323,7 @@ def _may_hold_secret(record: Record, *, in_doubt: bool) -> bool:
 
 
 def _control_columns(control: ControlRecord) -> Row:
-    """What marks a control record: no application's key and value, but a type and what it says."""
+    """Returns the columns of a control record: a type and its content, instead of an application's key and value."""
     return {
         "key": None,
         "value": None,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Process(Protocol):
-    """A process that somebody else started; kept, because dropping it would warn that it still runs."""
+    """A process started elsewhere; kept, because dropping it would warn that it still runs."""
 
     @property
     def pid(self) -> int: ...
@@ -117,7 +117,7 @@ class Child:
                 os.kill(self.pid, signal_number)
 
     def reaped(self, *, wanted: bool) -> None:
-        """The process is gone; `wanted` tells a stop that was asked for from a death."""
+        """The process is gone; `wanted` distinguishes a requested stop from a death."""
         self.pid = self.started = None
         self.state = "stopped" if wanted else "dead"
 
@@ -129,8 +129,8 @@ def _run_child(
     close_in_child: Iterable[Callable[[], None]],
     supervisor_pid: int,
 ) -> NoReturn:
-    """Runs in the forked child, whose stack is the supervisor's: nothing may leave it, or it would
-    stop its siblings.
+    """Runs in the forked child, on the stack of the supervisor: no exception may leave it, or it would stop its
+    siblings.
     """
     exit_code = 1
     try:
@@ -176,7 +176,7 @@ def _run_main(main: Callable[[Callable[[], None]], None], on_ready: Callable[[],
 
 
 def _flush_output() -> None:
-    """What cannot be written to a full disk or a closed terminal is lost; that is no reason to stop."""
+    """Output for a full disk or a closed terminal is lost; that is no reason to stop."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -193,14 +193,14 @@ def redirect_output(log_file: Path) -> None:
     os.close(null)
 
 
-# What runs nodes of roles that rooms above this one know: given the plan, the node, and what to call when it serves.
+# Functions for roles of rooms above this one: they take the plan, the node, and a callback for when it serves.
 Mains = Mapping[str, Callable[[ClusterPlan, NodePlan, Callable[[], None]], None]]
 
 
 def main_of(
     plan: ClusterPlan, node: NodePlan, mains: Mains
 ) -> Callable[[Callable[[], None]], None]:
-    """What the forked child of this node runs."""
+    """Returns the function that the forked child of this node runs."""
     if node.role in mains:
         return lambda on_ready: mains[node.role](plan, node, on_ready)
     if node.role == "mirror":

@@ -18,7 +18,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.private_files import is_trusted, peer_uid, private_directory
 
 SOCKET_NAME = "supervisor.sock"
-# A command of its own, which wraps the one that is meant: who does not know it does nothing.
+# A command of its own, which wraps the intended one: an older supervisor does nothing.
 DRY_RUN = "dry-run"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
 LINE_BYTES_MAX = 64 * 1024  # the longest answer, `ps` of twenty nodes, has some 4 KiB
@@ -28,7 +28,7 @@ ANSWER_SECONDS_MAX = (
 
 
 def socket_path(data: Path) -> Path:
-    """Where the supervisor of this data directory listens. Raises OSError."""
+    """Returns the path at which the supervisor of this data directory listens. Raises OSError."""
     path = data.resolve() / SOCKET_NAME
     if len(str(path).encode()) <= PATH_BYTES_MAX:
         return path

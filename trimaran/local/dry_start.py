@@ -36,7 +36,7 @@ def dry_start(data: Path, wanted: Wanted) -> DryStart:
     """What `starting`, or a growth while the cluster runs, would do in this directory.
 
     Raises:
-        UserError: it cannot be as it is wanted; somebody listens on a port; there is no ZooKeeper to start.
+        UserError: the plan is impossible; a port is taken; there is no ZooKeeper to start.
         OSError: a directory cannot be written.
     """
     is_running = grows_while_it_runs(data, wanted) is not None

@@ -1,4 +1,4 @@
-"""Further nodes for a cluster that runs: its supervisor starts them; whoever asked waits until they serve."""
+"""Further nodes for a running cluster: its supervisor starts them; the command waits until they serve."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _late(data: Path, state: ClusterState, names: list[str]) -> NodePlan | None:
 
 
 def _unregister(state: ClusterState, brokers: list[int]) -> None:
-    """So that nobody waits for them; most that fail have not registered."""
+    """So that no command waits for them; most that fail have not registered."""
     with (
         contextlib.suppress(*NO_ANSWER, KafkaError),
         BlockingClient(state.bootstrap, timeout=READY_SECONDS_MAX) as client,

@@ -1,4 +1,4 @@
-"""What a local cluster gets beside its nodes: further brokers, a ZooKeeper with the mirror, a console."""
+"""Additions to a local cluster: further brokers, a ZooKeeper with the mirror, a console."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BROKERS_MAX = NODES_MAX * 10
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What there shall be: `brokers` in all, None for as many as there are. Sent to a supervisor as JSON."""
+    """The wanted cluster: `brokers` in all, None for as many as there are. Sent to a supervisor as JSON."""
 
     brokers: int | None = None
     zookeeper: bool = False

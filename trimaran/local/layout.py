@@ -1,4 +1,4 @@
-"""What a local cluster consists of: nodes, ids, ports, directories, properties files. Pure but for the search of free
+"""The layout of a local cluster: nodes, ids, ports, directories, properties files. Pure except for the search of free
 ports.
 
 Controllers have the ids 1, 2, …, brokers 11, 12, …; the files of node `controller-1` are `controller-1.properties`,
@@ -71,7 +71,7 @@ class NodePlan:
 class ClusterPlan:
     """A whole local cluster. `settings` go into every node's properties file, after our own keys.
 
-    `static_quorum`: who votes is configuration (kraft.version 0), not in the log (1).
+    `static_quorum`: the voters are in the configuration (kraft.version 0), not in the log (1).
     """
 
     data: Path
@@ -155,7 +155,7 @@ def with_console(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
 
 
 class FreePorts:
-    """Ports that nobody listens on, each once; until `close` nobody else is given them, whether a node listens there or
+    """Free ports, each once; until `close` the kernel gives them to no other process, whether a node listens there or
     not.
     """
 
@@ -179,7 +179,7 @@ class FreePorts:
         self.close()
 
     def descriptors(self) -> list[int]:
-        """What holds them; of no use to the nodes."""
+        """Sockets that reserve them; the nodes do not use these."""
         return [sock.fileno() for sock in self._held]
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
         keys["trimaran.metrics.listener"] = node.metrics_address
     if node.role == "broker":
         keys["inter.broker.listener.name"] = "PLAINTEXT"
-        # Kafka waits three seconds for further members of a new group; who tries something out has one.
+        # Kafka waits three seconds for further members of a new group; a test has one member.
         keys["group.initial.rebalance.delay.ms"] = "0"
         if zookeepers := plan.addresses("zookeeper"):
             keys["zookeeper.connect"] = zookeepers
@@ -224,7 +224,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
 
 
 def escaped(value: str) -> str:
-    """As it stands in a properties file: in ASCII, as Java reads those as Latin-1 and we as UTF-8."""
+    """Returns the text for a properties file: in ASCII, as Java reads those as Latin-1 and we as UTF-8."""
     units = value.encode("utf-16-be", "surrogatepass")
     codes = [int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2)]
     text = "".join(

@@ -15,13 +15,13 @@ from trimaran.errors.user_error import UserError
 from trimaran.local.layout import NodePlan
 from trimaran.wire.transport.endpoint.links import PORTS, obey
 
-# What is no code of ours, or connects as a client does, is not asked.
+# Programs of others, and connections of clients, do not ask it.
 ROLES = frozenset({"controller", "broker", "mirror"})
 Main = Callable[[Callable[[], None]], None]
 
 
 class Links:
-    """Of all nodes of one cluster; kept by the supervisor."""
+    """The links of all nodes of one cluster; kept by the supervisor."""
 
     def __init__(self) -> None:
         self._cut_ports: dict[str, mmap.mmap] = {}

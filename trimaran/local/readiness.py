@@ -22,7 +22,7 @@ NO_ANSWER = (ConnectionLost, RequestTimedOut, VersionMismatch)
 
 
 class Acquaintance:
-    """Whether every broker lists all brokers; whoever asks has other things to do meanwhile (`Supervisor`).
+    """Whether every broker lists all brokers, asked in steps: the `Supervisor` has other work meanwhile.
 
     The time is counted from the first question.
     """
@@ -88,7 +88,9 @@ def _leader(state: ClusterState) -> int | None:
 
 
 def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
-    """As its leader tells it. One controller after the other is asked: one that is cut off knows no leader."""
+    """As its leader tells it. The controllers are queried one after the other: one that is cut off knows no
+    leader.
+    """
     for node in state.nodes:
         if node.role != "controller" or node.state != "running":
             continue
@@ -105,7 +107,9 @@ def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
 
 
 def roles_now(state: ClusterState) -> ClusterState:
-    """The same state with `leader`, `follower`, `active`, `fenced` in place of `running`, where the cluster says so."""
+    """Returns the state with `leader`, `follower`, `active`, `fenced` in place of `running`, if the cluster says
+    so.
+    """
     if not state.is_up():
         return state
     quorum = _quorum(state)

@@ -1,4 +1,4 @@
-"""Deletes a stopped local cluster: what it made, and nothing else that somebody keeps in its directory."""
+"""Deletes a stopped local cluster: its own files, and no others in its directory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimaran.local.state_file import ClusterState
 
 
 def made_by(data: Path, state: ClusterState) -> list[Path]:
-    """What is the cluster's own in `data`, there or not, in the order in which it goes."""
+    """Returns the cluster's own paths in `data`, existing or not, in the order of their deletion."""
     nodes = state_file.plan_of(data, state).nodes
     of_nodes = [
         path for node in nodes for path in (node.directory, node.properties_file, node.log_file)

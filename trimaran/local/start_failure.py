@@ -9,7 +9,7 @@ from trimaran.local.layout import NodePlan
 
 
 class StoppedWhileStarting(UserError):
-    """By somebody who wanted that; what was formatted stays."""
+    """Raised when a stop was requested during the start; formatted directories stay."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -32,18 +32,18 @@ def died_while_starting(node: NodePlan, consequence: str) -> UserError:
 
 
 def no_zookeeper(why: str) -> UserError:
-    """For the user of `up --zk`."""
+    """Returns the error for the user of `up --zk`."""
     return UserError("cannot start ZooKeeper", why, "trimaran doctor shows what is missing")
 
 
 def last_words(log: Path) -> str:
-    """What a node said about its end: its error in two of three lines, or its last line."""
+    """Returns the last words of a node: its error in two of three lines, or its last line."""
     lines = _tail(log).strip().splitlines()
     return _error(lines) or (lines[-1] if lines else "it wrote nothing")
 
 
 def error_at_its_end(log: Path) -> str | None:
-    """Of a node that ended by itself; None of one that was killed."""
+    """Returns the error of a node that ended by itself; None of one that was killed."""
     return _error(_tail(log).strip().splitlines())
 
 

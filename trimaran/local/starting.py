@@ -40,7 +40,7 @@ NODES_OF_A_NEW_CLUSTER = 3
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asked for; None where nothing was said."""
+    """The options of the user; None where nothing was said."""
 
     controllers: int | None
     brokers: int | None
@@ -52,7 +52,7 @@ class Wanted:
     console: bool = False
 
     def growth(self) -> Growth:
-        """What may come later, too."""
+        """Additions that may also come later."""
         return Growth(self.brokers, self.zookeeper, self.console, self.fixed_ports)
 
     def settings(self) -> dict[str, str]:

@@ -89,7 +89,8 @@ def write(data: Path, state: ClusterState) -> None:
 
 
 def nearest(data: Path) -> Path:
-    """Where the local cluster lies that commands mean: `data`, or its namesake in the nearest directory above that has
+    """Returns the directory of the local cluster that commands mean: `data`, or its namesake in the nearest directory
+    above that has
     one of this user, as git finds its repository.
     """
     path = data.resolve()

@@ -1,8 +1,8 @@
 """The supervisor of a local cluster: one thread, no trio, one `select` loop.
 
 It owns the child processes and `cluster.json`, and obeys commands on its socket. It imports the servers once and forks
-each node, so that six processes start in about a second and share the pages of the code. Once it has children, nothing
-but a stop ends it: a full disk, a broken terminal or a command that fails is told, and the loop goes on.
+each node, so that six processes start in about a second and share the pages of the code. Once it has children, only a
+stop ends it: a full disk, a broken terminal or a failed command is reported, and the loop goes on.
 """
 
 from __future__ import annotations
@@ -96,7 +96,8 @@ class Supervisor:
         """
         try:
             self._install_signals()
-            # Before the first node: who reads it can reach us from here on, and what cannot be told is not begun.
+            # Written before the first node: readers can reach us from here on, and without the file nothing is
+            # started.
             state_file.write(self._plan.data, self._state())
             self._import_servers()
             self._selector.register(self._control, selectors.EVENT_READ)
@@ -138,7 +139,7 @@ class Supervisor:
             self._on_ready_pipe(source)
 
     def _on_ready_pipe(self, fd: object) -> None:
-        """Nobody's pipe: its child died in the same turn of the loop and was reaped first."""
+        """The pipe has no owner: its child died in the same turn of the loop and was reaped first."""
         child = next((c for c in self._children.values() if c.ready_fd == fd), None)
         if child is not None:
             self._selector.unregister(child.ready_fd)  # type: ignore[arg-type]
@@ -309,7 +310,9 @@ class Supervisor:
         return {"ok": True, "pid": child.pid}
 
     def _judge(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What a command would answer, without its effect: it is refused as the command would be."""
+        """Returns the response that a command would have, without its effect: it is refused as the command would
+        be.
+        """
         match request["command"]:
             case "stop" | "heal":
                 return {"ok": True}
@@ -363,7 +366,7 @@ class Supervisor:
         return {"ok": True, "pid": pid}
 
     def _grow(self, growth: Growth) -> dict[str, Any]:
-        """Formats and starts what there is not yet, and names it; who asked waits for it, or has it taken back."""
+        """Formats and starts the missing nodes, and names them; the caller waits for them, or has them taken back."""
         if not self._announced:
             return {"ok": False, "error": "the cluster is still starting"}
         before, undo = self._plan, Undo(self._plan.data)
@@ -446,7 +449,7 @@ class Supervisor:
 def supervise(
     plan: ClusterPlan, on_ready: Callable[[], None], private_fds: Iterable[int], mains: Mains
 ) -> bool:
-    """Runs a supervisor in this process until it is told to stop. Returns and raises as `Supervisor.run`."""
+    """Runs a supervisor in this process until a stop. Returns and raises as `Supervisor.run`."""
     return Supervisor(plan, private_fds, mains).run(on_ready)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trimaran.local import state_file
 
-# Of nodes with an id, and of the others; logs are not named by these: they say why it failed.
+# Patterns of nodes with an id, and of the others; not of logs, which say why the start failed.
 _MADE = ("controller-*[0-9]", "broker-*[0-9]", "zookeeper", "mirror", "console")
 _WRITTEN = (state_file.FILE_NAME, "controller-*.properties", "broker-*.properties")
 

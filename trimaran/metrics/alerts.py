@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Alert(NamedTuple):
-    """`after` is for how long `expression` must hold; `page` wakes somebody, else it is a warning."""
+    """`after` is for how long `expression` must hold; `page` wakes an operator, else it is a warning."""
 
     name: str
     expression: str

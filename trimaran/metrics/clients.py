@@ -1,4 +1,4 @@
-"""What clients have pushed to this broker (KIP-714), and how that goes.
+"""Metrics that clients have pushed to this broker (KIP-714), and metrics about these pushes.
 
 A client's metric keeps its name, with `kafka_clients_` in the place of `org.apache.kafka.`: none can be taken for one
 of the broker's own. Its labels are those that the client gave, and which client it is.

@@ -1,4 +1,6 @@
-"""What a controller says of the cluster, from the committed metadata. Source: `ControllerMetadataMetrics` of Kafka."""
+"""A controller's metrics of the cluster, from the committed metadata. Source: `ControllerMetadataMetrics` of
+Kafka.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ _COUNTS = (
 
 
 class ClusterCounts:
-    """Counts anew only when the metadata has changed."""
+    """Counts again only when the metadata has changed."""
 
     def __init__(self) -> None:
         self._topics: object = None

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-# Of a query: only metrics of these names, as every exporter of Prometheus' clients has it.
+# Parameter of a query: only metrics of these names, as in every exporter of Prometheus' clients.
 NAMES = "name[]"
 _ENDS = ("", "_total", "_count", "_sum", "_bucket")  # of a sample, after the name of its family
 
@@ -37,6 +37,8 @@ def restricted(families: Iterable[Metric], names: frozenset[str]) -> Iterable[Me
 
 
 def text_of(families: Iterable[Metric], accept: str) -> Text:
-    """`accept` is the header of that name: Prometheus' text, or OpenMetrics. For a thread: some 10 us a sample."""
+    """`accept` is the header of that name: Prometheus' text, or OpenMetrics. Runs in a thread: it takes some 10 us a
+    sample.
+    """
     encode, content_type = choose_encoder(accept)
     return Text(content_type, encode(_Collected(families)))

@@ -21,7 +21,7 @@ Families = Iterator[Metric | None]
 Rows = Iterable[tuple[Sequence[str], float]]
 """Label values, and the value."""
 
-# Those that Kafka's histograms publish, but for p75 and p98.
+# The quantiles of Kafka's histograms, except p75 and p98.
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
 
 

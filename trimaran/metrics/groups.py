@@ -10,7 +10,7 @@ from trimaran.metrics.families import Families, gauge, gauges
 
 
 def group_metrics(groups: GroupCoordinator) -> Families:
-    """Of the shards that are loaded."""
+    """Metrics of the loaded shards."""
     states: Counter[tuple[str, str]] = Counter()
     offsets = shards = 0
     for epoch in list(groups.runtime.epochs):

@@ -1,6 +1,7 @@
 """A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
 
-Bounds: so many connections at a time, and a new one takes the place of one that waits for its peer, for a request or
+Bounds: `CONNECTIONS_MAX` connections at a time, and a new one takes the place of one that waits for its peer, for a
+request or
 for its answer to be taken, so that neither idle peers nor slow ones keep a probe out; h11's 16 KiB for a request line
 with its headers, and no body; so long for a request to arrive and for its answer to be taken.
 """
@@ -20,7 +21,7 @@ from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 
-# A scraper or two, a supervisor, somebody with a browser.
+# A scraper or two, a supervisor, a browser.
 CONNECTIONS_MAX = 32
 # Also between two requests: scrapers come every 15 to 60 s.
 REQUEST_SECONDS = 90.0

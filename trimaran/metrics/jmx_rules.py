@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Rule(NamedTuple):
-    """`value` stands for what is not a number."""
+    """`value` replaces a value that is not a number."""
 
     pattern: str
     name: str
@@ -21,7 +21,7 @@ class Rule(NamedTuple):
     value: str | None = None
 
 
-# What is not here costs the exporter nothing; it reads every attribute of a bean that is.
+# Other beans cost the exporter nothing; it reads every attribute of the beans in this list.
 DOMAINS = ("kafka.cluster", "kafka.controller", "kafka.log", "kafka.network", "kafka.server")
 # Four fifths of all numbers are parts of the time of a request, for each API; the whole is `TotalTimeMs`.
 PARTS_OF_REQUESTS = (

@@ -58,7 +58,7 @@ class LoopTimes(trio.abc.Instrument):
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """In the block it is told of each turn."""
+        """Counts each turn of the loop within the block."""
         self._waits = self._loop.woken
         trio.lowlevel.add_instrument(self)
         try:

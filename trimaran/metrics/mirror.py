@@ -13,7 +13,7 @@ _OURS = "trimaran_zk_mirror"
 
 
 def mirror_metrics(mirror: Mirror) -> Families:
-    """Of the mirror in this process, whether it writes or stands by."""
+    """Metrics of the mirror in this process, whether it writes or stands by."""
     status, feed = mirror.status, mirror.feed
     quorum_offset = feed.image.provenance.offset
     behind = max(0, quorum_offset - status.published_offset)

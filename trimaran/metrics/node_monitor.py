@@ -1,4 +1,4 @@
-"""A node as it is looked at: all its metrics at one moment, and whether it is ready for work."""
+"""Monitoring of a node: all its metrics at one moment, and whether it is ready for work."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NodeMonitor:
         self._mirror = mirror
 
     def why_not_ready(self) -> list[str]:
-        """What is missing, a sentence each; nothing for a node that is ready."""
+        """Returns the missing conditions, a sentence each; nothing for a node that is ready."""
         missing = []
         if self._config.is_controller:
             missing += lacking_to_controller(self._controller)

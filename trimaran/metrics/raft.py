@@ -29,7 +29,7 @@ def raft_metrics(node: QuorumNode) -> Families:
 
 
 def _standing(node: QuorumNode) -> Families:
-    """What it is, how far it is, how fast it goes on."""
+    """State, progress and rates of the replica."""
     status = node.describe()
     counted = node.metrics
     yield gauges(

@@ -1,4 +1,4 @@
-"""What a node lacks before it may be given work: sentences for people, in the answer of /readyz."""
+"""Conditions that a node lacks before it may get work: sentences for people, in the response of /readyz."""
 
 from __future__ import annotations
 

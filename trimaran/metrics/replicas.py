@@ -1,7 +1,7 @@
 """The replicas of a broker: how many, how they stand, what their logs hold.
 
-Source: Kafka's `ReplicaManager`, `Partition`, `UnifiedLog`, `LogManager`. A log that nobody has asked for since the
-broker began is not opened for this, and says nothing.
+Source: Kafka's `ReplicaManager`, `Partition`, `UnifiedLog`, `LogManager`. A log that was not used since the broker's
+start is not opened for this, and has no metrics.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _partition_family(name: str) -> GaugeMetricFamily:
 
 
 class _LogFamilies:
-    """Of the logs that are open."""
+    """Metrics of the open logs."""
 
     def __init__(self) -> None:
         self._size = _log_family("size", "Bytes of the segments.")

@@ -11,12 +11,12 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
 from trimaran.wire.transport.server.server import Server
 
-# Where Kafka says which of its network threads; we have one.
+# In Kafka it is the number of a network thread; we have one.
 _PROCESSOR = "0"
 
 
 def request_metrics(servers: list[Server]) -> Families:
-    """Of a broker and a controller in one process together, as Kafka has it."""
+    """Metrics of a broker and a controller in one process together, as in Kafka."""
     apis: dict[str, list[RequestMetrics]] = {}
     for server in servers:
         for route in server.registry.routes():
@@ -60,7 +60,7 @@ def _name_of(code: int) -> str:
 
 
 def connection_metrics(servers: list[Server]) -> Families:
-    """Of all listeners."""
+    """Metrics of all listeners."""
     by_listener: Counter[str] = Counter()
     for server in servers:
         by_listener.update(dict.fromkeys(server.addresses, 0))

@@ -56,7 +56,7 @@ async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
 
 
 class MirrorMonitor:
-    """A `Monitor`, also before there is a mirror, whose quorum has to be found first. One that stands by is as ready as
+    """A `Monitor`, also before there is a mirror: its quorum has to be found first. One that stands by is as ready as
     one that writes. `address` is where it is served.
     """
 

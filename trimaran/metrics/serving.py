@@ -35,7 +35,7 @@ _GZIP_LEVEL = 1
 
 
 def address_of(text: str | None) -> Address | None:
-    """Where to listen, None for nowhere. Raises ConfigError."""
+    """Returns the address to listen on, None for none. Raises ConfigError."""
     if not text:
         return None
     with suppress(ValueError):
@@ -62,13 +62,13 @@ async def serving_metrics(address: Address, monitor: Monitor) -> AsyncIterator[M
 
 
 class Monitor(Protocol):
-    """Who looks at a process, for who asks about it."""
+    """Provides metrics and readiness of a process."""
 
     def families(self) -> Families:
         """All metrics at this moment; called on the loop."""
 
     def why_not_ready(self) -> list[str]:
-        """What is missing, a sentence each."""
+        """Returns the missing conditions, a sentence each."""
 
 
 class MetricsServer:

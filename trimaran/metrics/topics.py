@@ -1,4 +1,4 @@
-"""What a broker took in and gave out, by topic and of all. Source: Kafka's `BrokerTopicMetrics`."""
+"""Traffic of a broker, by topic and in total. Source: Kafka's `BrokerTopicMetrics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A broker with what `broker/` may not know itself: ZooKeeper, where old consumers keep their offsets."""
+"""A broker with the offsets that old consumers keep in ZooKeeper; `broker/` does not import ZooKeeper's client."""
 
 from __future__ import annotations
 

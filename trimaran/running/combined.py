@@ -1,6 +1,6 @@
 """Controller and broker in one process, over one replica of the metadata log: `process.roles=broker,controller`.
 
-The broker goes first when the process is told to stop, as it needs a controller to hand its partitions over.
+At a stop the broker goes first, as it needs a controller to hand its partitions over.
 Source: Kafka's `SharedServer`.
 """
 

@@ -1,4 +1,4 @@
-"""A controller with what `quorum/` may not know itself: the ZooKeeper mirror, where it is enabled."""
+"""A controller with the ZooKeeper mirror, if that is enabled; `quorum/` does not import the mirror."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def _mirror(config: ServerConfig, running: RunningController, on_mirror: O
 
 
 def texts_of(config: ServerConfig) -> dict[str, str]:
-    """What was set, as it would stand in a file of properties."""
+    """Returns the explicit settings, as texts of a file of properties."""
     return {key: _text(value) for key, value in config.explicit.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Where a node's log lines go: stderr, as text for people or JSON for machines (`trimaran.log.level`,
+"""Log lines of a node: to stderr, as text for people or JSON for machines (`trimaran.log.level`,
 `trimaran.log.format`).
 
 A message is one line, whatever a client has put into it. The lines of a traceback are kept, and indented: so none of
@@ -18,7 +18,7 @@ from trimaran.wire.text.events import event_of
 TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 # Clients choose strings of 32 KiB, and lists of them; what we say ourselves is some hundred characters.
 MESSAGE_CHARACTERS_MAX = 8 << 10
-# Of exception groups too, whose members have theirs; an error's own words may hold what a client sent.
+# The limit also holds for exception groups with their members; the text of an error may hold a client's data.
 TRACEBACK_CHARACTERS_MAX = 64 << 10
 _INDENT = "    "
 
@@ -91,7 +91,7 @@ def set_up(config: ServerConfig) -> None:
 
 
 def writes_json(config: ServerConfig) -> bool:
-    """Then nothing but objects, a line each, may be written to stderr."""
+    """Whether stderr is for JSON objects only, a line each."""
     kind = config["trimaran.log.format"]
     return kind == "json" or (kind == "auto" and not sys.stderr.isatty())
 
@@ -102,7 +102,7 @@ def set_up_mirror() -> None:
 
 
 def set_up_console() -> None:
-    """For the console, as `set_up_mirror`."""
+    """Sets up the log of the console, as `set_up_mirror`."""
     _set_up_text("trimaran.console")
 
 

@@ -29,8 +29,8 @@ from trimaran.running.log_lines import set_up, writes_json
 
 log = logging.getLogger(__name__)
 
-# For so long a thread that is back from the disk waits for the interpreter's lock while the loop is busy, and that some
-# ten times for a produce; Python's 5 ms would be more than all else that a request waits for. To switch costs some
+# The longest wait of a thread that is back from the disk for the interpreter's lock while the loop is busy, some ten
+# times for a produce; Python's 5 ms would be more than all else that a request waits for. To switch costs some
 # 10 µs, and happens only while a thread waits.
 SWITCH_SECONDS = 0.00005
 
@@ -105,7 +105,8 @@ def serve(config: ServerConfig, on_ready: Callable[[], object]) -> None:
 
     Raises:
         UserError: it could not start, or had to stop.
-        SystemExit: the same, where the log is JSON; it says so itself, since whoever reads it expects an object a line.
+        SystemExit: the same, if the log is JSON; the error is logged before, since the log must have an object a
+        line.
     """
     set_up(config)
     for warning in config.warnings.values():
@@ -140,7 +141,7 @@ async def _run_alone(config: ServerConfig, on_ready: Callable[[], object]) -> No
 
 
 async def _run_with_metrics(config: ServerConfig, on_ready: Callable[[], object]) -> None:
-    """Serves metrics beside the roles, where somebody asked for them: nothing of it is imported else."""
+    """Serves metrics next to the roles; their modules are imported only if a listener of metrics is set."""
     async with node_with_metrics(config) as monitor:
         roles = roles_of(config, monitor.mirrors)
         await run_roles(roles, config, on_ready, monitor.started)
@@ -166,7 +167,7 @@ def say_started(config: ServerConfig) -> None:
     node_id = config["node.id"]
     if writes_json(config):
         started = log.getChild("started")
-        started.setLevel(logging.INFO)  # whatever the level of the rest is, somebody waits for it
+        started.setLevel(logging.INFO)  # whatever the level of the rest is: scripts wait for it
         events.NODE_STARTED.log(started, node=node_id)
         return
     with contextlib.suppress(OSError):

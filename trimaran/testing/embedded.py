@@ -1,7 +1,7 @@
 """One node, controller and broker, in a thread of this process: for tests that need a Kafka at once.
 
-It forgets everything at its end. Its data is written, but not flushed (`trimaran.log.fsync=none`). What it cannot show
-is a crash: for that there is `KafkaCluster`.
+It forgets everything at its end. Its data is written, but not flushed (`trimaran.log.fsync=none`). It cannot show a
+crash: see `KafkaCluster`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class EmbeddedKafka(Kafka):
         return self
 
     def restart(self) -> None:
-        """Stops it cleanly and starts it again, with its data, where it was."""
+        """Stops it cleanly and starts it again, with its data, at the same address."""
         self._end()
         self.start()
 

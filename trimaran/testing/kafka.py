@@ -1,4 +1,4 @@
-"""What a test may do with a Kafka, whichever kind it is. Any client may do the rest."""
+"""Operations of tests on a Kafka of either kind. Any client may do the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what: ACLs, users, quotas; and whether somebody may do something, and by which ACL."""
+"""Access: ACLs, users, quotas; and whether a principal may do an operation, and by which ACL."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def view(question: Question) -> dict[str, Any]:
 
 
 def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
-    """None where no authorizer is configured: everybody may do everything."""
+    """None if no authorizer is configured: every principal may do everything."""
     try:
         return [acl_row(acl) for acl in acls_of(client, None, None)]
     except KafkaError as error:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 BROKER_RESOURCE = 4
-# A broker looks at the files of each replica that it is asked for.
+# A broker reads the sizes of files of each replica in the request.
 SIZED_REPLICAS_MAX = 5_000
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 
@@ -57,7 +57,9 @@ def view_one(question: Question) -> dict[str, Any]:
 
 
 def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
-    """Of a broker, with the bytes of its replicas if they are not too many; None where we may not ask."""
+    """Returns the log directories of a broker, with the bytes of its replicas if there are not too many; None where
+    we may not ask.
+    """
     with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
     try:
         found = log_dirs_of(client, row["id"], None if with_sizes else [])
@@ -71,7 +73,7 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
 
 
 def _registration(question: Question) -> dict[str, Any]:
-    """What only the metadata log says of a broker; nothing where it cannot be read."""
+    """Returns the facts about a broker that only the metadata log has; nothing if it cannot be read."""
     if question.cluster.controllers is None:
         return {"registration": None}
     try:

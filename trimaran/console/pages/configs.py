@@ -1,4 +1,4 @@
-"""What was set of topics, brokers and the rest, what it was before, and when; from the metadata log."""
+"""Changes of configs of topics, brokers and other resources, with old values and times; from the metadata log."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def view_one(question: Question) -> dict[str, Any]:
 
 
 def _member(member: Mapping[str, Any]) -> Row:
-    """What it is assigned as `topic-0`; of Streams, subtopology and partition."""
+    """Returns the assignment of a member as `topic-0`; for Streams, subtopology and partition."""
     assigned = [f"{name}-{index}" for name, some in member["assignment"].items() for index in some]
     return {**member, "assignment": assigned}
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "hex")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 RECORDS_MAX = 200
-# Of a key, a value or a header on the page; what is longer is cut, and its whole size told.
+# Longest key, value or header on the page; longer ones are cut, with their whole size.
 SHOWN_BYTES_MAX = 4096
-# Each is asked for up to 1 MiB: of topics with more, one partition is to be chosen.
+# Each of them returns up to 1 MiB: for topics with more partitions, one must be chosen.
 PARTITIONS_MAX = 16
 READ_SECONDS = 10.0
 ALL = "all"
@@ -104,7 +104,7 @@ def _read(
 
 
 def _next(found: list[tuple[int, Record]], chosen: list[int], limit: int) -> int | None:
-    """Where the records after these begin, if one partition is read and there may be some."""
+    """Returns the offset of the next page, if one partition is read and there may be more records."""
     return found[-1][1].offset + 1 if len(chosen) == 1 and len(found) == limit else None
 
 

@@ -62,7 +62,7 @@ def _snapshots(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _on_disk(data: Path) -> Iterator[dict[str, Any]]:
-    """Of each node; a file that is deleted meanwhile is left out."""
+    """The files of each node; a file that is deleted meanwhile is skipped."""
     for path in data.glob(f"*/{DIRECTORY_NAME}/*{SUFFIX}"):
         id_ = parse_snapshot_name(path.name)
         with suppress(OSError):

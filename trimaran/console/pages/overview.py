@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EVENTS_SHOWN = 8
 # An election takes about a second; without a leader the rest of the page is still wanted.
 LEADER_SECONDS = 2.0
-# Topics whose min.insync.replicas is asked for: of more that are under-replicated one wants no exact count.
+# The most topics to read min.insync.replicas of: with more under-replicated ones, no exact count is needed.
 TOPICS_ASKED_MAX = 200
 LINKS = {
     "quorum": "/quorum",
@@ -62,7 +62,7 @@ def view(question: Question) -> dict[str, Any]:
 
 
 def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopic]) -> int:
-    """How many partitions; at least so many, where there are very many."""
+    """The number of partitions; if there are very many, a lower bound."""
     concerned = [
         topic
         for topic in topics
@@ -74,7 +74,7 @@ def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopi
 
 
 def _last_events(question: Question, *, has_leader: bool) -> dict[str, Any]:
-    """None where no controllers were named; why, where they do not answer: the rest of the page may still be true."""
+    """None if no controllers were named; the error if they do not answer: the rest of the page may still be true."""
     if question.cluster.controllers is None:
         return {"events": None, "events_missing": ""}
     if not has_leader:
@@ -83,7 +83,7 @@ def _last_events(question: Question, *, has_leader: bool) -> dict[str, Any]:
         events = question.cluster.log.events()
     except UserError as error:
         return {"events": None, "events_missing": f"{error.what}: {error.why}"}
-    # Of partitions the broker that went away tells enough.
+    # For events of partitions, the event of the broker that went away says enough.
     told = (one for one in events if one.kind != "partition" or one.level == "bad")
     return {"events": list(islice(told, EVENTS_SHOWN)), "events_missing": ""}
 

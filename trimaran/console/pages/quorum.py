@@ -1,4 +1,4 @@
-"""The quorum: its voters and observers, how far each is, and who led when."""
+"""The quorum: its voters and observers, their progress, and the history of leaders."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def view(question: Question) -> dict[str, Any]:
 
 
 def _of_the_log(question: Question) -> dict[str, Any]:
-    """What only the log tells."""
+    """Returns the facts that only the log has."""
     if question.cluster.controllers is None:
         return {"epochs": None, "timeline": None}
     epochs = question.cluster.log.epochs()[-EPOCHS_SHOWN:]

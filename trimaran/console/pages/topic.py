@@ -1,4 +1,6 @@
-"""A topic: its map of partitions over brokers, offsets, sizes and configs. And a partition: who led it when."""
+"""A topic: its map of partitions over brokers, offsets, sizes and configs. And a partition: the history of its
+leaders.
+"""
 
 from __future__ import annotations
 

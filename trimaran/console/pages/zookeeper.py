@@ -51,7 +51,7 @@ def view(question: Question) -> dict[str, Any]:
 
 
 def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int | None]:
-    """As the quorum tells it, where it was asked; else as the mirror said last."""
+    """The value of the quorum if it was queried, else the last one of the mirror."""
     if report is not None and report.lag_records is not None:
         return {"records": report.lag_records, "ms": report.lag_ms}
     return {"records": found.lag_records, "ms": found.mirror.lag_ms if found.mirror else None}

@@ -1,1 +1,1 @@
-"""Tools over metadata logs and images: where they are read from, as a tree, what differs, whether replicas match."""
+"""Tools over metadata logs and images: sources, the tree, differences, comparison of replicas."""

@@ -1,4 +1,4 @@
-"""What differs between two states of the metadata, path by path."""
+"""Differences between two states of the metadata, path by path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimaran.quorum.metadata.as_json import state_as_json, topic_as_json
 from trimaran.quorum.metadata.image import TopicImage, TopicsImage
 from trimaran.quorum.metadata.replay import MetadataState
 
-# How the elements of a list are told apart, where it is not a list of plain values.
+# Keys of the elements of a list, if it is not a list of plain values.
 _KEYS = ("partition", "id", "voter_id", "token_id", "resource_type", "entity", "name")
 _ABSENT: Any = object()
 
@@ -25,7 +25,7 @@ def state_differences(
 ) -> Iterator[dict[str, Any]]:
     """`differences` of all that two states of a cluster say; equal topics cost next to nothing.
 
-    `topic_value` says what stands for a topic that is new or gone: of thousands not every one may be looked at.
+    `topic_value` returns the value of a new or deleted topic: with thousands, not each can be shown in full.
     """
     ours, theirs = before.image.topics.by_name, after.image.topics.by_name
     in_both = [name for name, one in ours.items() if theirs.get(name, one) is not one]
@@ -40,7 +40,7 @@ def state_differences(
 def _content(
     state: MetadataState, topics: Mapping[str, TopicImage], names: Iterable[str]
 ) -> dict[str, Any]:
-    """Of these topics only, and without where it comes from."""
+    """Returns an image with these topics only, and without its provenance."""
     kept = TopicsImage(by_name=Map({name: topics[name] for name in names}))
     shown = state_as_json(replace(state, image=replace(state.image, topics=kept)))
     return {name: part for name, part in shown.items() if name not in ("offset", "timestamp_ms")}

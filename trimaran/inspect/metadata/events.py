@@ -1,4 +1,4 @@
-"""What a batch of the metadata log says, in words: one event a change that an operator would want to know of. Pure."""
+"""Batches of the metadata log in words: an event for each change that an operator would want to know of. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
 
 KINDS = ("election", "broker", "topic", "partition", "config", "feature", "access", "quota")
-# Of each partition, the newest ones; of partitions, those that changed last: about 20 MB.
+# The newest changes of each partition, and the partitions that changed last: about 20 MB.
 CHANGES_PER_PARTITION = 50
 PARTITIONS_MAX = 50_000
 _NO_LEADER_CHANGE = -2
@@ -43,7 +43,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a partition became at an offset."""
+    """The state of a partition from an offset on."""
 
     offset: int
     timestamp_ms: int
@@ -54,7 +54,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """What was set of a resource, by its kind (`topic`) and name, and what it was before; None is nothing. Secrets are
+    """A change of a config of a resource, by its kind (`topic`) and name, with the value before; None is nothing.
+    Secrets are
     hidden.
     """
 
@@ -74,7 +75,7 @@ class ConfigChange:
 
 @dataclass(slots=True)
 class Happened:
-    """Of one batch. `is_idle`: nothing but NoOpRecords. `changes` by topic id and partition."""
+    """The events of one batch. `is_idle`: only NoOpRecords. `changes` by topic id and partition."""
 
     events: list[Event] = field(default_factory=list)
     configs: list[ConfigChange] = field(default_factory=list)
@@ -151,7 +152,7 @@ def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage)
 
 
 def _together(events: list[Event]) -> list[Event]:
-    """What one request set on one resource is one event."""
+    """The changes of one request to one resource are one event."""
     told: list[Event] = []
     for event in events:
         last = told[-1] if told else None

@@ -1,4 +1,4 @@
-"""What became of one thing, change by change, as far back as a metadata log reaches."""
+"""The history of one resource, change by change, as far back as a metadata log reaches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_KNOWN = -1  # when something was done that a snapshot begins with
 
 
 class History:
-    """Of one log, to be read once. Raises UserError and RemoteProtocolError as the source does."""
+    """The histories in one log, to be read once. Raises UserError and RemoteProtocolError as the source does."""
 
     def __init__(self, source: MetadataSource) -> None:
         self._source = source
@@ -48,7 +48,7 @@ class History:
                     yield topic_id, change
 
     def of_configs(self, resource: tuple[int, str] | None) -> Iterator[ConfigChange]:
-        """What was set, the oldest first: of one resource by type and name, or of all."""
+        """The changes of configs, the oldest first: of one resource by type and name, or of all."""
         wanted = None if resource is None else (kind_of(resource[0]), resource[1])
         for change in configs_of(self._replay.state.image, self._begin_offset):
             if wanted in (None, (change.kind, change.resource)):
@@ -68,7 +68,7 @@ class History:
         return self._replay.state.unknown
 
     def _batches(self) -> Iterator[tuple[Happened, MetadataImage]]:
-        """What each batch says, and the state after it."""
+        """The events of each batch, and the state after it."""
         for batch in self._source.batches(self._replay.next_offset):
             before = self._replay.state.image
             self._replay.apply(batch)
@@ -77,7 +77,7 @@ class History:
 
 
 def configs_of(image: MetadataImage, offset: int) -> Iterator[ConfigChange]:
-    """What is set in an image with which a log begins; nobody knows since when."""
+    """Returns the configs in the image at the beginning of a log; their times are unknown."""
     for (kind, resource), values in image.configs.by_resource.items():
         for name, value in values.items():
             yield ConfigChange(

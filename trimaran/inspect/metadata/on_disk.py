@@ -52,7 +52,7 @@ class MetadataDirectory:
         self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: int | None) -> Base | None:
-        """The last snapshot that is not beyond `upto`; also the file of offset 0, with which a
+        """Returns the last snapshot that is not beyond this offset; also the file of offset 0, with which a
         directory is formatted.
         """
         usable = [one for one in self.snapshots if upto is None or one[0] <= upto]

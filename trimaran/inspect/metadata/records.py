@@ -27,7 +27,7 @@ def typed(record: Record) -> tuple[str, dict[str, Any]]:
 
 
 def record_row(batch: BatchView, record: Record) -> dict[str, Any]:
-    """Of a record of the batch. Raises as `record_rows`."""
+    """Returns the row of a record of the batch. Raises as `record_rows`."""
     if batch.is_control:
         key = decode_control_key(record.key or b"")
         name = ControlType(key).name if key in set(ControlType) else str(key)

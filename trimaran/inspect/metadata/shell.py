@@ -16,7 +16,7 @@ from trimaran.inspect.metadata.tree import Directory, Node, image_tree, lookup, 
 if TYPE_CHECKING:
     from trimaran.quorum.metadata.replay import MetadataState
 
-# Of `at`: an offset, a time with @ before it, or `end`.
+# Argument of `at`: an offset, a time with @ before it, or `end`.
 Load: TypeAlias = "Callable[[str], MetadataState]"
 END = "end"
 HELP = MappingProxyType(
@@ -43,7 +43,7 @@ class Leave(Exception):
 
 
 class MetadataShell:
-    """One session: where it is in the tree, and the tree of which offset. `load` may raise UserError."""
+    """One session: its place in the tree, and the offset of the tree. `load` may raise UserError."""
 
     def __init__(self, load: Load, at: str = END) -> None:
         self._load = load
@@ -66,7 +66,7 @@ class MetadataShell:
         """The lines of a command's answer.
 
         Raises:
-            ShellError: it is none, or cannot be done. Leave: the end was asked for.
+            ShellError: it is none, or cannot be done. Leave: the user ended the session.
         """
         words = _split(line)
         if words:
@@ -77,7 +77,7 @@ class MetadataShell:
             yield from command(arguments)
 
     def completions(self, line: str, word: str) -> list[str]:
-        """What the last word of a line may become."""
+        """Returns the completions of the last word of a line."""
         if line.strip() == word:
             return sorted(f"{name} " for name in self._commands if name.startswith(word))
         before, slash, start = word.rpartition("/")

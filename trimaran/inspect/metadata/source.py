@@ -1,6 +1,6 @@
-"""What a metadata log is read as, wherever it is: a snapshot to begin with, and the batches that follow.
+"""Sources of a metadata log: a snapshot to begin with, and the batches that follow.
 
-On disk a log may end with records that were never committed; nobody there says where the high watermark was. A running
+On disk a log may end with records that were never committed; the high watermark is not on disk. A running
 quorum gives committed records only.
 """
 
@@ -30,7 +30,9 @@ class MetadataSource(Protocol):
     name: str
 
     def base(self, upto: int | None) -> Base | None:
-        """The snapshot to begin with for the state below `upto` (None: the newest); None if the log alone says it."""
+        """Returns the snapshot to begin with for the state below this offset (None: the newest); None if the log
+        alone says it.
+        """
 
     def begins_after(self) -> Base | None:
         """The snapshot that the oldest batches follow; None if the log alone says it all."""

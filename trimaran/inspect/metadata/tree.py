@@ -4,7 +4,7 @@
     /image/cluster/brokers               a directory
 
 Directories make their children when asked, so a path costs what lies on it. Source: the nodes of Kafka's `image.node`
-package, whose texts the files have; secrets are shown as [redacted]. Left out: /local, which is about the shell.
+package; the files have the same texts; secrets are shown as [redacted]. Left out: /local, which is about the shell.
 """
 
 from __future__ import annotations

@@ -125,8 +125,8 @@ class _Log:
             self._report("damage", f"{path}, position {end}")
 
     def _check_snapshots(self) -> None:
-        """Against one replay of the log, which stops at each; where the log begins later, only whether
-        they are whole.
+        """Compares snapshots with one replay of the log, which stops at each; if the log begins later, checks only
+        that they are whole.
         """
         replayed = Replay()
         for end_offset, epoch, path in self._source.snapshots:
