@@ -76,8 +76,7 @@ def dynamic_key(name: str) -> ConfigKey | None:
 
 def declared_key(name: str) -> ConfigKey | None:
     """Returns the declared key of a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing
-    does, as for a
-    config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
+    does, as for a config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
     """
     for one in (name, *broker_synonyms(name)):
         key = SERVER_CONFIGS.get(one) or DYNAMIC_ONLY.get(one)

@@ -1,6 +1,5 @@
 """The cluster that a command connects to: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`;
-and how, by
-`--command-config` and `-X`.
+and how, by `--command-config` and `-X`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`quotas list|set|delete`: how much clients may use. In front of Apache Kafka, too.
 
 The entity of a quota is written in one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type
-without
-a name, as `user`, is the default of all those who have no quota of their own.
+without a name, as `user`, is the default of all those who have no quota of their own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""`users list|add|remove`: users that may log in by SCRAM. Passwords come by a prompt, a file or the environment,
-never as an
-argument that others see in the list of processes.
+"""`users list|add|remove`: users that may log in by SCRAM. Passwords come by a prompt, a file or the environment, never
+as an argument that others see in the list of processes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Load on a cluster, as a user measures it: some clients in threads, each with one request under way at a time.
 
-It measures the cluster more than the client: a batch is made once and sent again and again, and of fetched batches
-only
+It measures the cluster more than the client: a batch is made once and sent again and again, and of fetched batches only
 the headers are read. Latency is the time from sending a request to its answer; with a rate, from when it was due, so
 that a cluster that stalls does not make its own measurement milder.
 """

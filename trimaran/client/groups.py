@@ -52,8 +52,7 @@ def _of_coordinator(
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
-    """Returns the committed offsets of a group, by topic and partition; none for a missing group. A negative offset
-    is
+    """Returns the committed offsets of a group, by topic and partition; none for a missing group. A negative offset is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])

@@ -90,8 +90,7 @@ def write(data: Path, state: ClusterState) -> None:
 
 def nearest(data: Path) -> Path:
     """Returns the directory of the local cluster that commands mean: `data`, or its namesake in the nearest directory
-    above that has
-    one of this user, as git finds its repository.
+    above that has one of this user, as git finds its repository.
     """
     path = data.resolve()
     for parent in path.parent.parents:

@@ -1,9 +1,8 @@
 """A small HTTP/1.1 server for trio: GET and HEAD, answers in memory. h11 has the protocol.
 
 Bounds: `CONNECTIONS_MAX` connections at a time, and a new one takes the place of one that waits for its peer, for a
-request or
-for its answer to be taken, so that neither idle peers nor slow ones keep a probe out; h11's 16 KiB for a request line
-with its headers, and no body; so long for a request to arrive and for its answer to be taken.
+request or for its answer to be taken, so that neither idle peers nor slow ones keep a probe out; h11's 16 KiB for a
+request line with its headers, and no body; a time limit for a request to arrive and for its response to be taken.
 """
 
 from __future__ import annotations

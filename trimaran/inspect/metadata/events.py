@@ -55,8 +55,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
     """A change of a config of a resource, by its kind (`topic`) and name, with the value before; None is nothing.
-    Secrets are
-    hidden.
+    Secrets are hidden.
     """
 
     offset: int
