@@ -23,7 +23,7 @@ from trimaran.wire.schema import Message
 from trimaran.zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.tree.claim import QuorumLeader
-from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode
 from trimaran.zkcompat.zookeeper import session
 from trimaran.zkcompat.zookeeper.keeper import open_keeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
@@ -89,7 +89,7 @@ async def record_to_znode(
 
 def _marking(calls: Calls) -> Callable[[Any, Any], None]:
     """Marks the request that writes the partition's state."""
-    path = PartitionState.path(TOPIC, 0)
+    path = PartitionStateZnode.path(TOPIC, 0)
 
     def before(_client: Any, request: Any) -> None:
         operations = getattr(request, "operations", ())

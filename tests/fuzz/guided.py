@@ -13,9 +13,9 @@ with atheris.instrument_imports(
     include=["trimaran.wire", "trimaran.log", "trimaran.node.oauth"], enable_loader_override=False
 ):
     from tests.fuzz.targets import TARGETS
-    from trimaran.wire.codec.source import Source
+    from trimaran.wire.codec.source import FunctionSource
 
-_compile = Source.compile
+_compile = FunctionSource.compile
 
 
 def compile_instrumented(self, function, filename):
@@ -24,7 +24,7 @@ def compile_instrumented(self, function, filename):
 
 
 def main() -> None:
-    Source.compile = compile_instrumented
+    FunctionSource.compile = compile_instrumented
     target = TARGETS[sys.argv[1]]
     atheris.Setup([sys.argv[0], *sys.argv[2:]], target)
     atheris.Fuzz()

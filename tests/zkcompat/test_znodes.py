@@ -24,7 +24,7 @@ from trimaran.zkcompat.znodes.json_form import (
 )
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.znodes.names import config_entity, desanitize, sanitize
-from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode
 from trimaran.zkcompat.znodes.producer_id_block import ProducerIdBlock
 from trimaran.zkcompat.znodes.topic_assignment import TopicAssignment
 
@@ -95,18 +95,18 @@ GOLDEN = [
         '"removing_replicas":{"0":[2]},"version":3}',
     ),
     (
-        PartitionState(3, 6, (1, 3, 2), 3),
-        PartitionState.decode,
+        PartitionStateZnode(3, 6, (1, 3, 2), 3),
+        PartitionStateZnode.decode,
         '{"controller_epoch":3,"leader":3,"version":1,"leader_epoch":6,"isr":[1,3,2]}',
     ),
     (
-        PartitionState(-1, 3, (2,), 3),
-        PartitionState.decode,
+        PartitionStateZnode(-1, 3, (2,), 3),
+        PartitionStateZnode.decode,
         '{"controller_epoch":3,"leader":-1,"version":1,"leader_epoch":3,"isr":[2]}',
     ),
     (
-        PartitionState(1, 4, (1,), 3, leader_recovery_state=1),
-        PartitionState.decode,
+        PartitionStateZnode(1, 4, (1,), 3, leader_recovery_state=1),
+        PartitionStateZnode.decode,
         '{"controller_epoch":3,"leader":1,"version":1,"leader_recovery_state":1,"leader_epoch":4,"isr":[1]}',
     ),
     (
@@ -193,8 +193,14 @@ def test_any_bytes_decode_or_are_refused(data):
         (ControllerEpochZnode.decode, "99999999999"),
         (Migration.decode, '{"version":1}'),
         (Migration.decode, '{"version":0,"kraft_metadata_offset":"7"}'),
-        (PartitionState.decode, '{"leader":1,"leader_epoch":true,"isr":[],"controller_epoch":1}'),
-        (PartitionState.decode, '{"leader":1,"leader_epoch":1,"isr":["a"],"controller_epoch":1}'),
+        (
+            PartitionStateZnode.decode,
+            '{"leader":1,"leader_epoch":true,"isr":[],"controller_epoch":1}',
+        ),
+        (
+            PartitionStateZnode.decode,
+            '{"leader":1,"leader_epoch":1,"isr":["a"],"controller_epoch":1}',
+        ),
         (
             TopicAssignment.decode,
             '{"topic_id":"x","partitions":{},"adding_replicas":{},"removing_replicas":{}}',

@@ -32,7 +32,7 @@ from trimaran.wire.codec.reading import (
     read_tag,
     skip_tags,
 )
-from trimaran.wire.codec.source import Source, fixed_size
+from trimaran.wire.codec.source import FunctionSource, fixed_size
 from trimaran.wire.codec.writing import STRING_BYTES_MAX
 
 # From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
@@ -55,7 +55,7 @@ class ReaderGenerator:
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
         self.flexible = flexible
-        self.source = Source(
+        self.source = FunctionSource(
             new=object.__new__,
             repeat=repeat,
             read_uvarint=read_uvarint,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Source:
+class FunctionSource:
     """Lines of a function under construction and the values its global names stand for."""
 
     def __init__(self, **names: Any) -> None:

@@ -16,7 +16,7 @@ from trimaran.wire.buffers.primitives import write_uvarint
 from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX, raise_too_large
 from trimaran.wire.codec.declarations import EncodedArray, Struct
 from trimaran.wire.codec.plan import FieldPlan, Shape, StructPlan, plan_struct, shape_of
-from trimaran.wire.codec.source import Source
+from trimaran.wire.codec.source import FunctionSource
 from trimaran.wire.codec.writing import (
     RunPackers,
     raise_absent,
@@ -47,7 +47,7 @@ class WriterGenerator:
         self.version = version
         self.flexible = flexible
         self.bounded = bounded
-        self.source = Source(
+        self.source = FunctionSource(
             write_uvarint=write_uvarint,
             write_string_size=write_string_size,
             write_records=write_records,

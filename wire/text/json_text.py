@@ -14,7 +14,7 @@ from typing import Any
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.codec.plan import Shape, shape_of
-from trimaran.wire.codec.source import Source
+from trimaran.wire.codec.source import FunctionSource
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.wire.text.as_json import HIDDEN, SECRET_FIELDS, base64_text
 
@@ -49,7 +49,7 @@ def json_writer(cls: type[Struct]) -> Writer:
 
 
 def _generated(cls: type[Struct], hidden: frozenset[str]) -> Writer:
-    source = Source()
+    source = FunctionSource()
     parts = []
     for field in cls.__fields__:
         shape, optional = shape_of(field.annotation)
@@ -67,7 +67,7 @@ def _generated(cls: type[Struct], hidden: frozenset[str]) -> Writer:
     return source.compile("write", f"<json text of {cls.__name__}>")
 
 
-def _expression(shape: Shape, value: str, source: Source) -> str:
+def _expression(shape: Shape, value: str, source: FunctionSource) -> str:
     """Returns the expression that formats a value that is not null."""
     if shape.item is None and _is_number(shape):
         return value

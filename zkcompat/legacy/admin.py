@@ -23,7 +23,7 @@ from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.controller_client import ControllerClient, committed_offset
-from trimaran.zkcompat.legacy.pending_requests import PendingRequests
+from trimaran.zkcompat.legacy.pending_requests import PendingToolRequests
 from trimaran.zkcompat.legacy.requests import (
     acls,
     configs,
@@ -73,7 +73,7 @@ class LegacyAdmin:
     kinds: Collection[RequestKind]
     _tenure: Tenure | None = None
     _prepared: MetadataImage | None = None
-    _pending: PendingRequests = field(default_factory=PendingRequests)
+    _pending: PendingToolRequests = field(default_factory=PendingToolRequests)
     _begun: dict[TopicPartition, reassignments.Replicas] = field(default_factory=dict)
     _advanced: MetadataImage | None = None
     _incomplete_topics: dict[ToolWrite, float] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class LegacyAdmin:
         """
         self._tenure, self._prepared, self._before = tenure, image, tenure.shown_before
         self._pending, self._begun, self._incomplete_topics, self._held = (
-            PendingRequests(),
+            PendingToolRequests(),
             {},
             {},
             set(),

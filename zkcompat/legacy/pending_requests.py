@@ -33,7 +33,7 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class PendingRequests:
+class PendingToolRequests:
     """`open` are the writes to handle, in the order of their arrival; `notes` are notes to read."""
 
     open: dict[ToolWrite, None] = field(default_factory=dict)

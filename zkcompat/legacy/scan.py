@@ -8,7 +8,7 @@ import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.legacy.change_notes import newest_notes, written_by_tools
-from trimaran.zkcompat.legacy.pending_requests import PendingRequests
+from trimaran.zkcompat.legacy.pending_requests import PendingToolRequests
 from trimaran.zkcompat.legacy.requests import deletions, topics
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.elections import PREFERRED_REPLICA_ELECTION
@@ -29,7 +29,7 @@ async def _always(paths: Sequence[str]) -> Mapping[str, int]:
     return dict.fromkeys(paths, 0)
 
 
-async def scan_requests(keeper: Keeper, pending: PendingRequests) -> None:
+async def scan_requests(keeper: Keeper, pending: PendingToolRequests) -> None:
     """Records the requests in `/admin`."""
     pending.on_watch_event(REASSIGN_PARTITIONS)
     pending.on_watch_event(PREFERRED_REPLICA_ELECTION)
@@ -38,7 +38,7 @@ async def scan_requests(keeper: Keeper, pending: PendingRequests) -> None:
 
 
 async def scan_topics(
-    keeper: Keeper, image: MetadataImage, pending: PendingRequests, *, known: bool
+    keeper: Keeper, image: MetadataImage, pending: PendingToolRequests, *, known: bool
 ) -> None:
     """Records topics that tools created or extended; `known`: a mirror has written the tree before."""
     names = await keeper.children(BROKER_TOPICS)
@@ -54,7 +54,7 @@ async def scan_topics(
                 pending.settle(ToolWrite(RequestKind.TOPIC, path), ownerless=True)
 
 
-async def scan_notes(tenure: Tenure, pending: PendingRequests) -> None:
+async def scan_notes(tenure: Tenure, pending: PendingToolRequests) -> None:
     """Records entities that tools changed while no mirror led."""
     for root in NOTE_ROOTS:
         for name in await tenure.keeper.children(root):
@@ -68,7 +68,7 @@ async def scan_notes(tenure: Tenure, pending: PendingRequests) -> None:
 
 
 async def read_notes(
-    keeper: Keeper, pending: PendingRequests, gone_since: GoneSince = _always
+    keeper: Keeper, pending: PendingToolRequests, gone_since: GoneSince = _always
 ) -> None:
     """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `written_by_tools`."""
     paths = list(pending.notes)[:ZNODES_AT_ONCE]

@@ -18,7 +18,7 @@ from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section
 from trimaran.zkcompat.tree.operations import TreeOperation
 from trimaran.zkcompat.tree.znode import Znode
-from trimaran.zkcompat.znodes.acl_change import AclChange
+from trimaran.zkcompat.znodes.acl_change import AclChangeNote
 from trimaran.zkcompat.znodes.acl_entries import (
     ACLS,
     PREFIXED_ACLS,
@@ -76,7 +76,7 @@ class AclSection(Section):
         resource = AclResource.of_path(path)
         if resource is None:
             return ()
-        change = AclChange(resource.type.name, resource.name, resource.prefixed)
+        change = AclChangeNote(resource.type.name, resource.name, resource.prefixed)
         sentence = f"Telling of changed ACLs of {path}"
         return (note(change.prefix, change.encode(), sentence, "AclChange", path),)
 

@@ -19,7 +19,7 @@ from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set
 from trimaran.zkcompat.tree.znode import Znode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
-from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS, TopicAssignment
 
 _NO_CONFIG = EntityConfig({}).encode()
@@ -97,7 +97,9 @@ def _config(topic: str, image: MetadataImage) -> object:
 
 
 def _same_state(expected: bytes | None, found: bytes | None) -> bool:
-    wanted, actual = (decode_or_none(PartitionState.decode, data) for data in (expected, found))
+    wanted, actual = (
+        decode_or_none(PartitionStateZnode.decode, data) for data in (expected, found)
+    )
     if wanted is None or actual is None:
         return False
     if not 0 <= actual.controller_epoch <= wanted.controller_epoch:
@@ -109,10 +111,10 @@ def _znodes(topic: TopicImage, image: MetadataImage) -> Iterator[tuple[str, Znod
     """Yields the znodes in the order in which a new topic is written."""
     yield TopicAssignment.path(topic.name), _assignment_znode(topic)
     yield EntityConfig.topic_path(topic.name), _config_znode(topic.name, image)
-    yield PartitionState.parent(topic.name), Znode(None)
+    yield PartitionStateZnode.parent(topic.name), Znode(None)
     for partition, state in sorted(topic.partitions.items()):
-        yield PartitionState.partition_path(topic.name, partition), Znode(None)
-        yield PartitionState.path(topic.name, partition), _state_znode(state, image)
+        yield PartitionStateZnode.partition_path(topic.name, partition), Znode(None)
+        yield PartitionStateZnode.path(topic.name, partition), _state_znode(state, image)
 
 
 def _assignment_znode(topic: TopicImage) -> Znode:
@@ -132,7 +134,7 @@ def _config_znode(topic: str, image: MetadataImage) -> Znode:
 
 
 def _state_znode(partition: PartitionImage, image: MetadataImage) -> Znode:
-    state = PartitionState(
+    state = PartitionStateZnode(
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
@@ -145,9 +147,11 @@ def _state_znode(partition: PartitionImage, image: MetadataImage) -> Znode:
 def _delete(topic: TopicImage) -> Iterator[TreeOperation]:
     sentence = f"Deleting topic {topic.name}, ID {uuid_to_text(topic.id)}"
     for partition in sorted(topic.partitions):
-        yield delete(PartitionState.path(topic.name, partition), "DeleteTopic", sentence)
-        yield delete(PartitionState.partition_path(topic.name, partition), "DeleteTopic", sentence)
-    yield delete(PartitionState.parent(topic.name), "DeleteTopic", sentence)
+        yield delete(PartitionStateZnode.path(topic.name, partition), "DeleteTopic", sentence)
+        yield delete(
+            PartitionStateZnode.partition_path(topic.name, partition), "DeleteTopic", sentence
+        )
+    yield delete(PartitionStateZnode.parent(topic.name), "DeleteTopic", sentence)
     yield delete(EntityConfig.topic_path(topic.name), "DeleteTopic", sentence)
     yield delete(TopicAssignment.path(topic.name), "DeleteTopic", sentence)
 
@@ -171,14 +175,14 @@ def _update(old: TopicImage, new: TopicImage, image: MetadataImage) -> Iterator[
     for partition, state in sorted(new.partitions.items()):
         if partition not in old.partitions:
             sentence = f"Create new partitions for {label}"
-            parent = PartitionState.partition_path(new.name, partition)
+            parent = PartitionStateZnode.partition_path(new.name, partition)
             yield create(parent, Znode(None), "UpdatePartitions", sentence)
-            path = PartitionState.path(new.name, partition)
+            path = PartitionStateZnode.path(new.name, partition)
             yield create(path, _state_znode(state, image), "UpdatePartitions", sentence)
     for partition, state in sorted(new.partitions.items()):
         known = old.partitions.get(partition)
         if known is not None and known is not state and _state(known) != _state(state):
-            path = PartitionState.path(new.name, partition)
+            path = PartitionStateZnode.path(new.name, partition)
             sentence = f"Updating Partitions for {label}"
             yield set_data(path, _state_znode(state, image), "UpdatePartitions", sentence)
 

@@ -13,7 +13,7 @@ NOTE_PREFIX = "acl_changes_"
 
 
 @dataclass(frozen=True, slots=True)
-class AclChange:
+class AclChangeNote:
     """A changed resource. `resource_type` is Kafka's constant, as in TRANSACTIONAL_ID; each root has its own form."""
 
     resource_type: str
@@ -38,7 +38,7 @@ class AclChange:
         )
 
     @classmethod
-    def decode(cls, data: bytes | None, *, prefixed: bool) -> AclChange:
+    def decode(cls, data: bytes | None, *, prefixed: bool) -> AclChangeNote:
         if prefixed:
             members = decode_json(data)
             return cls(member(members, "resourceType", str), member(members, "name", str), True)

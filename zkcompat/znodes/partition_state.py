@@ -12,7 +12,7 @@ RECOVERY = '"leader_recovery_state"'
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionStateZnode:
     """Leader and in-sync replicas; `controller_epoch` is the raft epoch in which this was written."""
 
     leader: int
@@ -44,7 +44,7 @@ class PartitionState:
         return text.encode()
 
     @classmethod
-    def decode(cls, data: bytes | None) -> PartitionState:
+    def decode(cls, data: bytes | None) -> PartitionStateZnode:
         members = decode_json(data)
         return cls(
             leader=member(members, "leader", int),

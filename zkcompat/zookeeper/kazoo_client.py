@@ -94,7 +94,7 @@ def make_client(
         logger=_QUIET,
     )
     plain = client._connection  # noqa: SLF001 - kazoo has no public way to give it a connection
-    client._connection = _Connection(  # noqa: SLF001
+    client._connection = _BoundedConnection(  # noqa: SLF001
         client, plain.retry_sleeper, logger=_QUIET, sasl_options=None
     )
     client._connection.credentials = security.sasl  # noqa: SLF001
@@ -135,7 +135,7 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has n
             raise
 
 
-class _Connection(ConnectionHandler):  # type: ignore[misc]
+class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]
     """`credentials` log in by DIGEST-MD5, which kazoo leaves to a package of its own.
 
     `watched_below` has, for each path, the callback for every changed znode at or below it (`AddWatch`), in kazoo's

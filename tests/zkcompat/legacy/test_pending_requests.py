@@ -2,7 +2,7 @@ import trio
 
 from tests.zkcompat import build
 from trimaran.zkcompat.legacy import pending_requests
-from trimaran.zkcompat.legacy.pending_requests import NOTE_SECONDS, PendingRequests
+from trimaran.zkcompat.legacy.pending_requests import NOTE_SECONDS, PendingToolRequests
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.tool_writes import ToolWrite
 
@@ -11,7 +11,7 @@ NEW = ToolWrite(RequestKind.TOPIC, "/brokers/topics/new")
 
 
 async def test_unknown_topic_is_handled_before_deletion(autojump_clock):
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     for path in ("/brokers/topics/new/partitions", "/config/topics/new", "/brokers/topics/new"):
         assert pending.spares(path, IMAGE)
     assert list(pending.open) == [NEW]
@@ -24,7 +24,7 @@ async def test_unknown_topic_is_handled_before_deletion(autojump_clock):
 
 
 async def test_known_topic_is_spared_while_handled(autojump_clock):
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     assert not pending.spares("/brokers/topics/t", IMAGE)
     pending.on_watch_event("/brokers/topics/t")
     assert pending.spares("/brokers/topics/t/partitions/1", IMAGE)
@@ -35,7 +35,7 @@ async def test_known_topic_is_spared_while_handled(autojump_clock):
 
 async def test_write_during_handling_is_handled_again(autojump_clock):
     """As by a tool that sees the mirror take its request away, and makes the next one."""
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     path = "/admin/preferred_replica_election"
     pending.on_watch_event(path)
     (election,) = pending.open
@@ -54,7 +54,7 @@ async def test_write_during_handling_is_handled_again(autojump_clock):
 
 
 async def test_an_entity_waits_for_its_note(autojump_clock):
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     path = "/config/topics/t"
     assert not pending.spares(path, IMAGE)
     pending.on_watch_event(path)
@@ -71,7 +71,7 @@ async def test_an_entity_waits_for_its_note(autojump_clock):
 
 
 async def test_waiter_wakes_for_events_and_unexplained_writes(autojump_clock):
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     with trio.move_on_after(3600) as nothing:
         await pending.wait()
     assert nothing.cancelled_caught
@@ -86,7 +86,7 @@ async def test_waiter_wakes_for_events_and_unexplained_writes(autojump_clock):
 
 async def test_it_is_bounded(autojump_clock, monkeypatch):
     monkeypatch.setattr(pending_requests, "WRITES_MAX", 3)
-    pending = PendingRequests()
+    pending = PendingToolRequests()
     for number in range(10):
         pending.on_watch_event(f"/admin/delete_topics/{number}")
         pending.on_watch_event(f"/config/changes/config_change_{number}")

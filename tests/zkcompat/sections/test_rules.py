@@ -21,7 +21,7 @@ from trimaran.zkcompat.tree.operations import OperationKind, delete, set_data
 from trimaran.zkcompat.tree.znode import FoundZnode, Znode
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
-from trimaran.zkcompat.znodes.partition_state import PartitionState
+from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode
 
 PLAIN = sections_of(CLUSTER_ID)
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
@@ -67,7 +67,7 @@ def test_each_path_belongs_to_one_entity():
 
 def state(**changes):
     values = {"leader": 1, "leader_epoch": 2, "isr": [1, 2], "controller_epoch": 5, **changes}
-    return PartitionState(**values).encode()
+    return PartitionStateZnode(**values).encode()
 
 
 def broker(timestamp_ms=7, **changes):

@@ -22,7 +22,7 @@ from trimaran.zkcompat.legacy.requests.admin_requests import (
     refusal,
 )
 from trimaran.zkcompat.sections.acls import AclSection
-from trimaran.zkcompat.znodes.acl_change import AclChange
+from trimaran.zkcompat.znodes.acl_change import AclChangeNote
 from trimaran.zkcompat.znodes.acl_entries import RESOURCE_WORDS, AclEntries, AclEntry, AclResource
 
 # The names of all versions of Kafka: TRANSACTIONAL_ID in notes from 2.0 on, TransactionalId before.
@@ -32,7 +32,7 @@ _TYPES = {word.upper(): kind for kind, word in RESOURCE_WORDS.items()}
 def resource_of_note(data: bytes | None, *, prefixed: bool) -> AclResource | None:
     """Returns the resource of a note; None if the note is malformed."""
     try:
-        change = AclChange.decode(data, prefixed=prefixed)
+        change = AclChangeNote.decode(data, prefixed=prefixed)
     except RemoteProtocolError:
         return None
     kind = _TYPES.get(change.resource_type.replace("_", "").upper())
