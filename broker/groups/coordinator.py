@@ -196,8 +196,8 @@ class GroupCoordinator:
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
         return epoch.decide(
-            lambda shard, at: shard.consumer_heartbeat(given, at),
-            unwritten=lambda shard, at: shard.consumer_heartbeat_failed(given, at),
+            lambda shard, at: shard.consumers.consumer_heartbeat(given, at),
+            unwritten=lambda shard, at: shard.consumers.heartbeat_failed(given, at),
         )
 
     async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:
@@ -355,7 +355,7 @@ class GroupCoordinator:
         types: Collection[str] = (),
     ) -> Iterator[list[ListedGroup]]:
         """The groups of one shard, in pieces small enough for a turn of the loop."""
-        group_ids = shard.store.group_ids(shard.groups)
+        group_ids = shard.group_ids()
         while some := list(islice(group_ids, GROUPS_PER_STEP)):
             yield list_groups(shard, some, states, types)
 
@@ -385,7 +385,7 @@ class ConnectionClosing:
     def __call__(self) -> None:
         for epoch in list(self.groups.runtime.epochs):
             if epoch.state is ShardState.ACTIVE:
-                epoch.step(lambda shard, at: shard.connection_closed(self.connection, at))
+                epoch.step(lambda shard, at: shard.classic.connection_closed(self.connection, at))
 
 
 def _take_over(

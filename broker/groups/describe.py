@@ -10,14 +10,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.classic.member import Member
-from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.wire.errors import ErrorCode, KafkaError, cut_message
 from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from trimaran.wire.messages.list_groups import ListedGroup
-
-CLASSIC = "classic"
 
 # From this version a group that does not exist is an error, before it is described as dead (KIP-1043).
 NOT_FOUND_VERSION = 6
@@ -34,25 +31,12 @@ def list_groups(
     wanted_types = {kind.lower() for kind in types}
     listed = []
     for group_id in group_ids:
-        group = _listed(shard, group_id)
+        group = shard.kind_of(group_id).listed(group_id)
         if wanted_types and group.group_type not in wanted_types:
             continue
         if not wanted_states or group.group_state.lower() in wanted_states:
             listed.append(group)
     return listed
-
-
-def _listed(shard: GroupCoordinatorShard, group_id: str) -> ListedGroup:
-    consumer = shard.consumer_group(group_id)
-    if consumer is not None:
-        return consumer_describe.listed(consumer)
-    group = shard.groups.get(group_id)
-    return ListedGroup(
-        group_id=group_id,
-        protocol_type=(group.protocol_type if group else None) or "",
-        group_state=(group.state if group else GroupState.EMPTY).value,
-        group_type=CLASSIC,
-    )
 
 
 def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> ConsumerGroup:
@@ -61,12 +45,11 @@ def find_consumer_group(shard: GroupCoordinatorShard, group_id: str) -> Consumer
     Raises:
         KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
     """
-    group = shard.consumer_group(group_id)
-    if group is None:
+    if shard.kind_of(group_id) is not shard.consumers:
         is_other = group_id in shard.groups or shard.store.knows(group_id)
         why = "is not a consumer group" if is_other else "not found"
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
-    return group.draft()
+    return shard.store.consumer_groups[group_id].draft()
 
 
 def describe_group(
@@ -74,7 +57,7 @@ def describe_group(
 ) -> tuple[DescribedGroup, Iterator[DescribedGroupMember]]:
     """State, and the members of now, which may be many; what members said and got is told of stable groups only."""
     group = shard.groups.get(group_id)
-    if shard.consumer_group(group_id) is not None:
+    if shard.kind_of(group_id) is not shard.classic:
         return _not_found(group_id, version, "is not a classic group"), iter(())
     if group is None and not shard.store.knows(group_id):
         return _not_found(group_id, version, "not found"), iter(())

@@ -1,4 +1,4 @@
-"""Offsets: who may commit them, what is read back. Decisions only, as records; what is written off is `removal`'s.
+"""Offsets: their commits and what is read back. Decisions only, as records; see `removal` for what is written off.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
 topic ids, KIP-447 for stable offsets). What the numbers of a commit mean is the clients' matter: some commit -2 for
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
-from trimaran.broker.groups.consumer.offsets import CheckPartition
+from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -34,72 +33,13 @@ from trimaran.wire.messages.offset_fetch import (
 )
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
-S = GroupState
-
 NO_OFFSET = -1
 NO_EPOCH = -1
 NO_RETENTION = -1
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
-# From this version a commit to a group that does not exist says so.
-GROUP_ID_NOT_FOUND_VERSION = 9
-
 
 # -- committing
-
-
-def check_commit(
-    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
-) -> None:
-    """Fences old generations (invariant G1); committing without a generation needs a group without members.
-
-    `exists` says that the group has offsets, though it may have no state of its own.
-
-    Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
-            GROUP_ID_NOT_FOUND.
-    """
-    generation = request.generation_id_or_member_epoch
-    if group is None or group.state is S.EMPTY:
-        if generation < 0:
-            return
-        if group is None and not exists:
-            not_found = version >= GROUP_ID_NOT_FOUND_VERSION
-            raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND if not_found else ErrorCode.ILLEGAL_GENERATION
-            )
-    if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is S.COMPLETING_REBALANCE:
-        # It knows its generation but not its partitions; let it wait for them.
-        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-
-
-def check_transactional_commit(
-    group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
-) -> None:
-    """Of a producer, which names a member and its generation only from version 3 of its request on (KIP-447).
-
-    Raises:
-        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
-    """
-    generation = request.generation_id_or_member_epoch
-    names_member = generation >= 0 or request.member_id or request.group_instance_id is not None
-    if not names_member or (generation < 0 and (group is None or group.state is S.EMPTY)):
-        return
-    if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID if exists else ErrorCode.ILLEGAL_GENERATION)
-    group.check_member(request.member_id, request.group_instance_id)
-    if generation != group.generation:
-        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-
-
-def all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
-    """Of a group of which no member's epoch is asked."""
-    return ErrorCode.NONE
 
 
 def _all_fit(_topic: str, _partition: int, _metadata: str) -> ErrorCode:

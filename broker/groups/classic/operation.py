@@ -16,6 +16,7 @@ from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.member import Member, Protocols
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.outputs import Answer
 from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.pending import PendingResponse
@@ -82,21 +83,6 @@ class Succession:
     @property
     def atomic(self) -> bool:
         return True
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Answer:
-    """Nothing to write: `response` tells what the log has, and whoever holds `token` gets it when that is committed.
-
-    A new coordinator has loaded more than it knows to be committed. What it told at once might be taken back by the
-    next one, which then gives the same generation to others. `refused` makes the response when it does not come to it.
-    """
-
-    token: PendingResponse[Any]
-    response: Message
-    refused: Callable[[ErrorCode], Message]
-    records: tuple[GroupRecord, ...] = ()
-    atomic: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,8 +97,8 @@ def _answer(
     operation: ConsumerOperation, join: Join, response: JoinGroupResponse
 ) -> ConsumerGroupWrite:
     return ConsumerGroupWrite(
-        operation.group.id,
-        operation.records,
+        group_id=operation.group.id,
+        records=operation.records,
         token=join.token,
         response=response,
         refused=lambda code: join_error(code, join.request.member_id),

@@ -6,20 +6,27 @@ The groups themselves are in the shard's store, which changes only by replay. So
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+from trimaran.broker import events
+from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.classic.group import ClassicGroup
+from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.operation import Succession, join_error, sync_error
 from trimaran.broker.groups.consumer import (
     assigning,
     classic_members,
+    describe,
     fencing,
     heartbeat,
     migration,
+    offsets,
     regexes,
 )
 from trimaran.broker.groups.consumer.group import ConsumerGroup
@@ -29,9 +36,13 @@ from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics
 from trimaran.broker.groups.consumer.work import GroupWork
+from trimaran.broker.groups.kinds import CheckPartition
 from trimaran.broker.groups.memory import Account
+from trimaran.broker.groups.outputs import Answer, Outputs
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
@@ -41,16 +52,22 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.list_groups import ListedGroup
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.consumer_groups import (
     ConsumerGroupKey,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMetadataKey,
     ConsumerGroupValue,
 )
 from trimaran.wire.records.groups import GroupMetadataKey
 
 # Of a member that could not be fenced because nothing could be written: when it is tried again.
 RETRY_MS = 1_000
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +95,29 @@ class Surroundings:
 
 
 class ConsumerGroups:
-    """`groups` is the store's; `write` hands records over that nobody's request waits for; `resolve` has the patterns
-    of a group resolved that are in its work.
-    """
+    """A `GroupKind`. A classic group may become one of these (`classic`), and the other way round."""
 
     def __init__(
         self,
-        groups: Mapping[str, ConsumerGroup],
+        store: GroupStore,
         timers: Timers[TimerKey],
         around: Surroundings,
         account: Account,
-        write: Callable[[ConsumerGroupWrite], None],
-        resolve: Callable[[str], None],
+        outputs: Outputs,
+        classic: ClassicGroups,
     ) -> None:
-        self._groups = groups
+        self._store = store
+        self._groups: Mapping[str, ConsumerGroup] = store.consumer_groups
         self._timers = timers
         self._around = around
         self._account = account
-        self._write = write
-        self._resolve = resolve
+        self._outputs = outputs
+        self._classic = classic
         self._works: dict[str, GroupWork] = {}
+
+    def has(self, group_id: str) -> bool:
+        """Whether it is one, and no classic group has taken its place while it was empty."""
+        return group_id in self._groups and not self._classic.has(group_id)
 
     def operation(
         self, group: ConsumerGroup, at: Instant, work: GroupWork | None = None
@@ -134,15 +154,17 @@ class ConsumerGroups:
 
     # -- members of the consumer protocol
 
-    def heartbeat(
-        self, given: ConsumerHeartbeat, classic: ClassicGroup | None, at: Instant
+    def consumer_heartbeat(
+        self, given: ConsumerHeartbeat, at: Instant
     ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
-        """Joins, stays or leaves; a group is made for who joins, of `classic` if that is the group so far.
+        """Joins, stays or leaves. A member that joins makes a group, of a classic one if there is one.
 
         Raises:
             KafkaError: the request is refused.
         """
         request = given.request
+        self._store.check_room_for(request.group_id)
+        classic = self._classic.groups.get(request.group_id)
         settings = self._around.settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
         operation = self._open(request, classic, at)
@@ -159,7 +181,9 @@ class ConsumerGroups:
         self._works[request.group_id] = operation.work
         if operation.work.regexes and not operation.work.resolving:
             operation.work.resolving = True
-            self._resolve(request.group_id)
+            self._outputs.resolve(request.group_id)
+        if classic is not None:
+            self._classic.upgrading(classic, at)
         return Result(operation.records, response)
 
     def _new_for(self, operation: ConsumerOperation, member_id: str, principal: str) -> None:
@@ -197,38 +221,74 @@ class ConsumerGroups:
                     )
         return operation
 
-    def expect_upgraded(self, classic: ClassicGroup, at: Instant) -> None:
-        """The sessions of members that were in a classic group a moment ago."""
-        for member in classic.members.values():
-            key = TimerKey(Timer.SESSION, classic.id, member.id)
-            self._timers.set(key, at.after_ms(member.session_timeout_ms))
-
     # -- members of the classic protocol
 
-    def join(self, group: ConsumerGroup, join: Join, at: Instant) -> None:
-        """Writes what comes of it; the answer follows the commit. Raises KafkaError: it is refused."""
+    def join(self, join: Join, at: Instant) -> None:
+        """Writes what comes of it; the response follows the commit. A classic group takes the place of an empty one."""
+        group = self._groups[join.request.group_id]
+        if group.is_empty:
+            records = list(group_tombstones(group))
+            self._outputs.effects.writes.append(Succession(group.id, records))
+            self._classic.join(join, at)
+            return
         operation = self.operation(group, at)
         operation.fits = partial(self._account.fits, join.principal)
-        write = classic_members.join(operation, join)
+        try:
+            write = classic_members.join(operation, join)
+        except KafkaError as error:
+            self._outputs.respond(join.token, join_error(error.code, join.request.member_id))
+            return
         assert isinstance(write.response, JoinGroupResponse)
         self._new_for(operation, write.response.member_id, join.principal)
-        self._write(write)
+        self._outputs.effects.writes.append(write)
 
     def sync(
-        self, group: ConsumerGroup, request: SyncGroupRequest, at: Instant
-    ) -> SyncGroupResponse:
-        return classic_members.sync(self.operation(group, at), request)
+        self, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse], at: Instant
+    ) -> None:
+        operation = self.operation(self._groups[request.group_id], at)
+        try:
+            response = classic_members.sync(operation, request)
+        except KafkaError as error:
+            self._outputs.respond(token, sync_error(error.code))
+        else:
+            self._outputs.effects.writes.append(Answer(token, response, sync_error))
 
-    def keep_alive(self, group: ConsumerGroup, request: HeartbeatRequest, at: Instant) -> ErrorCode:
-        return classic_members.keep_alive(self.operation(group, at), request)
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        operation = self.operation(self._groups[request.group_id], at)
+        return classic_members.keep_alive(operation, request)
 
     def leave(
-        self, group: ConsumerGroup, identities: list[MemberIdentity], at: Instant
+        self, group_id: str, identities: list[MemberIdentity], at: Instant
     ) -> list[MemberResponse]:
-        operation = self.operation(group, at)
+        operation = self.operation(self._groups[group_id], at)
         responses = classic_members.leave(operation, identities)
         self._settle(operation)
         return responses
+
+    # -- offsets
+
+    def check_commit(
+        self, request: OffsetCommitRequest, version: int, _at: Instant
+    ) -> CheckPartition:
+        return offsets.check_commit_request(self._groups[request.group_id], request, version)
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
+        return offsets.check_transactional_commit(self._groups[request.group_id], request)
+
+    def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
+        offsets.check_fetch(self._groups[request.group_id], request)
+
+    def check_offset_delete(self, _group_id: str) -> None:
+        """Offsets of topics that no member reads may be deleted."""
+
+    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
+        return self._groups[group_id].is_subscribed_to(topic)
+
+    def listed(self, group_id: str) -> ListedGroup:
+        return describe.listed(self._groups[group_id])
+
+    def close(self, _at: Instant) -> None:
+        """Members wait for writes alone, which `Outputs` refuses."""
 
     # -- patterns
 
@@ -259,22 +319,32 @@ class ConsumerGroups:
 
     # -- timers
 
-    def timer_due(self, key: TimerKey, at: Instant) -> None:
+    def timer_due(self, key: TimerKey, at: Instant) -> bool:
         operation = self.operation(self._groups[key.group_id], at)
         if key.kind is Timer.TARGET:
             assigning.work_on_target(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
         self._settle(operation)
+        return True
 
     def _settle(self, operation: ConsumerOperation) -> None:
         if operation.records:
-            self._write(ConsumerGroupWrite(operation.group.id, operation.records))
+            self._outputs.effects.writes.append(
+                ConsumerGroupWrite(group_id=operation.group.id, records=operation.records)
+            )
 
     # -- writes
 
-    def write_failed(self, write: ConsumerGroupWrite, at: Instant) -> None:
+    def replayed(self, record: GroupRecord, at_load: bool) -> None:
+        if not at_load and isinstance(record.key, ConsumerGroupMetadataKey) and not record.value:
+            self.forget(record.key.group_id)
+
+    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
         """What timers have led to begins again, after a while: what is written in pieces would fail without a pause."""
+        if code is ErrorCode.NONE or not isinstance(write, ConsumerGroupWrite):
+            return
+        events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
         for key, _ in write.records:
             if isinstance(key, ConsumerGroupMemberMetadataKey):
                 self._disown(key.group_id, key.member_id)
@@ -294,6 +364,7 @@ class ConsumerGroups:
         was busy with may have ended with it, as when the last of the consumer protocol goes: that begins again.
         """
         request = given.request
+        self._classic.upgrade_failed(request.group_id, at)
         group = self._groups.get(request.group_id)
         if group is None or request.member_epoch < JOINING_EPOCH:
             self.forget(request.group_id)
@@ -305,9 +376,6 @@ class ConsumerGroups:
             member = group.static_member(request.instance_id)
         if member is not None:
             _expect(self.operation(group, at), member)
-
-    def tombstones(self, group: ConsumerGroup) -> list[GroupRecord]:
-        return list(group_tombstones(group))
 
     def forget(self, group_id: str) -> None:
         """The group is gone, or what it was busy with is."""

@@ -6,23 +6,15 @@ epoch may still commit for partitions that it has had since the epoch it knows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
+from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 # From this version a request has a member epoch, which older clients take for a generation.
 MEMBER_EPOCH_VERSION = 9
-
-CheckPartition = Callable[[bytes, int], ErrorCode]
-"""By topic id and partition: NONE, or why this one is refused."""
-
-
-def _all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
-    return ErrorCode.NONE
 
 
 def check_commit(
@@ -41,9 +33,9 @@ def check_commit(
             UNSUPPORTED_VERSION: the request is too old to have an epoch.
     """
     if epoch < 0 and group.is_empty:
-        return _all_may
+        return all_may
     if is_transactional and epoch == -1 and not member_id and instance_id is None:
-        return _all_may  # of a producer before KIP-447
+        return all_may  # of a producer before KIP-447
     member = _member(group, member_id)
     classic = member.uses_classic_protocol
     if not is_transactional and not classic and version < MEMBER_EPOCH_VERSION:
@@ -53,7 +45,7 @@ def check_commit(
         )
     stale = ErrorCode.ILLEGAL_GENERATION if classic else ErrorCode.STALE_MEMBER_EPOCH
     if epoch == member.epoch:
-        return _all_may
+        return all_may
     if epoch > member.epoch:
         raise KafkaError(stale)
     return _assigned_since(member, epoch, stale)

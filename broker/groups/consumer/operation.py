@@ -6,9 +6,9 @@ is decided, so that the next rule sees it; the group itself changes when the rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.consumer.group import ConsumerGroup
@@ -22,30 +22,20 @@ from trimaran.broker.groups.consumer.records import (
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
 from trimaran.broker.groups.consumer.work import GroupWork
+from trimaran.broker.groups.outputs import Answer
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
-from trimaran.node.replicated.pending import PendingResponse
-from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
-from trimaran.wire.schema import Message
 
 # Of a new group, to which nothing is assigned; its first target is of the next, as in Kafka.
 FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ConsumerGroupWrite:
-    """Records of a consumer group that a timer or a member of the classic protocol has led to.
+class ConsumerGroupWrite(Answer):
+    """Records of a consumer group that a timer or a member of the classic protocol has led to."""
 
-    Whoever holds `token` gets `response` when they are committed, and `refused` of the error if they are not.
-    """
-
-    group_id: str
-    records: Sequence[GroupRecord]
-    atomic: bool = True
-    token: PendingResponse[Any] | None = None
-    response: Message | None = None
-    refused: Callable[[ErrorCode], Message] | None = None
+    group_id: str = ""
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.group import pending_bytes
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.operation import GroupWrite
+from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topic
@@ -140,6 +141,11 @@ class Driver:
         self.answers: dict[str, object] = {}
         # Generations of which something is in the log that was not committed in time.
         self.in_doubt: set[int] = set()
+
+    def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """Returns the group if it is a consumer group."""
+        is_one = self.shard.consumers.has(group_id)
+        return self.shard.store.consumer_groups[group_id] if is_one else None
 
     def knows_topic(self, name: str, topic_id: bytes) -> bool:
         return (name, topic_id) not in self.gone
@@ -315,13 +321,13 @@ class Driver:
             request, version, client, "/127.0.0.1", new_id, may_see, refused, principal
         )
         try:
-            result = self.shard.consumer_heartbeat(given, self.at)
+            result = self.shard.consumers.consumer_heartbeat(given, self.at)
         except KafkaError as error:
             self.settle()
             return error.code
         self.settle()
         if self.failing is not None and result.records:
-            self.shard.consumer_heartbeat_failed(given, self.at)
+            self.shard.consumers.heartbeat_failed(given, self.at)
             return self.failing
         answer = self.submit(result)
         if not self.matching_later:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
+from trimaran.broker.groups.classic.offsets import check_transactional_commit
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.offsets import check_transactional_commit, fetch
+from trimaran.broker.groups.offsets import fetch
 from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError

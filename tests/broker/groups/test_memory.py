@@ -506,10 +506,10 @@ def join_from(driver, token, connection, member_id="", version=9):
 
 def test_unused_id_ends_soon_after_its_connection(driver):
     join_from(driver, "a", 1)
-    driver.shard.connection_closed(2, driver.at)
+    driver.shard.classic.connection_closed(2, driver.at)
     driver.advance(ABANDONED_SECONDS)
     assert driver.shard.groups["g"].pending
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS - 1)
     assert driver.shard.groups["g"].pending
     driver.advance(1)
@@ -521,14 +521,14 @@ def test_member_without_finished_join_ends_after_disconnect(driver):
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(3)  # and it does not come again for the rebalance
     join_from(driver, "a", 1, version=3)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
     assert len(driver.shard.groups["g"].members) == 1
 
 
 def test_generation_after_disconnect_starts_no_session(driver):
     join_from(driver, "a", 1, version=3)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(3)
     assert driver.answers["a"].error_code == E.NONE
     driver.advance(ABANDONED_SECONDS - 3)
@@ -540,7 +540,7 @@ def test_reconnecting_member_gets_a_whole_session(driver):
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
     join_from(driver, "b", 1, member_id)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     join_from(driver, "c", 2, member_id)
     driver.leave((driver.answers["other"].member_id, None))
     assert driver.answers["c"].error_code == E.NONE
@@ -552,10 +552,10 @@ def test_member_returning_from_another_connection_stays(driver):
     member_id = join_from(driver, "a", 1)
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(2)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS / 2)
     join_from(driver, "b", 2, member_id)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
     assert member_id in driver.shard.groups["g"].members
 
@@ -565,7 +565,7 @@ def test_rejoining_new_member_keeps_join_timeout(driver):
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
     join_from(driver, "b", 1, member_id)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     join_from(driver, "c", 2, member_id)
     driver.advance(ABANDONED_SECONDS + 1)
     assert member_id in driver.shard.groups["g"].members
@@ -575,7 +575,7 @@ def test_rejoining_new_member_keeps_join_timeout(driver):
 def test_unsynced_member_ends_soon_after_disconnect(driver):
     join_from(driver, "a", 1, version=3)
     driver.advance(3)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
     assert not driver.shard.groups["g"].members
 
@@ -585,7 +585,7 @@ def test_synced_member_does_not_depend_on_connection(driver):
     driver.advance(3)
     answer = driver.answers["a"]
     driver.sync("s", answer.member_id, answer.generation_id)
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS + 1)
     assert driver.shard.groups["g"].members
 
@@ -603,7 +603,7 @@ def test_removed_group_has_no_arriving_members(driver):
     assert not is_arriving(driver.shard.groups, ("g", "m"))
     join_from(driver, "a", 1)
     driver.shard.groups.clear()
-    driver.shard.connection_closed(1, driver.at)
+    driver.shard.classic.connection_closed(1, driver.at)
 
 
 def test_few_members_of_connection_are_all_remembered():

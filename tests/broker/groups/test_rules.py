@@ -223,7 +223,7 @@ def test_synced_group_awaits_no_member(driver):
 def test_oversized_group_keeps_first_rejoining_members(driver):
     """Its size was lowered: the last to join again must go."""
     a, b = stable(driver, "a", "b")
-    driver.shard.limits = replace(driver.limits, members_max=1)
+    driver.shard.classic._limits = replace(driver.limits, members_max=1)
     assert code_of_join(driver, "c", version=3) is E.GROUP_MAX_SIZE_REACHED
     driver.join("a again", a, instance="a")
     assert state(driver) is S.PREPARING_REBALANCE

@@ -118,13 +118,13 @@ def test_offsets_of_empty_connect_group_are_deleted(driver):
     driver.join("a", version=3, protocol_type="connect", protocols=[("p", b"")])
     driver.commit_offset(1)
     with pytest.raises(KafkaError) as refusal:
-        driver.shard.check_offset_delete("g")
+        driver.shard.delete_offsets("g", ())
     assert refusal.value.code is E.NON_EMPTY_GROUP
     driver.advance(3)
     driver.leave((driver.answers["a"].member_id, None))
-    driver.shard.check_offset_delete("g")
+    driver.shard.delete_offsets("g", ())
     with pytest.raises(KafkaError) as refusal:
-        driver.shard.check_offset_delete("unknown")
+        driver.shard.delete_offsets("unknown", ())
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
 
 
@@ -146,7 +146,7 @@ def test_empty_consumer_group_may_become_classic(driver):
     assert driver.shard.groups["g"].state is S.PREPARING_REBALANCE
     assert "g" not in driver.replayed().consumer_groups
     driver.advance(3)
-    assert driver.shard.consumer_group("g") is None
+    assert driver.consumer_group("g") is None
 
 
 def test_empty_groups_remains_go_atomically(driver):
@@ -207,7 +207,7 @@ def test_offsets_follow_rules_of_group_kind(driver):
 
 
 def close(driver, group):
-    rebalance.close(driver.shard._operation(group, driver.at), E.NOT_COORDINATOR)
+    rebalance.close(driver.shard.classic.operation(group, driver.at), E.NOT_COORDINATOR)
     driver.settle()
 
 
@@ -242,10 +242,9 @@ def test_commit_waiter_learns_once_that_coordinator_moved(driver):
 
 
 def test_unawaited_writes_are_not_remembered(driver):
-    driver.shard._write(ConsumerGroupWrite("g", (), token=None))
-    driver.shard._effects.writes.append(ConsumerGroupWrite("g", ()))
+    driver.shard.outputs.effects.writes.append(ConsumerGroupWrite(group_id="g"))
     driver.shard.take()
-    assert not driver.shard._awaited
+    assert not driver.shard.outputs.awaited
 
 
 def test_deleted_consumer_group_has_no_more_work(driver):
@@ -312,7 +311,7 @@ def test_stale_classic_record_does_not_count(driver, leaves):
         fresh.consumer_heartbeat("n", -1)
     both = Driver(log=[*classic, *fresh.log])
     assert ("g" in both.shard.groups) is leaves
-    assert (both.shard.consumer_group("g") is None) is leaves
+    assert (both.consumer_group("g") is None) is leaves
 
 
 def test_stale_consumer_records_do_not_count(driver):

@@ -152,7 +152,7 @@ def test_last_consumer_static_member_returns_as_classic():
     answer = join(driver, instance="i")
     assert answer.error_code == E.NONE
     driver.advance(0)
-    assert driver.shard.consumer_group("g") is None
+    assert driver.consumer_group("g") is None
     assert set(driver.shard.groups["g"].members) == {"a", answer.member_id}
 
 

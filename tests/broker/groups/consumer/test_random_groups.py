@@ -149,7 +149,7 @@ class Run:
 
     def check(self) -> None:
         self.driver.check_account()
-        group = self.driver.shard.consumer_group("g")
+        group = self.driver.consumer_group("g")
         if group is None:
             return
         assert group.epoch >= self.epoch
@@ -188,14 +188,14 @@ class Run:
 
     def check_log(self) -> None:
         """The state that another coordinator would load."""
-        group = self.driver.shard.consumer_group("g")
+        group = self.driver.consumer_group("g")
         found = self.driver.replayed().consumer_groups.get("g")
         assert (found is None) == (group is None)
         assert group is None or vars(found) == vars(group)
 
     def check_clients(self) -> None:
         """Two clients never read the same while the coordinator knows both at the epochs that they have."""
-        group = self.driver.shard.consumer_group("g")
+        group = self.driver.consumer_group("g")
         held: Counter[tuple[str, int]] = Counter()
         for client in self.clients:
             member = group.members.get(client.name)
@@ -212,7 +212,7 @@ class Run:
         if not self.clients:
             return
         self.check_clients()
-        group = self.driver.shard.consumer_group("g")
+        group = self.driver.consumer_group("g")
         assert group.state.value == "Stable", str(group)
         for member in group.members.values():
             has = {topic: frozenset(numbers) for topic, numbers in member.assigned.items()}

@@ -224,7 +224,7 @@ class Interpreter:
         classic = self.driver.shard.groups.get("g")
         if classic is not None:
             return "classic " + self._named(str(classic)).removeprefix("g ")
-        group = self.driver.shard.consumer_group("g")
+        group = self.driver.consumer_group("g")
         if group is None:
             return "none"
         members = "".join(

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import Any
 from unittest import mock
 
-from trimaran.broker.groups import offsets
-from trimaran.broker.groups.classic import rebalance, syncing
+from trimaran.broker.groups.classic import offsets, rebalance, syncing
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.operation import GroupOperation
 from trimaran.broker.groups.consumer import migration, reconciliation
@@ -61,7 +60,7 @@ def _old_epochs_commit_in_transactions() -> Patch:
 def _lenient(check: Any, *arguments: Any) -> Any:
     with suppress(KafkaError):
         check(*arguments)
-    return consumer_offsets._all_may
+    return consumer_offsets.all_may
 
 
 def _heartbeats_of_old_generations() -> Patch:

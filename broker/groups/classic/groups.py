@@ -1,0 +1,288 @@
+"""The classic groups of one shard: a `GroupKind`, also of groups that are known by their offsets alone.
+
+Kafka calls those simple groups, and keeps a classic group without a protocol for each. Source: the parts of Kafka's
+`GroupMetadataManager` that are about classic groups.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from trimaran.broker import events
+from trimaran.broker.coordination.shard import Write
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
+from trimaran.broker.groups.classic import joining, offsets, rebalance, syncing
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.classic.loaded import restore_group
+from trimaran.broker.groups.classic.operation import (
+    GroupOperation,
+    GroupWrite,
+    Succession,
+    join_error,
+    leave_response,
+    sync_error,
+)
+from trimaran.broker.groups.kinds import CheckPartition, all_may
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.memory import Account, ByGroup
+from trimaran.broker.groups.outputs import Outputs
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.walks import Walk
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.heartbeat import HeartbeatRequest
+from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
+from trimaran.wire.messages.list_groups import ListedGroup
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
+from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
+
+S, E = GroupState, ErrorCode
+
+CLASSIC = "classic"
+
+log = logging.getLogger(__name__)
+
+
+class ClassicGroups:
+    """`groups` has a group while it has members or pending members, or a record."""
+
+    def __init__(
+        self,
+        store: GroupStore,
+        timers: Timers[TimerKey],
+        limits: GroupLimits,
+        account: Account,
+        outputs: Outputs,
+    ) -> None:
+        self.groups = ByGroup[ClassicGroup](account)
+        self._store = store
+        self._timers = timers
+        self._limits = limits
+        self._account = account
+        self._outputs = outputs
+        # The group that was last decided to become a consumer group, and when: its records may not be written.
+        self._upgrade: tuple[ClassicGroup, Instant] | None = None
+        self._arrivals = Arrivals(partial(is_arriving, self.groups))
+
+    def has(self, group_id: str) -> bool:
+        """Whether it is one; a group of offsets alone, which every group may be, is none."""
+        return group_id in self.groups
+
+    def operation(self, group: ClassicGroup, at: Instant) -> GroupOperation:
+        return GroupOperation(group, at, self._timers, self._limits, self._outputs.effects)
+
+    # -- life
+
+    def finish_load(self) -> None:
+        """Makes the groups of the store's records."""
+        for group_id, value in self._store.groups.items():
+            if not self._store.has_members(group_id):
+                self.groups[group_id] = restore_group(group_id, value, self._account)
+
+    def expecting(self, at: Instant) -> Walk:
+        """Sets the timers of members that have none yet."""
+        for group in list(self.groups.values()):
+            yield None
+            operation = self.operation(group, at)
+            for member in list(group.members.values()):
+                yield None
+                if group.members.get(member.id) is member:
+                    operation.expect_heartbeat_if_absent(member)
+            rebalance.loaded(operation, self._store.groups.get(group.id))
+
+    def close(self, at: Instant) -> None:
+        """Members wait only in groups that rebalance."""
+        rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
+        for group in [group for group in self.groups.values() if group.state in rebalancing]:
+            rebalance.answer_all(self.operation(group, at), E.NOT_COORDINATOR)
+
+    def listed(self, group_id: str) -> ListedGroup:
+        group = self.groups.get(group_id)
+        return ListedGroup(
+            group_id=group_id,
+            protocol_type=(group.protocol_type if group else None) or "",
+            group_state=(group.state if group else S.EMPTY).value,
+            group_type=CLASSIC,
+        )
+
+    # -- members
+
+    def join(self, join: Join, at: Instant) -> None:
+        request = join.request
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.member_id or not self._store.has_room_for(request.group_id):
+                code = E.UNKNOWN_MEMBER_ID if request.member_id else E.GROUP_MAX_SIZE_REACHED
+                self._outputs.respond(join.token, join_error(code, request.member_id))
+                return
+            group = ClassicGroup(request.group_id, at.now_ms, account=self._account)
+            self.groups[group.id] = group
+        member_id = joining.join(self.operation(group, at), join)
+        self._forget_if_unused(group)
+        self._arrivals.note((group.id, member_id), join.connection)
+
+    def connection_closed(self, connection: int, at: Instant) -> None:
+        """A member that was about to join from it must come again soon."""
+        for group_id, member_id in self._arrivals.closed(connection):
+            key = TimerKey(Timer.SESSION, group_id, member_id)
+            if (member := self.groups[group_id].members.get(member_id)) is not None:
+                member.is_abandoned = True
+            self._timers.hasten(key, at.now + ABANDONED_SECONDS)
+
+    def sync(
+        self, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse], at: Instant
+    ) -> None:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            self._outputs.respond(token, sync_error(E.UNKNOWN_MEMBER_ID))
+        else:
+            syncing.sync(self.operation(group, at), request, token)
+
+    def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
+        group = self.groups.get(request.group_id)
+        if group is None:
+            return E.UNKNOWN_MEMBER_ID
+        return syncing.heartbeat(self.operation(group, at), request)
+
+    def leave(
+        self, group_id: str, identities: list[MemberIdentity], at: Instant
+    ) -> list[MemberResponse]:
+        if (group := self.groups.get(group_id)) is None:
+            return [leave_response(identity, E.UNKNOWN_MEMBER_ID) for identity in identities]
+        responses = syncing.leave(self.operation(group, at), identities)
+        self._forget_if_unused(group)
+        return responses
+
+    # -- offsets
+
+    def check_commit(
+        self, request: OffsetCommitRequest, version: int, at: Instant
+    ) -> CheckPartition:
+        """A commit of a member is a sign of life, too."""
+        group = self.groups.get(request.group_id)
+        exists = group is None and self._store.has_had_offsets(request.group_id)
+        offsets.check_commit(group, request, version, exists)
+        if group is not None and group.state in {S.STABLE, S.PREPARING_REBALANCE}:
+            self.operation(group, at).expect_heartbeat(group.members[request.member_id])
+        return all_may
+
+    def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
+        group, exists = self.groups.get(request.group_id), self._store.knows(request.group_id)
+        offsets.check_transactional_commit(group, request, exists)
+        return all_may
+
+    def check_fetch(self, _request: OffsetFetchRequestGroup) -> None:
+        """Every client may read offsets of a classic group."""
+
+    def check_offset_delete(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if group is None and not self._store.knows(group_id):
+            raise KafkaError(E.GROUP_ID_NOT_FOUND)
+        if group is not None and group.state is not S.EMPTY and not group.uses_consumer_protocol:
+            raise KafkaError(E.NON_EMPTY_GROUP)
+
+    def is_subscribed_to(self, group_id: str, topic: str) -> bool:
+        group = self.groups.get(group_id)
+        return group is not None and group.is_subscribed_to(topic)
+
+    # -- time
+
+    def timer_due(self, key: TimerKey, at: Instant) -> bool:
+        group = self.groups.get(key.group_id)
+        if group is None:
+            return False
+        operation = self.operation(group, at)
+        if key.kind is Timer.SESSION:
+            rebalance.session_expired(operation, key.member_id)
+        elif key.kind is Timer.JOIN:
+            rebalance.complete_join(operation)
+        elif key.kind is Timer.SYNC:
+            rebalance.sync_expired(operation)
+        elif key.kind is Timer.DOWNGRADE:
+            rebalance.rebalance_or_complete(operation, "it was a consumer group")
+        self._forget_if_unused(group)
+        return False
+
+    # -- records
+
+    def replayed(self, record: GroupRecord, at_load: bool) -> None:
+        """Only the members and their generation are ahead of the records, as in Kafka: they join before there is
+        anything to write. A coordinator that loads the group begins with the generation that was written last.
+        """
+        key, value = record
+        if not isinstance(key, GroupMetadataKey):
+            return
+        group = self.groups.get(key.group)
+        if value is None and group is not None:
+            del self.groups[key.group]
+            self._end(group)
+        elif group is None and not at_load and isinstance(value, GroupMetadataValue):
+            # A consumer group has become one.
+            self.groups[key.group] = restore_group(key.group, value, self._account)
+
+    def _end(self, group: ClassicGroup) -> None:
+        """It is a consumer group from now on, or deleted."""
+        upgrade, self._upgrade = self._upgrade, None
+        if upgrade is None or upgrade[0] is not group:
+            self._close(group, Instant(0.0, group.state_timestamp_ms), E.UNKNOWN_MEMBER_ID)
+            return
+        at = upgrade[1]
+        self._close(group, at, E.REBALANCE_IN_PROGRESS)
+        for member in group.members.values():
+            key = TimerKey(Timer.SESSION, group.id, member.id)
+            self._timers.set(key, at.after_ms(member.session_timeout_ms))
+
+    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
+        """A group is committed, which its members wait for, or is not in the log, or was not committed in time."""
+        if isinstance(write, GroupWrite):
+            if (group := self.groups.get(write.group_id)) is None:
+                return
+            if code is E.NONE:
+                rebalance.committed(self.operation(group, at), write)
+            else:
+                rebalance.write_failed(self.operation(group, at), write, code)
+        elif code and isinstance(write, Succession):
+            self._give_up_succession(write.group_id, code, at)
+
+    def _give_up_succession(self, group_id: str, code: ErrorCode, at: Instant) -> None:
+        """The consumer group is still in the log: a classic one would hide it, and begin its epochs again."""
+        events.GROUP_METADATA_WRITE_FAILED.log(log, group=group_id, error=code.name)
+        if group_id in self._store.consumer_groups and (group := self.groups.take(group_id)):
+            self._close(group, at, code)
+
+    # -- groups that become consumer groups
+
+    def upgrading(self, group: ClassicGroup, at: Instant) -> None:
+        """Notes the group that a decision turns into a consumer group."""
+        self._upgrade = group, at
+
+    def upgrade_failed(self, group_id: str, at: Instant) -> None:
+        """The decision could not be written: the group is a classic one, if it was."""
+        self._upgrade = None
+        if (group := self.groups.get(group_id)) is not None:
+            operation = self.operation(group, at)
+            for member in group.members.values():
+                operation.expect_heartbeat_if_absent(member)
+
+    # -- ends
+
+    def forget(self, group: ClassicGroup, at: Instant) -> None:
+        """Removes a group that has no record."""
+        self._close(group, at, E.UNKNOWN_MEMBER_ID)
+        del self.groups[group.id]
+
+    def _close(self, group: ClassicGroup, at: Instant, code: ErrorCode) -> None:
+        rebalance.close(self.operation(group, at), code)
+
+    def _forget_if_unused(self, group: ClassicGroup) -> None:
+        """Removes a group that a client asked for and left again, before it had a record."""
+        never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
+        if never_led and group.id not in self._store.groups:
+            self.groups.take(group.id)

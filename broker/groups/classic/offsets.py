@@ -1,0 +1,64 @@
+"""Members that may commit offsets of a classic group, or of one that is known by its offsets alone.
+
+Source: `ClassicGroup.validateOffsetCommit` of Kafka 4.3 (KIP-447).
+"""
+
+from __future__ import annotations
+
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+
+S = GroupState
+
+# From this version a commit to a group that does not exist says so.
+GROUP_ID_NOT_FOUND_VERSION = 9
+
+
+def check_commit(
+    group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
+) -> None:
+    """Fences old generations (invariant G1); committing without a generation needs a group without members.
+
+    `exists` says that the group has offsets, though it may have no state of its own.
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
+            GROUP_ID_NOT_FOUND.
+    """
+    generation = request.generation_id_or_member_epoch
+    if group is None or group.state is S.EMPTY:
+        if generation < 0:
+            return
+        if group is None and not exists:
+            not_found = version >= GROUP_ID_NOT_FOUND_VERSION
+            raise KafkaError(
+                ErrorCode.GROUP_ID_NOT_FOUND if not_found else ErrorCode.ILLEGAL_GENERATION
+            )
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is S.COMPLETING_REBALANCE:
+        # It knows its generation but not its partitions; let it wait for them.
+        raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+def check_transactional_commit(
+    group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
+) -> None:
+    """Of a producer, which names a member and its generation only from version 3 of its request on (KIP-447).
+
+    Raises:
+        KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.
+    """
+    generation = request.generation_id_or_member_epoch
+    names_member = generation >= 0 or request.member_id or request.group_instance_id is not None
+    if not names_member or (generation < 0 and (group is None or group.state is S.EMPTY)):
+        return
+    if group is None:
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID if exists else ErrorCode.ILLEGAL_GENERATION)
+    group.check_member(request.member_id, request.group_instance_id)
+    if generation != group.generation:
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION)

@@ -1,0 +1,72 @@
+"""What comes of the inputs of a shard, whatever the kind of group, until the runtime takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from trimaran.broker.coordination.shard import Effects
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.node.replicated.pending import PendingResponse
+from trimaran.wire.errors import ErrorCode
+from trimaran.wire.schema import Message
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """Records, mostly none, with a response for the request that waits with `token`, which gets it when all is
+    committed.
+
+    Without records `response` tells what the log has. A new coordinator has loaded more than it knows to be committed:
+    what it told at once might be taken back by the next one, which then gives the same generation to others. `refused`
+    makes the response if it is not committed.
+    """
+
+    token: PendingResponse[Any] | None = None
+    response: Message | None = None
+    refused: Callable[[ErrorCode], Message] | None = None
+    records: Sequence[GroupRecord] = ()
+    atomic: bool = True
+
+
+class Outputs:
+    """`effects` are replaced when they are taken."""
+
+    def __init__(self) -> None:
+        self.effects: Effects[GroupRecord] = Effects()
+        # Writes that a request waits for.
+        self.awaited: set[Answer] = set()
+
+    def respond(self, token: PendingResponse[Any], response: Message) -> None:
+        self.effects.responses.append((token, response))
+
+    def resolve(self, group_id: str) -> None:
+        """Has the patterns of a group resolved."""
+        self.effects.follow_ups.append(group_id)
+
+    def take(self) -> Effects[GroupRecord]:
+        """Returns what has come of the inputs since the last call."""
+        effects, self.effects = self.effects, Effects()
+        for write in effects.writes:
+            if isinstance(write, Answer) and write.token is not None:
+                self.awaited.add(write)
+        return effects
+
+    def written(self, write: Answer, code: ErrorCode) -> None:
+        """Responds to the request that waits for a write."""
+        self.awaited.discard(write)
+        self.answer(write, code)
+
+    def answer(self, write: Answer, code: ErrorCode) -> None:
+        if write.token is None or write.response is None:
+            return
+        refused = write.refused
+        response = write.response if code is ErrorCode.NONE or refused is None else refused(code)
+        self.respond(write.token, response)
+
+    def close(self) -> None:
+        """Refuses every request that waits for a write."""
+        for write in self.awaited:
+            self.answer(write, ErrorCode.NOT_COORDINATOR)
+        self.awaited.clear()
