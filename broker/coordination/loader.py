@@ -34,6 +34,7 @@ from trimaran.log.segments.slices import LogSlice
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.node.runtime.threads import run_blocking
+from trimaran.wire.identity import Offset
 
 log = logging.getLogger(__name__)
 
@@ -180,7 +181,12 @@ async def load_shard(
         shard.finish_load()
 
     while offset < end_offset and is_wanted():
-        piece = source.read(offset, spec.load_buffer_bytes, upto_offset=end_offset, min_one=True)
+        piece = source.read(
+            Offset(offset),
+            spec.load_buffer_bytes,
+            upto_offset=Offset(end_offset),
+            min_one=True,
+        )
         next_offset = None if piece is None else await run_blocking(take, piece)
         if next_offset is None:
             break

@@ -13,6 +13,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.identity import Offset
 
 
 class AppendInfo(Protocol):
@@ -41,7 +42,7 @@ class CoordinatorLog(Protocol):
     def producers(self) -> ProducerState: ...
 
     def read(
-        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+        self, offset: Offset, max_bytes: int, *, upto_offset: Offset, min_one: bool
     ) -> LogSlice | None: ...
 
     def storage(self, what: str) -> AbstractContextManager[None]: ...

@@ -29,6 +29,7 @@ from trimaran.log.steps import Steps
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -434,7 +435,7 @@ class Fetch:
         throttle, replica = self._terms.throttle, leader.replica
         return throttle if throttle and throttle.holds(replica.topic_partition) else None
 
-    def _readable_end(self, leader: Source) -> int:
+    def _readable_end(self, leader: Source) -> Offset:
         """Where a consumer stops."""
         watermark = leader.committed_end
         if self._terms.isolation_level == READ_COMMITTED:

@@ -7,7 +7,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watchers import Interest, Reader
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 NOTHING_SENT = -1
@@ -68,11 +68,11 @@ class Slot(Interest):
 
     def update(self, wanted: FetchPartition) -> None:
         """Takes over what a request says."""
-        self.fetch_offset = wanted.fetch_offset
+        self.fetch_offset = Offset(wanted.fetch_offset)
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = wanted.current_leader_epoch
-        self.last_fetched_epoch = wanted.last_fetched_epoch
-        self.log_start_offset = wanted.log_start_offset
+        self.last_fetched_epoch = LeaderEpoch(wanted.last_fetched_epoch)
+        self.log_start_offset = Offset(wanted.log_start_offset)
 
     def name_in(self, partitions: Partitions) -> str:
         """Raises KafkaError UNKNOWN_TOPIC_ID."""

@@ -19,7 +19,7 @@ from trimaran.broker.partitions.awaiting import (
 )
 from trimaran.broker.partitions.opening import open_leaders, unopened
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -115,7 +115,7 @@ def _delete(
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         leader = ctx.partitions.leader_of(topic, wanted.partition_index)
-        offset = leader.delete_records_before(wanted.offset)
+        offset = leader.delete_records_before(Offset(wanted.offset))
     except KafkaError as error:
         result.error_code = error.code
     else:

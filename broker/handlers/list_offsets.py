@@ -10,7 +10,7 @@ Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from trimaran.broker.fetching.fetch import READ_COMMITTED
@@ -31,7 +31,7 @@ from trimaran.broker.partitions.opening import (
 from trimaran.log.steps import Steps, TakesLong, at_once
 from trimaran.node.runtime.turns import in_turns
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -263,7 +263,7 @@ def _tell(answer: ListOffsetsPartitionResponse, found: Found, version: int) -> N
 
 def _segment_offsets(
     wanted: ListOffsetsPartition, leader: PartitionLeader, now_ms: int
-) -> Steps[list[int]]:
+) -> Steps[list[Offset]]:
     if wanted.timestamp == EARLIEST:
         return [leader.log.log_start_offset]
     is_latest = wanted.timestamp == LATEST or wanted.timestamp >= now_ms
@@ -271,13 +271,13 @@ def _segment_offsets(
 
 
 def _visible(
-    offsets: list[int], wanted: ListOffsetsPartition, leader: PartitionLeader, reader: Reader
+    offsets: Sequence[Offset], wanted: ListOffsetsPartition, leader: PartitionLeader, reader: Reader
 ) -> list[int]:
-    offsets = offsets[: max(0, wanted.max_num_offsets)]
+    visible = list[int](offsets[: max(0, wanted.max_num_offsets)])
     watermark = leader.high_watermark.offset
-    if reader.is_client and offsets and offsets[0] > watermark:
-        return [watermark, *(offset for offset in offsets if offset < watermark)]
-    return offsets
+    if reader.is_client and visible and visible[0] > watermark:
+        return [watermark, *(offset for offset in visible if offset < watermark)]
+    return visible
 
 
 def _refused(wanted: ListOffsetsPartition, code: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -18,22 +18,23 @@ from trimaran.log.batches.batch import header_at
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.scan import is_plausible
 from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
     """Where a follower reads on; everything below `offset` is durable here. The epoch is -1 for an empty log."""
 
-    offset: int
-    last_fetched_epoch: int
-    log_start_offset: int
+    offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
 
 
 # Segments that one step takes away: 10 ms, and a sync of the directory.
 SEGMENTS_AT_ONCE = 100
 # An old message without key and value.
 RECORD_BATCH_BYTES_MIN = 26
-EMPTY_LOG = FetchPosition(0, -1, 0)
+EMPTY_LOG = FetchPosition(Offset(0), LeaderEpoch(-1), Offset(0))
 
 
 @contextmanager
@@ -118,7 +119,7 @@ class PartitionFollower:
             self._services.commit.mark_dirty(self.log, self._flushed, len(records))
         return self.log.log_end_offset > end
 
-    def drop_deleted(self, leader_log_start_offset: int) -> Iterator[None]:
+    def drop_deleted(self, leader_log_start_offset: Offset) -> Iterator[None]:
         """Before append, in steps as `cut_segments_above`: deletes the records here if the leader has deleted all of
         them. They may be of another history, which no epoch tells any more, and then be in the way of a batch that
         reaches over the leader's start. So the replica stays out of the ISR until this is done (`may_join`).
@@ -130,19 +131,19 @@ class PartitionFollower:
         if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
         if self.begins_anew(leader_log_start_offset):
-            yield from self.cut_segments_above(0)
+            yield from self.cut_segments_above(Offset(0))
             if not self.ended:
                 self.start_at(end)
         else:
             self.log.delete_records_before(end)
 
-    def begins_anew(self, leader_log_start_offset: int) -> bool:
+    def begins_anew(self, leader_log_start_offset: Offset) -> bool:
         """Whether `drop_deleted` takes the files away, too."""
         if self._is_new:
             return False
         return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
 
-    def take_watermark(self, high_watermark: int, leader_log_start_offset: int) -> None:
+    def take_watermark(self, high_watermark: int, leader_log_start_offset: Offset) -> None:
         """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.
 
         A new leader may know less of what is committed: then what is known here stands (P7).
@@ -159,11 +160,11 @@ class PartitionFollower:
         if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:
             log.delete_records_before(leader_log_start_offset)
 
-    def truncate_diverging(self, leader_epoch: int, leader_end_offset: int) -> None:
+    def truncate_diverging(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> None:
         """The leader's log of the epoch we read last ends below our position: cut back, and ask again (KIP-279)."""
         self.truncate_to(self.diverging_at(leader_epoch, leader_end_offset))
 
-    def diverging_at(self, leader_epoch: int, leader_end_offset: int) -> int:
+    def diverging_at(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> Offset:
         """Where `truncate_diverging` cuts."""
         log = self.log
         target = min(leader_end_offset, log.log_end_offset)
@@ -175,7 +176,7 @@ class PartitionFollower:
                     target = min(target, leader_end_offset)
         return target
 
-    def cut_segments_above(self, offset: int) -> Iterator[None]:
+    def cut_segments_above(self, offset: Offset) -> Iterator[None]:
         """Takes the last segments of a long log away, some at each step: few are left for `truncate_to`. Between
         two steps the log is a shorter one of the same epochs.
         """
@@ -183,10 +184,10 @@ class PartitionFollower:
             bases = self.log.segment_base_offsets
             if len(bases) - bisect_right(bases, offset) <= SEGMENTS_AT_ONCE:
                 return
-            self.truncate_to(bases[-SEGMENTS_AT_ONCE])
+            self.truncate_to(Offset(bases[-SEGMENTS_AT_ONCE]))
             yield
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Cuts records, and an epoch that was begun here at the log's end without one."""
         self.log.truncate_to(offset)
         end = self.log.log_end_offset  # lower where a batch reaches over `offset`
@@ -194,7 +195,7 @@ class PartitionFollower:
         self.replica.known_end = min(self.replica.known_end, end)  # the leader's word counts more
         self._flush_truncated()
 
-    def start_at(self, offset: int) -> None:
+    def start_at(self, offset: Offset) -> None:
         """Throws away the whole log: the leader no longer has what comes next."""
         self.log.truncate_fully_and_start_at(offset)
         self.replica.saved_watermark = offset
@@ -233,7 +234,7 @@ def in_runs(records: memoryview, batches: int) -> Iterator[memoryview]:
     yield records
 
 
-def _from_offset(records: memoryview, offset: int) -> memoryview:
+def _from_offset(records: memoryview, offset: Offset) -> memoryview:
     """Drops leading batches that lie wholly below `offset`: a leader may begin with the batch that holds it."""
     while (batch := header_at(records, 0)) is not None:
         if batch.next_offset > offset or not is_plausible(batch):

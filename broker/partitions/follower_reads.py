@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.identity import Offset
 
 
 class FollowerReads(NamedTuple):
     """As far as a `PartitionLeader` serves consumers; what it says holds for one look."""
 
     log: PartitionLog
-    committed_end: int
+    committed_end: Offset
 
     @property
     def knows_committed(self) -> bool:

@@ -13,6 +13,7 @@ from trimaran.broker.partitions.isr import IsrState, ReplicaProgress, lagging, m
 from trimaran.broker.partitions.isr_change import IsrChange, SavedLeaderState
 from trimaran.broker.partitions.replica import Replica
 from trimaran.quorum.metadata.image import PartitionImage
+from trimaran.wire.identity import Offset
 
 # An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
 RECOVERED = 0
@@ -103,7 +104,7 @@ class InSyncReplicas:
         )
 
     def expand(
-        self, replica_id: int, progress: ReplicaProgress, high_watermark: int, start_offset: int
+        self, replica_id: int, progress: ReplicaProgress, high_watermark: int, start_offset: Offset
     ) -> IsrChange | None:
         """Asks for `replica_id` to be let in, if it may join and no change is under way."""
         if (

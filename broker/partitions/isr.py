@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from trimaran.wire.identity import Offset
+
 # How often a follower is given the same records before they are suspect. A connection that broke costs one repetition.
 REPETITIONS = 2
 
-UNKNOWN_OFFSET = -1
+UNKNOWN_OFFSET = Offset(-1)
 """The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
 
 
@@ -36,17 +38,17 @@ class FetchClock:
 class ReplicaProgress:
     """What the leader knows of one follower, from the follower's fetches of this leader epoch."""
 
-    end_offset: int = UNKNOWN_OFFSET
-    log_start_offset: int = UNKNOWN_OFFSET
+    end_offset: Offset = UNKNOWN_OFFSET
+    log_start_offset: Offset = UNKNOWN_OFFSET
     broker_epoch: int = -1  # of the fetch that gave `end_offset`
     at_end: bool = False  # the last fetch asked for the leader's end offset
     leader_end_at_fetch: int = 0
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
-    given_from: int = UNKNOWN_OFFSET  # the records that it was given last
+    given_from: Offset = UNKNOWN_OFFSET  # the records that it was given last
     given_again: int = 0
 
-    def given(self, offset: int) -> bool:
+    def given(self, offset: Offset) -> bool:
         """Notes that it is given the records from `offset` on; True when it was given them suspiciously often.
 
         After the first time less and less often, for the looks that follow from it.
@@ -58,7 +60,7 @@ class ReplicaProgress:
         return self.given_again >= REPETITIONS and not self.given_again & (self.given_again - 1)
 
     def record(
-        self, offset: int, *, leader_end: int, broker_epoch: int, clock: FetchClock, now: float
+        self, offset: Offset, *, leader_end: int, broker_epoch: int, clock: FetchClock, now: float
     ) -> None:
         """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
 
@@ -126,7 +128,10 @@ def next_high_watermark(
 
 
 def may_join(
-    progress: ReplicaProgress, high_watermark: int, epoch_start_offset: int, log_start_offset: int
+    progress: ReplicaProgress,
+    high_watermark: int,
+    epoch_start_offset: Offset,
+    log_start_offset: Offset,
 ) -> bool:
     """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start), and nothing
     else.

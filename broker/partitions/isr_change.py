@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from trimaran.broker.partitions.isr import IsrState
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
 
 # The controller said that nothing was changed and our epochs are right: the committed ISR stands.
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -32,7 +32,7 @@ class IsrChange:
     """`new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none yet)."""
 
     partition: TopicIdPartition
-    leader_epoch: int
+    leader_epoch: LeaderEpoch
     partition_epoch: int
     leader_recovery_state: int
     new_isr: tuple[tuple[int, int], ...]
@@ -43,17 +43,21 @@ class SavedLeaderState(NamedTuple):
     answer.
     """
 
-    start_offset: int
+    start_offset: Offset
     isr: IsrState
     change: IsrChange | None
-    end_offset: int
+    end_offset: Offset
 
 
 class IsrChangeOwner(Protocol):
     """The leader epoch that a change belongs to; it ignores answers to changes that it no longer wants."""
 
     def isr_committed(
-        self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+        self,
+        change: IsrChange,
+        isr: tuple[int, ...],
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
     ) -> None: ...
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:

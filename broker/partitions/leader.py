@@ -26,6 +26,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 ACKS_ALL = -1
 
@@ -103,7 +104,7 @@ class PartitionLeader:
         return self.high_watermark.offset >= self.start_offset
 
     @property
-    def committed_end(self) -> int:
+    def committed_end(self) -> Offset:
         """Where consumers stop."""
         return self.high_watermark.offset
 
@@ -156,7 +157,10 @@ class PartitionLeader:
         for view in views:
             if view.producer_id >= 0 and (duplicate := self.log.producers.validate(view)):
                 info = AppendInfo(
-                    duplicate.base_offset, duplicate.last_offset, -1, self.log.log_start_offset
+                    Offset(duplicate.base_offset),
+                    Offset(duplicate.last_offset),
+                    -1,
+                    self.log.log_start_offset,
                 )
                 return info, duplicate.last_offset + 1
         info = self.append(records, views, acks=acks)
@@ -205,11 +209,11 @@ class PartitionLeader:
 
     async def wait_flushed(self, offset: int) -> None:
         """As `GroupCommit.wait_flushed`."""
-        await self._services.commit.wait_flushed(self.log, offset)
+        await self._services.commit.wait_flushed(self.log, Offset(offset))
 
     # -- followers
 
-    def check_not_outrun(self, replica_id: int, offset: int, last_epoch: int) -> None:
+    def check_not_outrun(self, replica_id: int, offset: Offset, last_epoch: int) -> None:
         """A follower fetches at `offset`, and its last record is of `last_epoch`. One in sync that has more of this
         epoch than is here proves that this replica has lost records, or has given it damaged ones: it must not have
         others cut theirs (P19).
@@ -227,8 +231,8 @@ class PartitionLeader:
     def record_fetch(
         self,
         replica_id: int,
-        offset: int,
-        log_start_offset: int,
+        offset: Offset,
+        log_start_offset: Offset,
         broker_epoch: int,
         clock: FetchClock,
     ) -> None:
@@ -258,7 +262,7 @@ class PartitionLeader:
             self._maybe_expand(replica_id, progress)
         self._watermarks.advance_high()
 
-    def given(self, replica_id: int, offset: int, size: int) -> None:
+    def given(self, replica_id: int, offset: Offset, size: int) -> None:
         """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be
         damaged here.
         """
@@ -266,7 +270,7 @@ class PartitionLeader:
         if progress is not None and progress.given(offset):
             self._services.suspects.add(self.replica.topic_partition, offset, size)
 
-    def delete_records_before(self, offset: int) -> int:
+    def delete_records_before(self, offset: Offset) -> Offset:
         """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).
 
         All live replicas have followed when `low_watermark` has reached it.
@@ -322,7 +326,11 @@ class PartitionLeader:
         return not self.ended and change == self._in_sync.change
 
     def isr_committed(
-        self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int
+        self,
+        change: IsrChange,
+        isr: tuple[int, ...],
+        leader_epoch: LeaderEpoch,
+        partition_epoch: int,
     ) -> None:
         """The controller has answered `change`; metadata may have been faster, then nothing is left to do."""
         if not self._is_current(change) or leader_epoch != self.epoch:

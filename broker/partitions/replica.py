@@ -17,7 +17,7 @@ from trimaran.log.segments.recovery import READ_AT_ONCE_BYTES
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import Offset, TopicIdPartition, TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettings
@@ -217,10 +217,10 @@ class Replica:
         """The log if it is open."""
         return self._log
 
-    def watermark_in_log(self) -> int:
+    def watermark_in_log(self) -> Offset:
         """The last known high watermark, held to what the log has after a crash or truncation."""
         log = self.log
-        return max(log.log_start_offset, min(self.saved_watermark, log.log_end_offset))
+        return max(log.log_start_offset, min(Offset(self.saved_watermark), log.log_end_offset))
 
     def forget_log(self) -> None:
         """Lets go of the log, which is somewhere else now or nowhere; it is opened anew when asked for."""

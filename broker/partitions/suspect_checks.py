@@ -20,6 +20,7 @@ from trimaran.log.segments.slices import LogSlice
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,9 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
             events.REPLICA_DAMAGED_LEADER.log(log, partition=partition.name, reason=reason)
 
 
-async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -> str | None:
+async def _damage_in(
+    opened: PartitionLog, offset: Offset, size: int, epoch: LeaderEpoch
+) -> str | None:
     """What is wrong with the records, None if nothing is."""
     where = f"damaged from offset {offset} on"
     try:
@@ -74,7 +77,7 @@ async def _damage_in(opened: PartitionLog, offset: int, size: int, epoch: int) -
     return None
 
 
-def _check(piece: LogSlice, epoch: int, epoch_max: int) -> None:
+def _check(piece: LogSlice, epoch: LeaderEpoch, epoch_max: int) -> None:
     """Also what no CRC covers: offsets ascend up to where the piece ends, and epochs from `epoch` up to `epoch_max`."""
     least = 0
     for batch in iter_batches(piece.read(), allow_old=True):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Read at once for a look: as much as a Fetch answer holds.
@@ -17,7 +17,7 @@ class Suspect(NamedTuple):
     """The records of a partition from `offset` on, up to `size` bytes."""
 
     key: TopicPartition
-    offset: int
+    offset: Offset
     size: int
 
 
@@ -28,7 +28,7 @@ class Suspects:
         self._waiting: dict[TopicPartition, Suspect] = {}
         self._wanted = AutoResetEvent()
 
-    def add(self, key: TopicPartition, offset: int, size: int) -> None:
+    def add(self, key: TopicPartition, offset: Offset, size: int) -> None:
         """Looks at them soon; at those with the lowest offset, if several wait."""
         waiting = self._waiting.get(key)
         if waiting is None or offset < waiting.offset:

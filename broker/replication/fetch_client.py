@@ -13,7 +13,7 @@ from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_ep
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
 from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -29,7 +29,7 @@ BACKOFF_SECONDS = 0.02
 # Throttled partitions are looked at again so soon: the bound may be another one then.
 HELD_BACK_SECONDS_MAX = 1.0
 
-NEVER_SENT = (-1, FetchPosition(-1, -1, -1))
+NEVER_SENT = (-1, FetchPosition(Offset(-1), LeaderEpoch(-1), Offset(-1)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
-from trimaran.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, PartitionData
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -297,7 +297,7 @@ class Fetcher:
                     TopicIdPartition(topic.topic_id, data.partition_index), number
                 )
                 if followed is not None and followed.follower.replica.open_log is not None:
-                    at = followed.follower.diverging_at(diverging.epoch, diverging.end_offset)
+                    at = followed.follower.diverging_at(*_place_in(diverging))
                     cut.append((followed.follower, at))
         await _prepare_cuts(cut)
 
@@ -312,24 +312,25 @@ class Fetcher:
         try:
             if data.diverging_epoch.end_offset >= 0:
                 diverging, before = data.diverging_epoch, follower.reached
-                at = follower.diverging_at(diverging.epoch, diverging.end_offset)
+                at = follower.diverging_at(*_place_in(diverging))
                 await in_turns(follower.cut_segments_above(at), 1)
                 if follower.ended:
                     return False
-                follower.truncate_diverging(diverging.epoch, diverging.end_offset)
+                follower.truncate_diverging(*_place_in(diverging))
                 _check_moved(follower, before)
             else:
-                if follower.begins_anew(data.log_start_offset):
-                    await _prepare_cuts([(follower, 0)])
+                log_start = Offset(data.log_start_offset)
+                if follower.begins_anew(log_start):
+                    await _prepare_cuts([(follower, Offset(0))])
                 if not follower.ended:
-                    await in_turns(follower.drop_deleted(data.log_start_offset), 1)
+                    await in_turns(follower.drop_deleted(log_start), 1)
                 records = records_view(data.records)
                 if len(records) and not follower.ended:
                     self._client.received(followed, len(records), trio.current_time())
                     await self._take_records(followed, records)
                 if follower.ended:
                     return False
-                follower.take_watermark(data.high_watermark, data.log_start_offset)
+                follower.take_watermark(data.high_watermark, log_start)
                 followed.lags = follower.reached.offset < data.high_watermark
         except (KafkaError, RemoteProtocolError) as error:
             self._delay(followed, str(error))
@@ -405,8 +406,8 @@ class Fetcher:
             else:
                 leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
                 if not follower.ended and leader_start > follower.log.log_end_offset:
-                    await _prepare_cuts([(follower, 0)])
-                    await in_turns(follower.cut_segments_above(0), 1)
+                    await _prepare_cuts([(follower, Offset(0))])
+                    await in_turns(follower.cut_segments_above(Offset(0)), 1)
                     if not follower.ended:
                         follower.start_at(leader_start)
             if not follower.ended:
@@ -419,7 +420,7 @@ class Fetcher:
 
     async def _leader_offset(
         self, connection: NodeConnection, follower: PartitionFollower, timestamp: int
-    ) -> int:
+    ) -> Offset:
         replica = follower.replica
         request = ListOffsetsRequest(
             replica_id=self._client.settings.replica_id,
@@ -442,7 +443,11 @@ class Fetcher:
         return _offset_in(response, replica)
 
 
-async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, int]]) -> None:
+def _place_in(diverging: EpochEndOffset) -> tuple[LeaderEpoch, Offset]:
+    return LeaderEpoch(diverging.epoch), Offset(diverging.end_offset)
+
+
+async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> None:
     """Notes what the logs, which are open, count as flushed once they are cut."""
     points: dict[TopicPartition, int] = {}
     for follower, offset in cuts:
@@ -460,7 +465,7 @@ def _check_moved(follower: PartitionFollower, before: FetchPosition) -> None:
         raise RemoteProtocolError("what the leader answers leads nowhere")
 
 
-def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
+def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:
     """Raises _LeaderError; RemoteProtocolError, it does not say an offset of `replica`."""
     for topic in response.topics:
         for answer in topic.partitions:
@@ -468,7 +473,7 @@ def _offset_in(response: ListOffsetsResponse, replica: Replica) -> int:
                 if answer.error_code:
                     raise _LeaderError(ErrorCode.of(answer.error_code))
                 if answer.offset >= 0:
-                    return answer.offset
+                    return Offset(answer.offset)
     raise RemoteProtocolError("the leader's answer to ListOffsets names no offset")
 
 

@@ -16,6 +16,7 @@ import crc32c
 
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 Buffer = bytes | bytearray | memoryview
 
@@ -117,8 +118,8 @@ class BatchView:
         "size",
     )
 
-    base_offset: int
-    leader_epoch: int
+    base_offset: Offset
+    leader_epoch: LeaderEpoch
     magic: int
     crc: int
     attributes: int
@@ -151,11 +152,11 @@ class BatchView:
         self.buffer = buffer
 
     @property
-    def last_offset(self) -> int:
+    def last_offset(self) -> Offset:
         return self.base_offset + self.last_offset_delta
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         return self.base_offset + self.last_offset_delta + 1
 
     @property
@@ -191,7 +192,7 @@ class BatchView:
             return -1
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_SPACE
 
-    def stamp(self, base_offset: int, leader_epoch: int) -> None:
+    def stamp(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
         """Writes both into the (writable) bytes; the CRC does not cover them."""
         _STAMP_HEAD.pack_into(self.buffer, 0, base_offset, self.size - PREFIX_BYTES, leader_epoch)
         self.base_offset = base_offset
@@ -242,7 +243,8 @@ def old_view(buffer: Buffer, position: int) -> BatchView:
         (view.base_timestamp,) = _OLD_TIMESTAMP.unpack_from(buffer, position + _OLD_HEAD.size)
     view.max_timestamp = view.base_timestamp
     view.attributes &= ATTRIBUTES_COMPRESSION | ATTRIBUTES_LOG_APPEND_TIME * view.magic
-    view.leader_epoch = view.producer_epoch = view.base_sequence = -1
+    view.leader_epoch = LeaderEpoch(-1)
+    view.producer_epoch = view.base_sequence = -1
     view.producer_id = NO_PRODUCER_ID
     view.last_offset_delta, view.count = 0, 1
     view.size = size + PREFIX_BYTES

@@ -34,6 +34,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 # Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half
 # more CPU.
@@ -175,7 +176,9 @@ class Round:
         base_offset = sources[0].base_offset
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(self.directory / (file_name(base_offset, suffix) + CLEANED_SUFFIX))
-        cleaned = CleanedSegment(self.directory, base_offset, self.files, size=0, created=True)
+        cleaned = CleanedSegment(
+            self.directory, Offset(base_offset), self.files, size=0, created=True
+        )
         cleaned.create()
         if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
             cleaned.transaction_index.file()  # also when empty: it takes the old one's place

@@ -13,6 +13,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.partitions.retention import newest_ms
 from trimaran.log.segments.scan import scan_headers
 from trimaran.log.segments.segment import Segment
+from trimaran.wire.identity import Offset
 
 LONG_MAX = (1 << 63) - 1
 
@@ -63,7 +64,7 @@ def plan_round(
         producer_id: LastRecord(entry.last_data_offset, entry.epoch)
         for producer_id, entry in log.producers.entries()
     }
-    aborted = log.aborted_transactions(log.segment_base_offsets[0], dirt.end_offset)
+    aborted = log.aborted_transactions(Offset(log.segment_base_offsets[0]), Offset(dirt.end_offset))
     sources = [
         Source(segment, segment.size, segment.base_offset, end)
         for segment, end in zip(sealed, ends, strict=True)

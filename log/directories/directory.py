@@ -46,7 +46,7 @@ from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.log.segments.segments import due
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)
 _Offsets = Mapping[TopicPartition, int]
@@ -251,10 +251,10 @@ class LogDirectory:
             return PartitionLog.open(
                 directory,
                 config,
-                recovery_point=self.offsets.recovery_points.get(key, 0),
+                recovery_point=Offset(self.offsets.recovery_points.get(key, 0)),
                 clean_shutdown=self.clean_shutdown,
                 now_ms=self._now_ms(),
-                log_start_offset=self.offsets.log_starts.get(key, 0),
+                log_start_offset=Offset(self.offsets.log_starts.get(key, 0)),
                 cleaned_to=self.offsets.cleaned_to(key),
                 files=self._files,
                 health=self.health,
@@ -306,7 +306,7 @@ class LogDirectory:
         log = PartitionLog.open(
             directory,
             config,
-            recovery_point=0,
+            recovery_point=Offset(0),
             clean_shutdown=True,
             now_ms=self._now_ms(),
             files=self._files,

@@ -25,7 +25,7 @@ from trimaran.log.partitions.names import (
 )
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 
 class FutureReplicas:
@@ -86,7 +86,7 @@ class FutureReplicas:
             log = PartitionLog.open(
                 found or self._make(key, topic_id),
                 config,
-                recovery_point=0,
+                recovery_point=Offset(0),
                 clean_shutdown=found is None,
                 now_ms=self._now_ms(),
                 files=self._files,

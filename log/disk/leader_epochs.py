@@ -18,8 +18,10 @@ from trimaran.log.disk.checkpoints import (
 )
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.small_file import read_small_file
+from trimaran.wire.identity import LeaderEpoch, Offset
 
-UNDEFINED = -1
+UNDEFINED = LeaderEpoch(-1)
+UNDEFINED_OFFSET = Offset(-1)
 
 
 class LeaderEpochs:
@@ -27,9 +29,9 @@ class LeaderEpochs:
 
     __slots__ = ("_epochs", "_starts", "version")
 
-    def __init__(self, entries: Iterable[tuple[int, int]] = ()) -> None:
-        self._epochs: list[int] = []
-        self._starts: list[int] = []
+    def __init__(self, entries: Iterable[tuple[LeaderEpoch, Offset]] = ()) -> None:
+        self._epochs: list[LeaderEpoch] = []
+        self._starts: list[Offset] = []
         self.version = 0
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -39,10 +41,11 @@ class LeaderEpochs:
     def parse(cls, path: Path, text: bytes) -> LeaderEpochs:
         """Reads a checkpoint file; raises CheckpointDamaged, also when the entries do not ascend."""
         try:
-            entries = [(int(epoch), int(start)) for epoch, start in parse_checkpoint(path, text)]
+            lines = parse_checkpoint(path, text)
+            entries = [(LeaderEpoch(int(epoch)), Offset(int(start))) for epoch, start in lines]
         except ValueError as error:
             raise CheckpointDamaged(f"{path}: {error}") from None
-        for before, after in zip([(-1, -1), *entries], entries, strict=False):
+        for before, after in zip([(UNDEFINED, UNDEFINED_OFFSET), *entries], entries, strict=False):
             if not (before[0] < after[0] and before[1] < after[1]):
                 raise CheckpointDamaged(f"{path}: {after} after {before}")
         return cls(entries)
@@ -62,15 +65,15 @@ class LeaderEpochs:
     def format(self) -> bytes:
         return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries())
 
-    def entries(self) -> list[tuple[int, int]]:
+    def entries(self) -> list[tuple[LeaderEpoch, Offset]]:
         """(epoch, start offset), ascending."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     @property
-    def latest_epoch(self) -> int:
+    def latest_epoch(self) -> LeaderEpoch:
         return self._epochs[-1] if self._epochs else UNDEFINED
 
-    def assign(self, epoch: int, start_offset: int) -> None:
+    def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Says that `epoch` begins at `start_offset`; entries that contradict it go."""
         if epoch < 0:
             return
@@ -84,35 +87,37 @@ class LeaderEpochs:
         starts.append(start_offset)
         self.version += 1
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+    def end_offset_for(
+        self, epoch: LeaderEpoch, log_end_offset: Offset
+    ) -> tuple[LeaderEpoch, Offset]:
         """The largest known epoch not above `epoch` and where it ended; (-1, -1) when nothing is known.
 
         Below the first known epoch: (`epoch`, the first known start), so that a follower begins at our start.
         """
         if epoch == UNDEFINED:
-            return UNDEFINED, UNDEFINED
+            return UNDEFINED, UNDEFINED_OFFSET
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
         if higher == len(self._epochs):
-            return UNDEFINED, UNDEFINED
+            return UNDEFINED, UNDEFINED_OFFSET
         if higher == 0:
             return epoch, self._starts[0]
         return self._epochs[higher - 1], self._starts[higher]
 
-    def epoch_for(self, offset: int) -> int:
+    def epoch_for(self, offset: Offset) -> LeaderEpoch:
         """The epoch that wrote `offset`; -1 below all entries."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else UNDEFINED
 
-    def truncate_from_end(self, end_offset: int) -> None:
+    def truncate_from_end(self, end_offset: Offset) -> None:
         """Forgets epochs that began at `end_offset` or later."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
             self.version += 1
 
-    def truncate_from_start(self, start_offset: int) -> None:
+    def truncate_from_start(self, start_offset: Offset) -> None:
         """Forgets what ended before `start_offset`; the epoch that reaches over it begins there now."""
         at = bisect_right(self._starts, start_offset)
         if at and self._starts[at - 1] != start_offset:
@@ -124,4 +129,4 @@ class LeaderEpochs:
             self.version += 1
 
     def clear(self) -> None:
-        self.truncate_from_end(0)
+        self.truncate_from_end(Offset(0))

@@ -24,6 +24,7 @@ from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.disk.partition_metadata import FILE_NAME as PARTITION_METADATA
 from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.segments.segment import Segment
+from trimaran.wire.identity import Offset
 
 
 class Names:
@@ -54,7 +55,7 @@ class Flush:
     `end_offset` is lowered by a truncation that happens while the flush runs.
     """
 
-    end_offset: int
+    end_offset: Offset
     files: Files
     health: DirectoryHealth
     names: Names
@@ -114,7 +115,7 @@ class Flushing:
     def __init__(
         self, directory: Path, epochs: LeaderEpochs, files: Files, health: DirectoryHealth
     ) -> None:
-        self.flushed_offset = 0
+        self.flushed_offset = Offset(0)
         self.names = Names()
         self.touched = False  # something was written since the log was opened
         self._directory = directory
@@ -147,7 +148,7 @@ class Flushing:
             and self._directory_is_durable
         )
 
-    def prepare(self, end_offset: int, segments: Iterable[Segment], active: Segment) -> Flush:
+    def prepare(self, end_offset: Offset, segments: Iterable[Segment], active: Segment) -> Flush:
         """Returns the flush that makes all below `end_offset` durable; `segments` hold the rest. Raises OSError."""
         with self._health.guard_raw(f"opening files of {self._directory}"):
             flush = Flush(end_offset, self._files, self._health, self.names)
@@ -200,14 +201,14 @@ class Flushing:
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset
 
-    def emptied(self, offset: int) -> None:
+    def emptied(self, offset: Offset) -> None:
         """Notes that the log is empty, starts at `offset`, and has synced names. The name of its directory may not be
         durable: then a power loss before the next flush takes the directory away, and the log's start with it.
         """
         if self._directory_is_durable:
             self.flushed_offset = offset
 
-    def lower(self, offset: int) -> None:
+    def lower(self, offset: Offset) -> None:
         """Notes a truncation to `offset`, also for flushes under way."""
         self.touched = True
         self.flushed_offset = min(self.flushed_offset, offset)

@@ -25,6 +25,7 @@ from outcome import Error, Outcome
 from trimaran.log.durability.flush import Flush
 from trimaran.log.durability.health import DirectoryHealth, StorageFailure
 from trimaran.log.durability.syncing import begin, carry_out
+from trimaran.wire.identity import Offset
 from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
@@ -57,10 +58,10 @@ class FlushableLog(Protocol):
     health: DirectoryHealth
 
     @property
-    def log_end_offset(self) -> int: ...
+    def log_end_offset(self) -> Offset: ...
 
     @property
-    def flushed_offset(self) -> int: ...
+    def flushed_offset(self) -> Offset: ...
 
     @property
     def must_flush(self) -> bool:
@@ -167,7 +168,7 @@ class GroupCommit:
         if (dirty := self._left.pop(id(log), None)) is not None:
             self._wanted(dirty)
 
-    async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
+    async def wait_flushed(self, log: FlushableLog, offset: Offset) -> None:
         """Returns when `log` is synced below `offset`, or is no longer flushed: forgotten, or truncated."""
         while log.flushed_offset < offset:
             self.expedite(log)
@@ -374,7 +375,7 @@ class Durability:
         """Whether the directory of the log has more unsynced bytes than are allowed without waiting for the disk."""
         return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
 
-    async def wait_flushed(self, log: FlushableLog, offset: int) -> None:
+    async def wait_flushed(self, log: FlushableLog, offset: Offset) -> None:
         """As `GroupCommit.wait_flushed`."""
         await self._commits[log.health].wait_flushed(log, offset)
 

@@ -48,6 +48,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction, TransactionIndex
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 PROBLEMS_OF_A_FILE_MAX = 20  # a file that is of another log would give one for each entry
 END_BLOCK_BYTES = 1 << 20
@@ -285,7 +286,7 @@ class _Check:
         log_start = next((start for _, start in epochs.entries()), 0)
         flushed_offset = self._recovery_point()
         for epoch, first, last in self._epochs:
-            found = epochs.epoch_for(max(first, log_start))
+            found = epochs.epoch_for(Offset(max(first, log_start)))
             is_news = first >= flushed_offset and epoch > epochs.latest_epoch
             if found != epoch and last >= log_start and not is_news:
                 what = f"offset {first} is of epoch {found}, its batch of {epoch}"

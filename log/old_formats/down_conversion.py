@@ -85,7 +85,7 @@ def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
 
 def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[Record]:
     """Those at or above `first_offset`, without headers; raises CORRUPT_MESSAGE where offsets do not ascend."""
-    before = batch.base_offset - 1
+    before: int = batch.base_offset - 1
     for row, offset in enumerate(columns.offset):
         if offset <= before:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"offset {offset} again in {batch!r}")

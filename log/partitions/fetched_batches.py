@@ -8,12 +8,18 @@ from __future__ import annotations
 
 from trimaran.log.batches.batch import BatchView, check_crc, iter_batches
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 OFFSET_MAX = (1 << 63) - 1  # an int64 on the wire and in files
 
 
 def sound_batches(
-    records: memoryview, end_offset: int, *, epoch: int, leader_epoch: int, may_begin_lower: bool
+    records: memoryview,
+    end_offset: Offset,
+    *,
+    epoch: LeaderEpoch,
+    leader_epoch: LeaderEpoch,
+    may_begin_lower: bool,
 ) -> tuple[list[BatchView], KafkaError | RemoteProtocolError | None]:
     """The batches that continue a log which ends at `end_offset` in `epoch`, and what is wrong with the one after them.
 

@@ -28,6 +28,7 @@ from trimaran.log.segments.segments import Segments
 from trimaran.log.segments.slices import LogSlice
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class Cut(NamedTuple):
 
     segment: Segment
     position: int | None
-    offset: int
+    offset: Offset
 
 
 class LocalLog:
@@ -97,7 +98,7 @@ class LocalLog:
         return self._segments.removals
 
     @property
-    def flushed_offset(self) -> int:
+    def flushed_offset(self) -> Offset:
         return self._flushing.flushed_offset
 
     @property
@@ -141,12 +142,12 @@ class LocalLog:
 
     # Writing
 
-    def _base_of_next(self, first_offset: int, last_offset: int) -> int:
+    def _base_of_next(self, first_offset: Offset, last_offset: Offset) -> Offset:
         """The base of a segment for these offsets: the log's end, unless the last is too far from it for an index."""
         is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
         return self.log_end_offset if is_near else first_offset
 
-    def _begin_segment(self, base_offset: int, now_ms: int) -> None:
+    def _begin_segment(self, base_offset: Offset, now_ms: int) -> None:
         active = self._segments.active
         if active.size:
             active.seal()
@@ -171,7 +172,9 @@ class LocalLog:
 
     # Reading
 
-    def _read(self, offset: int, max_bytes: int, limit: int, *, min_one: bool) -> LogSlice | None:
+    def _read(
+        self, offset: Offset, max_bytes: int, limit: Offset, *, min_one: bool
+    ) -> LogSlice | None:
         """See `PartitionLog.read`; `limit` is at most the log's end, and above `offset`."""
         segments, interval = self._segments, self.config.index_interval_bytes
         at = bisect_right(segments.bases, offset) - 1
@@ -190,7 +193,7 @@ class LocalLog:
                 raise
             at += 1
         end = segment.size
-        below = self.log_end_offset if at == len(segments.all) else segments.bases[at]
+        below = self.log_end_offset if at == len(segments.all) else Offset(segments.bases[at])
         if limit < below:
             below = limit
             position = segment.locate(limit, interval)
@@ -275,7 +278,7 @@ class LocalLog:
 
     # Shortening
 
-    def _place_of_cut(self, offset: int) -> Cut:
+    def _place_of_cut(self, offset: Offset) -> Cut:
         """For an end at `offset`, above the first segment's base; a batch with a record at `offset` or above goes as a
         whole.
         """
@@ -301,7 +304,7 @@ class LocalLog:
             segment.next_offset = offset
         self.log_end_offset = offset
 
-    def _begin_anew(self, offset: int) -> None:
+    def _begin_anew(self, offset: Offset) -> None:
         """Removes all segments; an empty one starts at `offset`."""
         while len(self._segments):
             self._segments.drop_last()

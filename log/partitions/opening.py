@@ -25,6 +25,7 @@ from trimaran.log.segments.segment import (
     Segment,
     SegmentDamaged,
 )
+from trimaran.wire.identity import Offset
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -35,9 +36,9 @@ def load_log(
     config: LogConfig,
     files: Files,
     *,
-    recovery_point: int,
+    recovery_point: Offset,
     clean_shutdown: bool,
-    log_start_offset: int,
+    log_start_offset: Offset,
     cleaned_to: int,
 ) -> tuple[list[Segment], LeaderEpochs]:
     """The segments, the last one ready for appending, and the epochs of what they hold.
@@ -99,7 +100,7 @@ def _load_after_clean_shutdown(active: Segment, config: LogConfig) -> None:
 def _recover(
     segments: list[Segment],
     config: LogConfig,
-    recovery_point: int,
+    recovery_point: Offset,
     cleaned_to: int,
     epochs: LeaderEpochs,
     files: Files,
@@ -149,7 +150,7 @@ def _recover(
         remove_snapshots(segments[0].directory, files, above=-1)
 
 
-def _begin_anew(segments: list[Segment], start_offset: int, files: Files) -> list[Segment]:
+def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
     """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may
     follow it.
     """
@@ -178,7 +179,7 @@ def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
         return None
 
 
-def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: int) -> bool:
+def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: Offset) -> bool:
     """After a crash the log may start lower again than the file says: deletions come back that
     were not checkpointed. Segments below the start may still be there.
     """

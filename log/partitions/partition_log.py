@@ -33,18 +33,20 @@ from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 Aborted = list[AbortedTransaction]
-EPOCH_MAX = (1 << 31) - 1
+LOG_START = Offset(0)
+EPOCH_MAX = LeaderEpoch((1 << 31) - 1)
 
 
 class AppendInfo(NamedTuple):
     """The result of an append. `log_append_time_ms` is -1 unless the topic stamps append time."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     log_append_time_ms: int
-    log_start_offset: int
+    log_start_offset: Offset
 
 
 class PartitionLog(ReadableLog):
@@ -84,10 +86,10 @@ class PartitionLog(ReadableLog):
         directory: Path,
         config: LogConfig,
         *,
-        recovery_point: int,
+        recovery_point: Offset,
         clean_shutdown: bool,
         now_ms: int,
-        log_start_offset: int = 0,
+        log_start_offset: Offset = LOG_START,
         cleaned_to: int = 0,
         files: Files = REAL_FILES,
         health: DirectoryHealth | None = None,
@@ -127,10 +129,10 @@ class PartitionLog(ReadableLog):
     # Facts
 
     @property
-    def latest_epoch(self) -> int:
+    def latest_epoch(self) -> LeaderEpoch:
         return self.epochs.latest_epoch
 
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
@@ -158,7 +160,7 @@ class PartitionLog(ReadableLog):
 
     # Appending
 
-    def begin_epoch(self, leader_epoch: int) -> None:
+    def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """A leader's epoch begins at the log's end, before it answers any request; after a restart the same epoch keeps
         its start.
 
@@ -168,7 +170,7 @@ class PartitionLog(ReadableLog):
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def append_as_leader(
-        self, batches: memoryview, views: list[BatchView], *, leader_epoch: int, now_ms: int
+        self, batches: memoryview, views: list[BatchView], *, leader_epoch: LeaderEpoch, now_ms: int
     ) -> AppendInfo:
         """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
 
@@ -199,7 +201,7 @@ class PartitionLog(ReadableLog):
         )
 
     def append_as_follower(
-        self, records: memoryview, *, now_ms: int = 0, leader_epoch: int = EPOCH_MAX
+        self, records: memoryview, *, now_ms: int = 0, leader_epoch: LeaderEpoch = EPOCH_MAX
     ) -> AppendInfo:
         """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
 
@@ -271,7 +273,7 @@ class PartitionLog(ReadableLog):
             with self.storage(f"new segment in {self.directory}"):
                 self._roll(self.log_end_offset, now_ms)
 
-    def skip_to(self, offset: int, now_ms: int) -> None:
+    def skip_to(self, offset: Offset, now_ms: int) -> None:
         """Ends the log at `offset`, above its end, with an empty segment: compaction has left nothing before it. Raises
         KafkaError.
         """
@@ -279,7 +281,7 @@ class PartitionLog(ReadableLog):
             self._roll(offset, now_ms)
             self.log_end_offset = offset
 
-    def _roll(self, base_offset: int, now_ms: int) -> None:
+    def _roll(self, base_offset: Offset, now_ms: int) -> None:
         if self._segments.active.size:
             _ = self.producers  # it leaves a snapshot that was not requested
             self._producers.begin_snapshot()
@@ -287,20 +289,22 @@ class PartitionLog(ReadableLog):
 
     # Transactions
 
-    def last_stable_offset(self, high_watermark: int) -> int:
+    def last_stable_offset(self, high_watermark: int) -> Offset:
         """The end for read_committed readers: below it every transaction is decided, and so replicated (T3)."""
         stable = self.producers.last_stable_offset(high_watermark)
-        return min(max(stable, self.log_start_offset), high_watermark)
+        return Offset(min(max(stable, self.log_start_offset), high_watermark))
 
-    def aborted_transactions(self, start: int, end: int) -> Aborted:
+    def aborted_transactions(self, start: Offset, end: Offset) -> Aborted:
         """As `find_aborted`, in one go."""
         return at_once(self.find_aborted(start, end))
 
-    def has_no_aborts(self, start: int) -> bool:
+    def has_no_aborts(self, start: Offset) -> bool:
         """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also where that is not known."""
         return self._producers.state is not None and self._segments.has_no_aborts(start)
 
-    def find_aborted(self, start: int, end: int, removals: int | None = None) -> Steps[Aborted]:
+    def find_aborted(
+        self, start: Offset, end: Offset, removals: int | None = None
+    ) -> Steps[Aborted]:
         """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
 
         `removals` is that of the log when the records were read (default: now). A segment that leaves the log takes its
@@ -311,7 +315,7 @@ class PartitionLog(ReadableLog):
         yield from self.load_producers()  # after a crash this completes the indexes
         return (yield from self._while_it_lasts(self._find_aborted(start, end), removals))
 
-    def _find_aborted(self, start: int, end: int) -> Steps[Aborted]:
+    def _find_aborted(self, start: Offset, end: Offset) -> Steps[Aborted]:
         with self.storage(f"transaction index of {self.directory.name}"):
             try:
                 return (yield from self._segments.aborted_transactions(start, end))
@@ -322,7 +326,7 @@ class PartitionLog(ReadableLog):
 
     # Shortening
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Removes every batch with a record at `offset` or above; the log then ends behind the rest, or starts empty if
         nothing is left. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
@@ -339,7 +343,7 @@ class PartitionLog(ReadableLog):
             self._cut(cut)
             self._forget_truncated()
 
-    def _cut_at(self, offset: int) -> Cut | None:
+    def _cut_at(self, offset: Offset) -> Cut | None:
         """None where nothing is left."""
         if offset <= self._segments.bases[0] or offset < self.log_start_offset:
             return None
@@ -347,7 +351,7 @@ class PartitionLog(ReadableLog):
             cut = self._place_of_cut(offset)
         return None if cut.offset < self.log_start_offset else cut
 
-    def recovery_point_after(self, offset: int) -> int | None:
+    def recovery_point_after(self, offset: Offset) -> int | None:
         """Below which offset the log counts as flushed once `truncate_to(offset)` has cut it, if that is to be noted
         before. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
@@ -357,11 +361,11 @@ class PartitionLog(ReadableLog):
         point = 0 if cut is None else cut.offset
         return point if point < max(self.flushed_offset, self.log_start_offset) else None
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
         # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look
         # right, as the start that is noted may be an older one.
-        self._lower_recovery_point(0)
+        self._lower_recovery_point(LOG_START)
         with self.storage(f"emptying {self.directory}"):
             self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
             self._begin_anew(offset)
@@ -384,7 +388,7 @@ class PartitionLog(ReadableLog):
         self._flushing.names_changed()
         return True
 
-    def _lower_recovery_point(self, offset: int) -> None:
+    def _lower_recovery_point(self, offset: Offset) -> None:
         is_noted = offset < max(self.flushed_offset, self.log_start_offset)
         if is_noted and self.before_truncate is not None:
             self.before_truncate(offset)
@@ -396,7 +400,7 @@ class PartitionLog(ReadableLog):
         self.epochs.truncate_from_end(self.log_end_offset)
         self._producers.truncate(self.log_end_offset)
 
-    def delete_records_before(self, offset: int) -> None:
+    def delete_records_before(self, offset: Offset) -> None:
         """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
 
         The producers of what goes are still known, as in Kafka, which reads them when it opens a log (I1).
@@ -413,7 +417,7 @@ class PartitionLog(ReadableLog):
             _ = self.producers  # from the new start on they could not be read
             self._start_at(offset)
 
-    def _start_at(self, offset: int) -> None:
+    def _start_at(self, offset: Offset) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)

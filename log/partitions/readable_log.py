@@ -25,6 +25,7 @@ from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.slices import LogSlice
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 
 class ReadableLog(LocalLog):
@@ -42,10 +43,10 @@ class ReadableLog(LocalLog):
     ) -> None:
         """As `LocalLog`; it starts at 0, for `PartitionLog` to move."""
         super().__init__(directory, config, segments, epochs, files=files, health=health)
-        self.log_start_offset = 0
+        self.log_start_offset = Offset(0)
 
     def read(
-        self, offset: int, max_bytes: int, *, upto_offset: int, min_one: bool
+        self, offset: Offset, max_bytes: int, *, upto_offset: Offset, min_one: bool
     ) -> LogSlice | None:
         """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
 
@@ -74,7 +75,7 @@ class ReadableLog(LocalLog):
         except OSError as error:
             raise self.health.fail(f"read in {self.directory}: {error}") from error
 
-    def read_bytes(self, offset: int, max_bytes: int, *, upto_offset: int) -> bytes:
+    def read_bytes(self, offset: Offset, max_bytes: int, *, upto_offset: Offset) -> bytes:
         """As `read` with `min_one`, copied; empty when there is nothing."""
         piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
         if piece is None:
@@ -109,7 +110,7 @@ class ReadableLog(LocalLog):
         """As `look_up_max_timestamp`, in one go. Raises TakesLong as `resolve`."""
         return resolve(self.look_up_max_timestamp(), headers_max)
 
-    def offsets_before(self, timestamp_ms: int | None) -> Steps[list[int]]:
+    def offsets_before(self, timestamp_ms: int | None) -> Steps[list[Offset]]:
         """Returns the offsets for ListOffsets v0, see `trimaran.log.partitions.timestamps.offsets_before`."""
         with self._lookup("offset lookup"):
             return (

@@ -15,13 +15,14 @@ from trimaran.log.config import LogConfig
 from trimaran.log.segments.in_steps import largest_timestamp
 from trimaran.log.segments.segment import LOG_SUFFIX, Segment
 from trimaran.log.steps import Steps, at_once
+from trimaran.wire.identity import Offset
 
 
 class LogBounds(NamedTuple):
     """The state of a log: offsets, and its size in bytes."""
 
-    start_offset: int
-    end_offset: int
+    start_offset: Offset
+    end_offset: Offset
     high_watermark: int
     size_bytes: int
 

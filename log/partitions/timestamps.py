@@ -41,6 +41,7 @@ from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps, TakesLong
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 # The bytes of a batch that is searched at once: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10
@@ -50,8 +51,8 @@ class TimestampOffset(NamedTuple):
     """The result of ListOffsets."""
 
     timestamp_ms: int
-    offset: int
-    leader_epoch: int
+    offset: Offset
+    leader_epoch: LeaderEpoch
 
 
 class Candidate(NamedTuple):
@@ -66,7 +67,7 @@ class Candidate(NamedTuple):
     position: int
     header: BatchView
     timestamp_ms: int
-    start_offset: int
+    start_offset: Offset
 
     @property
     def is_small(self) -> bool:
@@ -90,7 +91,9 @@ class Candidate(NamedTuple):
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"{place}: {error}") from None
         except RemoteProtocolError as error:
             raise SegmentDamaged(f"{place}: {error}") from None
-        return found and TimestampOffset(*found, self.header.leader_epoch)
+        return found and TimestampOffset(
+            found.timestamp_ms, Offset(found.offset), self.header.leader_epoch
+        )
 
     def _find(self) -> FoundRecord | None:
         header, wanted = self.header, (self.timestamp_ms, self.start_offset)
@@ -112,7 +115,7 @@ class Candidate(NamedTuple):
             yield self.files.pread(self.file, min(PIECE_BYTES, end - at), at)
 
 
-def _find_message(batch: BatchView, timestamp_ms: int, start_offset: int) -> FoundRecord | None:
+def _find_message(batch: BatchView, timestamp_ms: int, start_offset: Offset) -> FoundRecord | None:
     """As `find_record` of a batch of v0 or v1."""
     for outer in iter_messages(batch.buffer):
         for message in inner_messages(outer) if outer.is_compressed else (outer,):
@@ -157,7 +160,7 @@ def resolve(lookup: TimestampLookup, headers_max: int | None = None) -> Timestam
 
 
 def find_timestamp(
-    segments: Segments, timestamp_ms: int, start_offset: int, index_interval: int
+    segments: Segments, timestamp_ms: int, start_offset: Offset, index_interval: int
 ) -> TimestampLookup:
     """The first record at or above `start_offset` with a timestamp of at least `timestamp_ms`.
 
@@ -189,7 +192,7 @@ def find_timestamp(
     return None
 
 
-def _as_they_are(segments: Segments, offset: int) -> Iterator[Segment]:
+def _as_they_are(segments: Segments, offset: Offset) -> Iterator[Segment]:
     """Yields the segments that hold `offset` or more. If one is removed meanwhile, it yields those of the same offsets
     again.
     """
@@ -227,7 +230,7 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
 
 def _newest_of(segments: Segments, index_interval: int) -> Steps[Segment | None]:
     largest: Segment | None = None
-    for segment in _as_they_are(segments, 0):
+    for segment in _as_they_are(segments, Offset(0)):
         if not segment.size:
             continue
         timestamp = yield from largest_timestamp(segment, index_interval)
@@ -237,8 +240,8 @@ def _newest_of(segments: Segments, index_interval: int) -> Steps[Segment | None]
 
 
 def offsets_before(
-    segments: Sequence[Segment], timestamp_ms: int | None, start_offset: int, end_offset: int
-) -> Steps[list[int]]:
+    segments: Sequence[Segment], timestamp_ms: int | None, start_offset: Offset, end_offset: Offset
+) -> Steps[list[Offset]]:
     """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end;
     descending.
 

@@ -19,6 +19,7 @@ from trimaran.log.producers.transactions import OpenTransactions
 from trimaran.log.producers.verifications import Verifications
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
@@ -235,9 +236,9 @@ class ProducerState:
         next_open = self._transactions.first_open_offset(without=view.producer_id)
         return AbortedTransaction(
             view.producer_id,
-            entry.transaction_start,
+            Offset(entry.transaction_start),
             view.last_offset,
-            view.next_offset if next_open is None else next_open,
+            view.next_offset if next_open is None else Offset(next_open),
         )
 
     @property

@@ -9,6 +9,7 @@ from trimaran.log.batches.batch import NO_TIMESTAMP
 from trimaran.log.segments.index import IndexDamaged
 from trimaran.log.segments.segment import Segment
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import Offset
 
 # To open the files of a segment takes as long as so many headers.
 LOADED_UNITS = 30
@@ -27,7 +28,7 @@ def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
         if newest is None:
             yield from rebuild_in_steps(segment, index_interval)
         elif not segment.max_is_known:
-            segment.max_timestamp, segment.max_timestamp_offset = newest
+            segment.max_timestamp, segment.max_timestamp_offset = newest[0], Offset(newest[1])
             segment.max_is_known = True
     return segment.max_timestamp
 

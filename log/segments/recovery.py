@@ -40,6 +40,7 @@ from trimaran.log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ def list_segments(directory: Path, files: Files) -> list[Segment]:
     names = set(files.list_directory(directory))
     _drop_unfinished(directory, names, files)
     _complete_swaps(directory, names, files)
-    bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+    bases = sorted(Offset(b) for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
     for name in sorted(names):
         for suffix in INDEX_SUFFIXES:
             base = base_offset_of(name, suffix)
@@ -74,7 +75,7 @@ def list_segments(directory: Path, files: Files) -> list[Segment]:
     ]
 
 
-def _size(directory: Path, base_offset: int, files: Files) -> int:
+def _size(directory: Path, base_offset: Offset, files: Files) -> int:
     path = directory / file_name(base_offset, LOG_SUFFIX)
     status = files.status(path)
     if not status.is_regular:
@@ -160,7 +161,7 @@ def takes_long(directory: Path, files: Files) -> bool:
     """
     with suppress(OSError):
         names = set(files.list_directory(directory))
-        bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+        bases = sorted(Offset(b) for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
         snapshots = (b for n in names if (b := base_offset_of(n, SNAPSHOT_SUFFIX)) is not None)
         known = max(snapshots, default=-1)
         newest = directory / file_name(known, SNAPSHOT_SUFFIX)
@@ -223,7 +224,7 @@ def recover_segment(
     return cut
 
 
-def _tell_of_cut(segment: Segment, position: int, offset: int, *, is_damaged: bool) -> None:
+def _tell_of_cut(segment: Segment, position: int, offset: Offset, *, is_damaged: bool) -> None:
     """A log that grows shorter is always reported. Zeros come from preallocation and power cuts, never from a write."""
     files, file = segment.files, segment.file
     if not any(files.pread(file, min(HEADER_BYTES, segment.size - position), position)):
@@ -248,13 +249,13 @@ class _Start(NamedTuple):
     """
 
     position: int
-    offset: int
-    epoch: int
+    offset: Offset
+    epoch: LeaderEpoch
 
 
 def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
     if recovery_point <= segment.base_offset:
-        return _Start(0, segment.base_offset, -1)
+        return _Start(0, segment.base_offset, LeaderEpoch(-1))
     try:
         entry = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
         indexed = entry[1] if entry else 0
@@ -268,7 +269,7 @@ def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
 
 
 def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> _Start:
-    reached = _Start(start, segment.base_offset, -1)
+    reached = _Start(start, segment.base_offset, LeaderEpoch(-1))
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
         if view.last_offset >= recovery_point or not segment.can_hold(view, reached.offset):
             break

@@ -13,12 +13,18 @@ import crc32c
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.segments.segment import LOG_SUFFIX, Segment
+from trimaran.wire.identity import Offset
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
 
 
 def must_roll(
-    active: Segment, config: LogConfig, size: int, last_offset: int, timestamp_ms: int, now_ms: int
+    active: Segment,
+    config: LogConfig,
+    size: int,
+    last_offset: Offset,
+    timestamp_ms: int,
+    now_ms: int,
 ) -> bool:
     """Whether batches of `size` bytes up to `last_offset`, the last of `timestamp_ms`, need a new segment."""
     if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:

@@ -29,6 +29,7 @@ from trimaran.log.segments.index import (
 from trimaran.log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from trimaran.log.segments.transaction_index import TransactionIndex
 from trimaran.log.steps import Steps, at_once
+from trimaran.wire.identity import Offset
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -61,7 +62,7 @@ class Boundary(NamedTuple):
     """A place between two batches; `offset` is where the reader who got everything before goes on."""
 
     position: int
-    offset: int
+    offset: Offset
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -75,7 +76,7 @@ class Segment:
     """
 
     def __init__(
-        self, directory: Path, base_offset: int, files: Files, *, size: int, created: bool
+        self, directory: Path, base_offset: Offset, files: Files, *, size: int, created: bool
     ) -> None:
         self.directory = directory
         self.base_offset = base_offset
@@ -215,7 +216,7 @@ class Segment:
         self.offset_index.write_pending()
         self.time_index.write_pending()
 
-    def truncate(self, position: int, next_offset: int, index_interval: int) -> None:
+    def truncate(self, position: int, next_offset: Offset, index_interval: int) -> None:
         """Cuts the file at `position`, a batch boundary; all before it is below `next_offset`. Raises OSError."""
         self.files.truncate(self.file, position)
         self._is_preallocated = False
@@ -226,7 +227,7 @@ class Segment:
         self.load_tail(index_interval)
         self.next_offset = next_offset
 
-    def _keep_indexes_below(self, position: int, next_offset: int) -> None:
+    def _keep_indexes_below(self, position: int, next_offset: Offset) -> None:
         try:
             self.offset_index.keep(self.offset_index.ceiling(position, field=1))
             self.time_index.keep(self.time_index.ceiling(next_offset - self.base_offset, field=1))
@@ -306,7 +307,7 @@ class Segment:
         # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
         self._tail_floor = self.base_offset + (entry[0] if entry else -1)
         self.next_offset = self.base_offset
-        self.max_timestamp, self.max_timestamp_offset = newest
+        self.max_timestamp, self.max_timestamp_offset = newest[0], Offset(newest[1])
         self.first_timestamp = None
 
     def _remember_first_timestamp(self) -> None:
@@ -347,7 +348,7 @@ class Segment:
     def may_be_written_to(self) -> bool:  # it is the active one, or was until it was released
         return self._tail_floor is not None
 
-    def can_hold(self, view: BatchView, expected_offset: int) -> bool:
+    def can_hold(self, view: BatchView, expected_offset: Offset) -> bool:
         """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
         return (
             view.base_offset >= expected_offset
@@ -366,7 +367,7 @@ class Segment:
             return position + view.size
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 
-    def end_before(self, position: int, index_interval: int) -> int:
+    def end_before(self, position: int, index_interval: int) -> Offset:
         """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged,
         OSError.
         """
@@ -380,7 +381,7 @@ class Segment:
             self._check_reached(reached, position)
         return end
 
-    def locate(self, offset: int, index_interval: int, *, rebuilds: bool = True) -> int | None:
+    def locate(self, offset: Offset, index_interval: int, *, rebuilds: bool = True) -> int | None:
         """The position of the first batch whose last offset is at least `offset`; None when there is none.
 
         Raises SegmentDamaged when the way there does not consist of batches; OSError; IndexLost, unless it `rebuilds`.
@@ -413,7 +414,7 @@ class Segment:
             if positions[at] <= start:
                 return None
             if at > 0:
-                return Boundary(positions[at], self._tail_last_offsets[at - 1] + 1)
+                return Boundary(positions[at], Offset(self._tail_last_offsets[at - 1]) + 1)
         named = self._named_by_index(self.offset_index.floor, limit, 1)
         if named is not None and start < named[0] and named[0] + named[1].size > limit:
             return Boundary(named[0], named[1].base_offset)

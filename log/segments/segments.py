@@ -23,6 +23,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import Offset
 
 OPEN_SEGMENTS_MAX = (
     8  # old segments whose files stay open; more would let slow readers eat the file handles
@@ -51,7 +52,7 @@ class Segments:
     def size_bytes(self) -> int:
         return self._sealed_bytes + self.active.size
 
-    def since(self, offset: int) -> Sequence[Segment]:
+    def since(self, offset: Offset) -> Sequence[Segment]:
         """The segments that hold `offset` or more."""
         return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
 
@@ -60,7 +61,7 @@ class Segments:
         at = bisect_right(self.bases, segment.base_offset) - 1
         return at >= 0 and self.all[at] is segment
 
-    def add(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
+    def add(self, base_offset: Offset, now_ms: int, preallocated_bytes: int = 0) -> None:
         """Makes a new active segment, its files included; the one before is sealed by the caller."""
         segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
         segment.opened_ms = now_ms
@@ -89,7 +90,7 @@ class Segments:
                 self._recently_read.remove(self.active)
         self._remove_files(segment)
 
-    def replace_active(self, base_offset: int, now_ms: int, preallocated_bytes: int = 0) -> None:
+    def replace_active(self, base_offset: Offset, now_ms: int, preallocated_bytes: int = 0) -> None:
         """Puts an empty segment of another base in the place of the empty active one."""
         self._remove_files(self.all.pop())
         self.bases.pop()
@@ -120,7 +121,7 @@ class Segments:
         self.bases[place] = [base_offset]
         return True
 
-    def _rename_new(self, base_offset: int, suffix: str, target: str) -> None:
+    def _rename_new(self, base_offset: Offset, suffix: str, target: str) -> None:
         for kind in SEGMENT_SUFFIXES:
             name = file_name(base_offset, kind)
             try:
@@ -134,11 +135,11 @@ class Segments:
         for segment in self.all:
             segment.release()
 
-    def has_no_aborts(self, start: int) -> bool:
+    def has_no_aborts(self, start: Offset) -> bool:
         """Whether it is known that nothing was aborted from `start` on."""
         return all(segment.transaction_index.is_empty for segment in self.since(start))
 
-    def aborted_transactions(self, start: int, end: int) -> Steps[list[AbortedTransaction]]:
+    def aborted_transactions(self, start: Offset, end: Offset) -> Steps[list[AbortedTransaction]]:
         """See `PartitionLog.find_aborted`; raises IndexDamaged too."""
         found: list[AbortedTransaction] = []
         for segment in self.since(start):

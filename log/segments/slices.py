@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trimaran.log.disk.files import Files, OpenFile
+from trimaran.wire.identity import Offset
 
 
 @dataclass(slots=True)  # to make a frozen one takes as long as to find its place
@@ -18,8 +19,8 @@ class LogSlice:
     file: OpenFile
     position: int
     size: int
-    first_offset: int  # the offset asked for; the first batch may begin below it
-    end_offset: int  # above all offsets in it
+    first_offset: Offset  # the offset asked for; the first batch may begin below it
+    end_offset: Offset  # above all offsets in it
     files: Files
 
     def fileno(self) -> int:

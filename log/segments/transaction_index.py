@@ -29,6 +29,7 @@ from typing import NamedTuple
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.segments.index import IndexDamaged, open_index
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import Offset
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -45,9 +46,9 @@ class AbortedTransaction(NamedTuple):
     """`last_stable_offset` is where the next open transaction began when this one ended, or right after the marker."""
 
     producer_id: int
-    first_offset: int
-    last_offset: int
-    last_stable_offset: int
+    first_offset: Offset
+    last_offset: Offset
+    last_stable_offset: Offset
 
 
 class _Groups:
@@ -97,10 +98,10 @@ class TransactionIndex:
         return self._load() > 0
 
     @property
-    def last_offset(self) -> int:
+    def last_offset(self) -> Offset:
         """That of the last entry, -1 when there is none."""
         self._load()
-        return self._last_offset
+        return Offset(self._last_offset)
 
     def file(self) -> OpenFile:
         """The open file, made when it is not there."""
@@ -157,7 +158,7 @@ class TransactionIndex:
     def entries(self) -> list[AbortedTransaction]:
         return list(self._entries_from(0))
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         """Drops the entries of markers at `offset` and above, and a torn one at the end.
 
         A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop
@@ -223,7 +224,7 @@ class TransactionIndex:
     def _entry(self, slot: int) -> AbortedTransaction:
         return next(self._entries_from(slot, 1))
 
-    def _first_reaching(self, offset: int) -> int:
+    def _first_reaching(self, offset: Offset) -> int:
         """The slot of the first entry whose marker is at `offset` or above."""
         low, high = 0, self._load()
         while low < high:

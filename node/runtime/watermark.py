@@ -14,6 +14,7 @@ import outcome
 import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.wire.identity import Offset
 
 
 class _Waiter:
@@ -46,7 +47,7 @@ class Watermark:
     __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
 
     def __init__(self, offset: int = 0) -> None:
-        self.offset = offset
+        self.offset = Offset(offset)
         self.closed = False
         # (offset waited for, serial, waiter). As many as there are requests in flight, which the transport bounds,
         # plus at most as many dead entries of waiters that were cancelled or woken by another watermark.
@@ -62,7 +63,7 @@ class Watermark:
         """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
-        self.offset = offset
+        self.offset = Offset(offset)
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from immutables import Map
 
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.security import (
@@ -78,7 +79,7 @@ class PartitionImage(NamedTuple):
     last_known_elr: tuple[int, ...] = ()
     leader: int = NO_LEADER
     leader_recovery_state: int = 0
-    leader_epoch: int = 0
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
     partition_epoch: int = 0
 
     @property

@@ -15,6 +15,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -255,7 +256,7 @@ def partition_of(record: PartitionRecord) -> PartitionImage:
         tuple(record.last_known_elr or ()),
         record.leader,
         record.leader_recovery_state,
-        record.leader_epoch,
+        LeaderEpoch(record.leader_epoch),
         record.partition_epoch,
     )
 
@@ -292,7 +293,7 @@ def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> Pa
         last_known_elr = shared(tuple(record.last_known_elr))
     if record.leader != NO_LEADER_CHANGE:
         leader = record.leader
-        leader_epoch += 1
+        leader_epoch = LeaderEpoch(leader_epoch + 1)
     if record.leader_recovery_state != NO_RECOVERY_CHANGE:
         recovery = record.leader_recovery_state
     return PartitionImage._make(

@@ -42,6 +42,7 @@ from trimaran.quorum.raft_log.snapshot_format import (
 from trimaran.quorum.raft_log.supported_levels import check_levels
 from trimaran.quorum.raft_log.voter_records import encode_control_batch, note_batch, note_snapshot
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class MetadataLog:
         self.snapshots.open(self.log.log_start_offset)
         latest = self.latest_snapshot
         if latest is not None and latest.rank > (max(self.log.latest_epoch, 0), self.end_offset):
-            self.log.truncate_fully_and_start_at(latest.offset)
+            self.log.truncate_fully_and_start_at(Offset(latest.offset))
             self.snapshots.unlink(self.snapshots.forget_before(latest))
         if self.start_offset > 0 and self.earliest_snapshot is None:
             raise SnapshotDamaged(
@@ -127,7 +128,7 @@ class MetadataLog:
             log, directory=self.log.directory, offset=0, end_offset=self.end_offset, error=damage
         )
         self.refetch.set(self.end_offset)
-        self.log.truncate_fully_and_start_at(0)
+        self.log.truncate_fully_and_start_at(Offset(0))
         for snapshot_id in list(self.snapshots.ids):
             self.snapshots.drop(snapshot_id, damage)
         self.history.clear()
@@ -159,7 +160,7 @@ class MetadataLog:
                     error=error,
                 )
                 self.refetch.set(self.end_offset)
-                self.log.truncate_to(offset)
+                self.log.truncate_to(Offset(offset))
 
     # --- LogView
 
@@ -192,7 +193,7 @@ class MetadataLog:
         return self.snapshots.ids[-1] if self.snapshots.ids else None
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        known_epoch, offset = self.log.end_offset_for_epoch(epoch)
+        known_epoch, offset = self.log.end_offset_for_epoch(LeaderEpoch(epoch))
         if known_epoch < 0:
             return OffsetAndEpoch(self.end_offset, self.last_epoch)
         earliest = self.earliest_snapshot
@@ -214,7 +215,9 @@ class MetadataLog:
         )
         data = memoryview(bytearray().join(_encode(batch, now_ms) for batch in append.batches))
         batches = list(iter_batches(data))
-        self.log.append_as_leader(data, batches, leader_epoch=append.epoch, now_ms=now_ms)
+        self.log.append_as_leader(
+            data, batches, leader_epoch=LeaderEpoch(append.epoch), now_ms=now_ms
+        )
         self._keep(append.base_offset, data)
         self._note(batches)
 
@@ -243,7 +246,7 @@ class MetadataLog:
 
     def truncate_to(self, offset: int) -> None:
         self._newest = None
-        self.log.truncate_to(offset)
+        self.log.truncate_to(Offset(offset))
         self.history.truncate_to(self.end_offset)
 
     def _lower_recovery_points(self, offset: int) -> None:
@@ -271,14 +274,14 @@ class MetadataLog:
         self.snapshots.added(snapshot_id)
         data = self.snapshots.read_all(snapshot_id)
         note_snapshot(self.history, snapshot_id.offset, data)
-        self.log.truncate_fully_and_start_at(snapshot_id.offset)
+        self.log.truncate_fully_and_start_at(Offset(snapshot_id.offset))
         for batch in iter_batches(memoryview(data)):
             check_levels(batch, self.log.directory)
         return self.snapshots.forget_before(snapshot_id)
 
     def clean_before(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> list[Path]:
         """Drops the log and the snapshots before a snapshot that is kept; returns files to unlink."""
-        self.log.delete_records_before(snapshot_id.offset)
+        self.log.delete_records_before(Offset(snapshot_id.offset))
         self.log.apply_retention(now_ms, snapshot_id.offset)
         self.history.trim_to(self.start_offset - 1)
         return self.snapshots.forget_before(snapshot_id)
@@ -290,7 +293,7 @@ class MetadataLog:
         newest = self._newest
         if newest is not None and newest.answers(offset, max_bytes, upto_offset):
             return newest.data
-        return self.log.read_bytes(offset, max_bytes, upto_offset=upto_offset)
+        return self.log.read_bytes(Offset(offset), max_bytes, upto_offset=Offset(upto_offset))
 
     def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:
         """Some batches from `offset` on, all below `upto_offset`."""

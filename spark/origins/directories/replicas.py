@@ -7,7 +7,7 @@ the log's start from its first segment and `log-start-offset-checkpoint`, its la
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -36,7 +36,7 @@ from trimaran.spark.origins.directories.discovery import (
 )
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicPartition
 
 MAX_OFFSET = (1 << 63) - 1
 COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
@@ -146,7 +146,7 @@ def _dense_from(cleaned: int, listing: Listing) -> int:
     return MAX_OFFSET if busy else cleaned
 
 
-def _lost_from(start: int, epochs: list[tuple[int, int]], listing: Listing) -> int | None:
+def _lost_from(start: int, epochs: Sequence[tuple[int, int]], listing: Listing) -> int | None:
     """Retention moves the first epoch up with the log's start; what lies between it and the segments went otherwise."""
     first = listing.segments[0].base_offset
     orphans = [base_offset_of(name, INDEX_SUFFIX) for name in listing.others]
@@ -156,11 +156,11 @@ def _lost_from(start: int, epochs: list[tuple[int, int]], listing: Listing) -> i
     return begin if begin < first and not listing.is_being_trimmed else None
 
 
-def _latest(epochs: list[tuple[int, int]], of_last_batch: int) -> int:
+def _latest(epochs: Sequence[tuple[int, int]], of_last_batch: int) -> int:
     return max(of_last_batch, epochs[-1][0] if epochs else -1)
 
 
-def _epochs(found: PartitionFound) -> list[tuple[int, int]]:
+def _epochs(found: PartitionFound) -> list[tuple[LeaderEpoch, Offset]]:
     """(epoch, first offset), ascending; none where the file is missing, as in logs of old Kafkas."""
     path = Path(found.path) / LEADER_EPOCHS
     try:

@@ -14,6 +14,7 @@ from trimaran.quorum.metadata.image import UnknownRecords
 from trimaran.quorum.metadata.replay import Replay
 from trimaran.quorum.raft_log.record_batches import unknown_records
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 
 Row = dict[str, Any]
@@ -91,7 +92,7 @@ class _Log:
             "torn_bytes": self._torn,
         }
 
-    def digests(self) -> list[tuple[tuple[int, int], bytes]]:
+    def digests(self) -> list[tuple[tuple[Offset, LeaderEpoch], bytes]]:
         """((base offset, epoch), digest) of every batch, after checking it."""
         found = []
         for index, path in enumerate(self._source.segments):

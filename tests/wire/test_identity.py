@@ -1,0 +1,47 @@
+"""A type checker tells offsets, epochs, ids and partitions apart; at run time they are integers and pairs."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mypy import api
+
+from tests.test_tidy import ROOT
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicPartition
+
+REFUSED = Path(__file__).parent / "typing_tests" / "identity.py"
+_ERROR = re.compile(r":(\d+): error: .*\[([a-z-]+)\]$")
+_EXPECTED = re.compile(r"# error: (.*)$")
+
+
+@pytest.mark.slow(seconds=10)
+def test_mypy_refuses_mixed_up_identities():
+    """The cache is that of `./dev lint`."""
+    options = [
+        "--config-file",
+        str(ROOT / "pyproject.toml"),
+        "--cache-dir",
+        str(ROOT / ".mypy_cache"),
+    ]
+    report, errors, _ = api.run([*options, "--no-pretty", "--show-error-codes", str(REFUSED)])
+    assert errors == ""
+    found = Counter((int(m[1]), m[2]) for m in map(_ERROR.search, report.splitlines()) if m)
+    expected = Counter(
+        (number, code)
+        for number, line in enumerate(REFUSED.read_text().splitlines(), 1)
+        if (m := _EXPECTED.search(line))
+        for code in m[1].split(", ")
+    )
+    assert found == expected, report
+
+
+def test_numbers_are_plain_integers_at_run_time():
+    assert type(Offset(5)) is type(LeaderEpoch(5)) is int
+
+
+def test_partition_equals_its_pair_and_has_a_name():
+    partition = TopicPartition("orders", 3)
+    assert partition == ("orders", 3)
+    assert {partition: 1}["orders", 3] == 1
+    assert str(partition) == "orders-3"

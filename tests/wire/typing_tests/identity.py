@@ -1,0 +1,60 @@
+"""Code that a type checker must refuse where a line says so. It is checked, and never run."""
+
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.wire.identity import (
+    Address,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    Position,
+    ProducerEpoch,
+    ProducerId,
+    TopicIdPartition,
+    TopicPartition,
+)
+
+
+def read(offset: Offset) -> None: ...
+def seek(position: Position) -> None: ...
+def fence(epoch: LeaderEpoch) -> None: ...
+def register(broker_id: BrokerId, epoch: BrokerEpoch) -> None: ...
+def produce(producer_id: ProducerId, epoch: ProducerEpoch) -> None: ...
+def find(partition: TopicPartition) -> None: ...
+
+
+def offsets(offset: Offset, position: Position, epoch: LeaderEpoch, epochs: LeaderEpochs) -> None:
+    read(offset)
+    read(offset + 1)
+    read(offset - 1)
+    read(max(offset, Offset(0)))
+    read(Offset(5))
+    read(5)  # error: arg-type
+    read(epoch)  # error: arg-type
+    read(position)  # error: arg-type
+    read(offset - offset)  # error: arg-type
+    seek(offset)  # error: arg-type
+    epochs.assign(epoch, offset)
+    epochs.assign(offset, epoch)  # error: arg-type, arg-type
+    epochs.epoch_for(epoch)  # error: arg-type
+    fence(epochs.epoch_for(offset))
+
+
+def epochs_and_ids(leader: LeaderEpoch, partition: PartitionEpoch, broker: BrokerEpoch) -> None:
+    fence(leader)
+    fence(LeaderEpoch(leader + 1))
+    fence(leader + 1)  # error: arg-type
+    fence(partition)  # error: arg-type
+    register(BrokerId(1), broker)
+    register(BrokerId(1), leader)  # error: arg-type
+    produce(ProducerId(1), ProducerEpoch(0))
+    produce(BrokerId(1), ProducerEpoch(0))  # error: arg-type
+
+
+def names(topic_id: bytes) -> None:
+    find(TopicPartition("orders", 3))
+    find(("orders", 3))  # error: arg-type
+    find(TopicIdPartition(topic_id, 3))  # error: arg-type
+    find(Address("orders", 3))  # error: arg-type
+    TopicPartition(topic_id, 3)  # error: arg-type
