@@ -29,7 +29,6 @@ NOT_YET_PLAIN = (
     "quorum",
     "trimaran",
     "wire/transport",
-    "tests/interop",
     "tests/wire/transport",
 )
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")

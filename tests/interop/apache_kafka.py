@@ -215,7 +215,7 @@ class ApacheKafka:
         node.process = None
 
     def wait_ready(self) -> None:
-        """Until every broker lists all brokers."""
+        """Waits until every broker lists all brokers."""
         from trimaran.local.readiness import brokers_seen_by
 
         deadline = time.monotonic() + READY_SECONDS_MAX

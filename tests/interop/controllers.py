@@ -150,7 +150,7 @@ class Controllers:
         ).stdout
 
     def status(self):
-        """What the leader says; None while there is none."""
+        """Returns the leader's response; None while there is none."""
         bootstrap = self.bootstrap(*self.running_controllers)
         done = trimaran("quorum", "status", "-B", bootstrap, "-o", "json", check=False)
         return json.loads(done.stdout) if done.returncode == 0 else None
@@ -167,7 +167,7 @@ class Controllers:
         return found
 
     def quorum(self):
-        """The quorum's partition as the leader describes it; None while nobody leads."""
+        """The quorum's partition as the leader describes it; None without a leader."""
         for i in self.running_controllers:
             with contextlib.suppress(ConnectionLost, RequestTimedOut):
                 connection = BlockingConnection(("127.0.0.1", self.ports[i]), timeout=1.0)

@@ -1,10 +1,11 @@
-"""What an installed trimaran does for a new user in an empty directory. Run by the Python of that environment; it needs
+"""The first steps of a new user with an installed trimaran, in an empty directory. Run by the Python of that
+environment; it needs
 pytest there, and nothing of a checkout:
 
     python installed.py [--compiled | --interpreted] [--full]
 
 `--full` takes the steps of the demo besides: ZooKeeper and mirror, a leader killed, Spark, and the console's pages.
-Ends with an AssertionError or CalledProcessError where something is wrong.
+Ends with an AssertionError or CalledProcessError if something is wrong.
 """
 
 import importlib

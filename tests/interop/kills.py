@@ -32,7 +32,7 @@ class Kills:
         self.stop()
 
     def stop(self):
-        """Nobody dies any more, and all nodes are up."""
+        """Waits until all nodes are up, with no further kills."""
         self._stop.set()
         self._thread.join()
         if self._error is not None:
@@ -59,5 +59,5 @@ class Kills:
 
 
 def seconds_of(minutes):
-    """How long a run lasts; not so short that nobody of each role dies."""
+    """The duration of a run, long enough for a death in each role."""
     return max(60.0 * minutes, 2.5 * EVERY_SECONDS)

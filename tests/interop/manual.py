@@ -14,7 +14,7 @@ _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Command:
-    """What is typed in a shell."""
+    """The commands that a user types in a shell."""
 
     words: tuple[str, ...]
 

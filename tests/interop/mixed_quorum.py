@@ -67,7 +67,7 @@ class Creations:
         self._thread.join()
 
     def wait_for(self, more):
-        """Until so many more are acknowledged."""
+        """Waits until this number of further records is acknowledged."""
         wanted = len(self.acknowledged) + more
         until(lambda: len(self.acknowledged) >= wanted, "topics are created")
 
@@ -80,7 +80,7 @@ class Creations:
             ):
                 while not self._closed:
                     number += (
-                        1  # a name is asked for once: nobody knows what became of an unanswered one
+                        1  # each name is used once: the outcome of an unanswered request is unknown
                     )
                     self._create(connection, f"topic-{number}")
 
@@ -108,7 +108,7 @@ def caught_up(cluster):
 
 
 def kill_leader(cluster, creations, leader, heir_kind):
-    """kill -9; where there is a choice, so that a voter of `heir_kind` follows."""
+    """Kills by kill -9; if possible, so that a voter of `heir_kind` becomes leader."""
     others = [i for i in cluster.kinds if i != leader]
     frozen = [i for i in others if cluster.kinds[i] != heir_kind]
     if len(frozen) == len(others):
@@ -164,7 +164,7 @@ def judge(cluster, killed, acknowledged, high_watermark):
 
 
 def end_of(cluster, i, offset):
-    """Where the batches below this offset end in the log of a controller."""
+    """Returns the position in a controller's log at which the batches below this offset end."""
     path = cluster.directory(i) / "__cluster_metadata-0" / f"{0:020d}.log"
     return max(at + batch.size for at, batch in scan_batches(path) if batch.next_offset <= offset)
 

@@ -82,7 +82,7 @@ def command(version: str, main: str, *arguments: str) -> list[str]:
 
 
 def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> str:
-    """What the program prints; raises AssertionError with its complaints when it fails."""
+    """Returns the output of the program; raises AssertionError with its complaints when it fails."""
     done = subprocess.run(
         command(version, main, *arguments),
         input=stdin,
@@ -96,7 +96,7 @@ def run(version: str, main: str, *arguments: str, stdin: str | None = None) -> s
 
 
 def acls(version: str, zookeeper: str, *arguments: str) -> str:
-    """What kafka-acls prints, that asks no broker."""
+    """Returns the output of kafka-acls, which uses no broker."""
     properties = ("--authorizer-properties", f"zookeeper.connect={zookeeper}")
     authorizer = ("--authorizer", AUTHORIZERS[version], *properties)
     return run(version, "kafka.admin.AclCommand", *authorizer, *arguments)

@@ -1,4 +1,4 @@
-"""What Kafka's own decoders (`kafka-dump-log --offsets-decoder`, `--transaction-log-decoder`) print, as the columns
+"""The output of Kafka's own decoders (`kafka-dump-log --offsets-decoder`, `--transaction-log-decoder`), as the columns
 that our levels have; what a version does not print is not in the rows.
 
 Kafka 3.9 prints JSON of the schemas' names for groups and offsets, 4.x for transactions, too; earlier versions words of
@@ -82,7 +82,7 @@ def _json(text: str) -> Row | None:
 
 
 def groups(version: str, directory: Path) -> list[Row]:
-    """Generations and records of consumer groups; `members` is by member id, each with what is told of it."""
+    """Generations and records of consumer groups; `members` maps member ids to their printed fields."""
     rows = []
     for offset, key, value in printed(version, directory, "--offsets-decoder"):
         if key.startswith("group_metadata::"):

@@ -65,7 +65,7 @@ def receive_exactly(sock: socket.socket, size: int) -> bytes | None:
 
 
 class Connection:
-    """One client's connection: a thread a direction; responses are told by their correlation ids."""
+    """One client's connection: a thread a direction; responses are matched by their correlation ids."""
 
     def __init__(
         self, client: socket.socket, upstream: tuple[str, int], recorder: Recorder

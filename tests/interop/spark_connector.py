@@ -4,7 +4,7 @@ A program, as the connector's jars must be on the class path when the JVM starts
 
     python -m tests.interop.spark_connector BOOTSTRAP TOPIC [DIRECTORY] < cases.json
 
-It reads a JSON list of cases, each the options of both and what else ours is told, and prints a JSON object a line.
+It reads a JSON list of cases, each the options of both and further ones of ours, and prints a JSON object a line.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who may do what: Apache Kafka's StandardAuthorizer and ours, asked the same thousands of questions.
+"""Authorization: Apache Kafka's StandardAuthorizer and ours get the same thousands of requests.
 
 Each set of ACLs is drawn from a seed, and with it a version and a content of each request, for each of three users and
 from one of two addresses. The answers must be the same, error code by error code, item by item. The order of items and
-the words may differ, which no client looks at: they are only told.
+the words may differ, which no client uses: they are only reported.
 """
 
 import os
@@ -57,7 +57,7 @@ def versions(peers, listener, name):
     return range(max(LOWEST.get(name, 0), *lows), min(high for _, high in ranges) + 1)
 
 
-# Where the answers may differ though both refuse, and why.
+# Responses that may differ though both refuse, and why.
 NAMED = {
     ("CLIENTS", "DescribeUserScramCredentials", 0): "Kafka adds a result without a name",
     ("ADMINS", "Fetch", 12): "below version 13 Kafka tells it of each partition, too",
@@ -99,7 +99,7 @@ def asked_of_all(peers, worlds, rng, number):
 
 
 def said_otherwise(question, theirs, ours):
-    """Where the order of items differs, or the words: what of which field, and both."""
+    """Returns differences in the order of items and in words: the field, and both values."""
     for what, left, right in zip(("order", "text"), theirs, ours, strict=True):
         for path, one in left.items():
             other = right.get(path)

@@ -73,7 +73,7 @@ def writer(request):
         yield browser, bootstrap
 
 
-def test_what_may_be_changed_is_changed(writer):
+def test_allowed_changes_take_effect(writer):
     """Create a topic, set a config and take it back, elect leaders, reset offsets, delete."""
     browser, bootstrap = writer
     token = re.search(r'name="token" value="([^"]+)"', browser.get("/topics").body)[1]
@@ -126,7 +126,7 @@ def test_every_page_answers(asked):
     check_each(PATHS, check)
 
 
-def test_every_page_is_shown_and_nothing_of_others_runs(asked, tmp_path):
+def test_pages_are_shown_and_foreign_scripts_blocked(asked, tmp_path):
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.fail("there is no chromium here: apt-get install chromium")

@@ -32,7 +32,7 @@ ANSWER_SECONDS = 10
 
 @pytest.fixture(params=["ours", "kafka"])
 def bootstrap(request):
-    """Of brokers of ours, then of Apache Kafka 4.3's."""
+    """Starts brokers of ours, then of Apache Kafka 4.3."""
     return request.getfixturevalue(request.param).bootstrap
 
 
@@ -93,7 +93,7 @@ def described(bootstrap, group):
 
 
 def committed(bootstrap, group, topic):
-    """Of all partitions together."""
+    """Returns the sum over all partitions."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     found = consumer.committed(places, timeout=30)
@@ -136,7 +136,7 @@ def test_the_java_consumer_and_kafkas_tools(bootstrap, version):
 
 @pytest.mark.client("Java", "consumer groups")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_live_group_of_java_consumers_moves_there_and_back(bootstrap, version):
+def test_live_group_of_java_consumers_moves_and_returns(bootstrap, version):
     name = f"moving848-{version}"
     create(bootstrap, name)
     produce(bootstrap, name, 40)

@@ -20,7 +20,7 @@ from trimaran.node.runtime.ports import HOST, port_of, reserve
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = "localhost/bare"
-# What reaches the registry of packages while the image is built; nothing of it stays in the image.
+# Settings to reach the registry of packages during the build; the image does not keep them.
 FROM_HERE = ("/etc/pip.conf", "/etc/ssl/certs")
 
 
@@ -53,7 +53,7 @@ def buildah(tmp_path_factory):
 
 
 def make_base(buildah, path):
-    """A Debian with nothing but Python."""
+    """A Debian with Python only."""
     packages = "python3,python3-venv,ca-certificates"
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", "bookworm", path]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -34,7 +34,7 @@ def topics_at(bootstrap, wanted):
 
 
 def state(node):
-    """What we read in the directory: (topic ids, how many epochs there were, metadata.version)."""
+    """Returns our reading of the directory: (topic ids, how many epochs there were, metadata.version)."""
     image = json.loads(trimaran("metadata", "image", str(node.data), "-o", "json").stdout)
     epochs = json.loads(trimaran("quorum", "history", str(node.data), "-o", "json").stdout)
     topics = {name: topic["topic_id"] for name, topic in image["topics"].items()}
@@ -58,7 +58,7 @@ def take_turns(node, *turns):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_we_go_on_with_kafkas_directory_and_kafka_with_what_we_made_of_it(version, tmp_path):
+def test_kafkas_directory_works_here_and_back_there(version, tmp_path):
     # A broker of ours cannot register where Kafka has finalized features that it does not serve.
     off = WITHOUT_FEATURES if version == "4.3.0" else ()
     node = OneNode(version, tmp_path, *off)
@@ -66,7 +66,7 @@ def test_we_go_on_with_kafkas_directory_and_kafka_with_what_we_made_of_it(versio
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_kafka_goes_on_with_our_directory_and_we_with_what_it_made_of_it(version, tmp_path):
+def test_our_directory_works_there_and_back_here(version, tmp_path):
     node = OneNode(version, tmp_path)
     shutil.rmtree(node.data)
     cluster_id = trimaran("storage", "random-uuid").stdout.strip()

@@ -120,7 +120,7 @@ def test_a_unit_of_systemd_is_valid(tmp_path):
     assert "trimaran.service" not in done.stderr
 
 
-def test_the_nodes_of_a_compose_file_form_a_cluster(documents, tmp_path):
+def test_nodes_of_compose_file_form_a_cluster(documents, tmp_path):
     (file,) = documents(trimaran("generate", "compose").stdout)
     services = file["services"]
     assert len(services) == 6

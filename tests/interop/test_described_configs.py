@@ -1,8 +1,8 @@
 """DescribeConfigs of every resource: Apache Kafka 4.3's answer and ours, field by field, words letter by letter.
 
-Kafka's tools fold the case of what they print, so the answers are compared as they come from the wire. What may differ
-is named here: the configs and loggers of one of the two, values that are this node's, our words of documentation, and
-what may only be read here (`ONLY_READ`).
+Kafka's tools fold the case of what they print, so the answers are compared as they come from the wire. Allowed
+differences are listed here: the configs and loggers of one of the two, values that are this node's, our words of
+documentation, and what may only be read here (`ONLY_READ`).
 """
 
 import pytest
@@ -262,7 +262,7 @@ def test_wanted_configs(peers, keys):
     assert ours == theirs
 
 
-def test_what_creation_tells(peers):
+def test_creation_response_has_configs_of_kafka(peers):
     theirs, ours = (sorted(create(peer, "created")) for peer in peers)
     assert ours == theirs
 
@@ -296,7 +296,7 @@ def try_alteration(peer, kind, name, key, value):
     return alter(peer, kind, name, key, value, validate_only=True)
 
 
-# What a table of keys might judge in another way than Kafka's.
+# Values that a table of keys might judge differently from Kafka's.
 VALUES = [
     *("-5", "-2", "-1", "0", "1", "7", "30000", "100000", "2147483648", "9223372036854775808"),
     *("x", "", " 7 ", "1.5", ".5", "NaN", "TRUE", "yes", "a,b", "a,,b", "delete,delete", "*"),
@@ -319,7 +319,7 @@ VALUES = [
 LISTS_WITHOUT_EMPTY_PARTS = {("metrics", "a,,b")}
 # A broker-level alteration while eligible leader replicas are enabled: both refuse all values, by other codes.
 ELSEWHERE = {"min.insync.replicas"}
-# Of all brokers, which Kafka does not look at where this broker has its own.
+# Values for all brokers, which Kafka ignores if this broker has its own.
 OVERRIDDEN = {("log.retention.ms", "0")}
 
 
@@ -335,7 +335,7 @@ def test_the_same_values_may_be_set(peers, kind, name):
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-def test_no_value_of_a_broker_is_refused_that_kafka_takes(peers, name):
+def test_broker_values_that_kafka_accepts_are_accepted(peers, name):
     """Kafka refuses more, since it must start threads and load classes there and then."""
     found = {}
     for key in set(keys_of(BROKER)) - ONLY_READ - ELSEWHERE:

@@ -52,7 +52,7 @@ def test_either_goes_on_with_the_others_directory(tmp_path, first, then):
         assert quorum.log(1).startswith(kept)
 
 
-def test_formats_of_both_are_the_same_but_for_times(tmp_path):
+def test_formats_of_both_differ_in_times_only(tmp_path):
     snapshots = {}
     for kind in ("ours", "kafka"):
         (tmp_path / kind).mkdir()
@@ -76,7 +76,7 @@ def test_formats_of_both_are_the_same_but_for_times(tmp_path):
 
 @pytest.mark.parametrize("kinds", [("ours", "ours", "kafka"), ("ours", "kafka", "kafka")])
 def test_we_vote_together(tmp_path, kinds):
-    """Each leader is killed in turn; whoever follows, what was committed is in every log, byte by byte."""
+    """Each leader is killed in turn; whichever node follows, committed records are in every log, byte by byte."""
     with controllers(tmp_path, dict(enumerate(kinds, 1))) as quorum:
         for i in quorum.kinds:
             quorum.format(i, "--initial-controllers", quorum.initial, by="ours")

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASE = "basedpyright==1.40.2"
-# A line of a file, the word in it that is asked for, and the file that defines it.
+# A line of a file, the word in it to look up, and the file that defines it.
 ASKED = [
     ("broker/handlers/fetch.py", "ErrorCode", "wire/errors.py"),
     ("log/partitions/partition_log.py", "LogConfig", "log/config.py"),

@@ -72,7 +72,7 @@ def fetching_from(statistics):
 
 
 def received(broker):
-    """How often it was asked; the far one never."""
+    """Returns the number of its fetches; that of the far one is 0."""
     return broker["req"].get("Fetch", 0)
 
 
@@ -103,7 +103,7 @@ def test_franz_go(racks):
     assert sum(given.values()) >= RECORDS
 
 
-def test_reading_goes_on_when_the_near_broker_dies_and_comes_back(racks):
+def test_reading_survives_death_and_return_of_near_broker(racks):
     """The consumer falls back to the leader, and is sent to its rack again."""
     settings = {
         "bootstrap.servers": racks.bootstrap(*BROKERS),

@@ -71,7 +71,7 @@ def group(ours, version, topic, folder):
 
 
 def below(ours, path):
-    """What stands below a path: text by path."""
+    """Returns the znodes below a path: text by path."""
     found = json.loads(ours.run("zk", "tree", path, "-o", "json", check=False).stdout or "[]")
     return {entry["path"]: entry["text"] for entry in found}
 

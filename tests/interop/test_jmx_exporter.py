@@ -16,7 +16,7 @@ from trimaran.console.cluster import Cluster
 
 VERSION = "1.0.1"
 SECONDS = 240.0  # three answers, each of a JVM that has just begun
-# Of what Strimzi's dashboards and our alerts ask, one of each kind of rule.
+# One metric of each kind of rule, from Strimzi's dashboards and our alerts.
 NAMES = (
     'kafka_server_raftmetrics_current_state{current_state="leader"',
     "kafka_server_raftmetrics_high_watermark",

@@ -1,4 +1,4 @@
-"""What Kafka Streams 4.3 is told where it asks for what is not served; `suites/applications/` has what it does else."""
+"""Errors that Kafka Streams 4.3 gets for unsupported features; `suites/applications/` tests the supported ones."""
 
 import subprocess
 
@@ -9,7 +9,7 @@ from tests.interop import java_programs
 CALL_SECONDS = 60
 
 
-def test_the_protocol_of_kip_1071_is_refused_in_words(ours, tmp_path):
+def test_kip_1071_protocol_is_refused_with_a_message(ours, tmp_path):
     """`group.protocol=streams` is not served: the application ends and says why."""
     if reason := java_programs.why_not():
         pytest.skip(reason)

@@ -1,6 +1,6 @@
 """`-o kafka` is the text of Apache Kafka 4.3's own tool, byte for byte, of Apache Kafka and of us.
 
-Where the tool's order is that of a hash table, lines are compared as a set; what is only a time is left out.
+If the tool's order is that of a hash table, lines are compared as a set; times are left out.
 """
 
 import json

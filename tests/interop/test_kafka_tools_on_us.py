@@ -79,7 +79,7 @@ def test_topics_are_created_described_altered_and_deleted(ours):
 
 
 @pytest.mark.client("Java", "classic groups", version=apache_kafka.VERSION)
-def test_a_jvm_producer_and_a_jvm_group_carry_records_through_us(ours):
+def test_jvm_producer_and_group_exchange_records(ours):
     server = ("--bootstrap-server", ours.bootstrap)
     tool(
         "topics",
@@ -115,7 +115,7 @@ def test_a_jvm_producer_and_a_jvm_group_carry_records_through_us(ours):
 
 
 @pytest.mark.client("Java", "records", version=apache_kafka.VERSION)
-def test_the_jvm_performance_producer_is_idempotent_with_acks_all(ours):
+def test_jvm_performance_producer_is_idempotent_with_acks_all(ours):
     server = ("--bootstrap-server", ours.bootstrap)
     tool(
         "topics",
@@ -198,7 +198,7 @@ def test_a_directory_that_we_formatted_boots_apache_kafka(tmp_path):
         plan.stop()
 
 
-def test_api_versions_name_nothing_that_the_tool_does_not_know(ours):
+def test_api_versions_are_all_known_to_tool(ours):
     text = tool("broker-api-versions", "--bootstrap-server", ours.bootstrap)
     assert text.count("(id: 1") == 3, text
 
@@ -212,7 +212,7 @@ def test_dump_log_decodes_our_snapshots(tmp_path):
         trimaran("topics", "create", "in-a-snapshot", "-p", "3", data=tmp_path)
         directory = tmp_path / "controller-1" / "__cluster_metadata-0"
         deadline = time.monotonic() + 20
-        first = "0" * 20  # of formatting, who votes and nothing else
+        first = "0" * 20  # of formatting, the voters only
         while not (found := [f for f in directory.glob("*.checkpoint") if first not in f.name]):
             assert time.monotonic() < deadline, "no snapshot was written"
     finally:
@@ -223,7 +223,7 @@ def test_dump_log_decodes_our_snapshots(tmp_path):
     assert "isvalid: false" not in text
 
 
-def test_one_file_and_one_directory_serve_kafka_and_us_in_turn(tmp_path):
+def test_same_file_and_directory_serve_both_in_turn(tmp_path):
     """Formatted by Kafka, served by us, served by Kafka: the same properties file, the same bytes."""
     plan = apache_kafka.plan(tmp_path, controllers=0, brokers=1)
     plan.write_properties(plan.brokers[0])

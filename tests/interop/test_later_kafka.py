@@ -1,7 +1,7 @@
-"""Our observers in front of Apache Kafka 4.4, whose metadata log has a record that they do not know.
+"""Our observers in front of Apache Kafka 4.4; its metadata log has a record that they do not know.
 
-`kafka-cluster unregister-controller` writes it, of type 29. Each observer goes on, and says what it left out wherever
-the record could have changed what is shown.
+`kafka-cluster unregister-controller` writes it, of type 29. Each observer goes on, and reports the record wherever it
+could have changed the output.
 """
 
 import json
@@ -65,7 +65,7 @@ def directory_of(kafka):
     return str(kafka.controllers[0].directory)
 
 
-def test_the_records_name_it_by_number_and_go_on(kafka):
+def test_records_name_it_by_number_and_continue(kafka):
     for command in (("tail", "-B", kafka.controller_bootstrap), ("dump", directory_of(kafka))):
         said = trimaran("metadata", *command, "-o", "jsonl").stdout
         rows = [json.loads(line) for line in said.splitlines()]
@@ -74,13 +74,13 @@ def test_the_records_name_it_by_number_and_go_on(kafka):
         assert "TopicRecord" in types[types.index("UNKNOWN_29") :]
 
 
-def test_a_dump_of_the_log_names_it_by_number(kafka):
+def test_log_dump_names_it_by_number(kafka):
     log = f"{directory_of(kafka)}/__cluster_metadata-0"
     assert "UNKNOWN_29 type=29 version=0" in trimaran("logs", "dump", "--decode", log).stdout
     assert "0 problems" in trimaran("logs", "dump", "--verify", log).stderr
 
 
-def test_each_view_of_the_state_says_that_it_may_be_stale(kafka):
+def test_views_of_state_report_possible_staleness(kafka):
     live, directory = ("-B", kafka.controller_bootstrap), ("-p", directory_of(kafka))
     commands = [
         ("metadata", "image", *live),

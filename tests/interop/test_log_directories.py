@@ -100,7 +100,7 @@ def test_kafka_and_we_serve_the_same_two_directories(tmp_path):
         assert read(plan.bootstrap) == VALUES
 
 
-def test_a_throttled_move_between_directories_keeps_to_its_rate(tmp_path):
+def test_throttled_move_between_directories_keeps_its_rate(tmp_path):
     """By Kafka's tool, which also takes the throttle back."""
     plan = planned(tmp_path)
     with us(plan):

@@ -195,9 +195,7 @@ def naive_aborts(log):
     return aborted, min(begun.values())
 
 
-def test_we_say_of_kafkas_transactions_and_compaction_what_kafka_says(
-    kafka_with_transactions, tmp_path
-):
+def test_kafkas_transactions_and_compaction_are_read_alike(kafka_with_transactions, tmp_path):
     """Its snapshot, transaction index and last stable offset; then both compact the same log."""
     kafka = kafka_with_transactions
     kafka.stop()

@@ -45,7 +45,7 @@ def topic_of(node, *words):
 
 
 def run_java(node, version, main, *words, stdin=None, check=True):
-    """A program of that version, which is told which files and addresses its tokens may come from."""
+    """Runs a program of that version with the allowed files and addresses of tokens."""
     old = version in old_clients.SCALA
     make = partial(old_clients.command, version) if old else apache_kafka.java
     java, *arguments = make(main, *words)
@@ -315,7 +315,7 @@ listener.name.logins.scram-sha-512.sasl.jaas.config={module} required;
 
 @pytest.mark.parametrize("formatted_by", ["ours", "kafka"])
 def test_the_first_users_are_the_same_whoever_formats(tmp_path, formatted_by):
-    """What ours formats Kafka serves, and the other way round."""
+    """Kafka serves directories that we formatted, and the other way round."""
     file = tmp_path / "server.properties"
     with FreePorts() as ports:
         numbers = {name: next(ports) for name in ("controller", "plain", "logins")}

@@ -26,12 +26,12 @@ PAGE = "migration.md"
 VERSION = "3.9.1"
 BROKER = 11
 SECONDS = 180.0
-# What a test cluster has besides: ACLs, and nothing that happens by itself.
+# Further data of the test cluster: ACLs, and nothing that happens by itself.
 SETTINGS = {"super.users": "User:ANONYMOUS", "auto.leader.rebalance.enable": "false"}
 AUTHORIZER = "authorizer.class.name"
 OF_ZOOKEEPER = {**SETTINGS, AUTHORIZER: "kafka.security.authorizer.AclAuthorizer"}
 OF_KRAFT = {**SETTINGS, AUTHORIZER: "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
-# What the page says that the mirror writes; besides, it makes what is missing, deletes what the quorum has no more
+# Writes of the mirror that the page lists; besides, it makes what is missing, deletes what the quorum has no more
 # (Kafka's dual-write fails where the last quota of a client goes), and tells of that in notes.
 NOTE = re.compile(r"/config/changes/config_change_\d{10}")
 MEANT = re.compile(r"/controller|/controller_epoch|/migration|/trimaran(/.*)?|/brokers/ids/\d+")
@@ -83,7 +83,7 @@ class Reader:
                 self.typed(program, words)
 
     def wrote(self, name):
-        """For those who do something with a file."""
+        """Runs a step that uses a file."""
 
     def typed(self, program, words):
         assert program == "trimaran", program
@@ -162,7 +162,7 @@ class Migrating(Reader):
             file.writelines(f"{key}={value}\n" for key, value in OF_KRAFT.items())
 
     def _wait_written(self):
-        """Until Kafka has written all that the quorum knows now."""
+        """Waits until Kafka has written all current metadata of the quorum."""
         controllers = self.places["ctrl-1:9093"]
         status = trimaran("quorum", "status", "-B", controllers, "-o", "json").stdout
         end = json.loads(status)["high_watermark"] - 1
@@ -214,7 +214,7 @@ def migrating(tmp_path):
     server.stop()
 
 
-def test_the_mirror_takes_the_tree_over_without_a_needless_write(migrating):
+def test_mirror_takes_tree_over_without_needless_writes(migrating):
     administer(migrating.cluster.bootstrap, 1)
     migrating.follow("To KRaft")
     migrating.follow("The mirror")

@@ -1,5 +1,5 @@
 """The mirror between a quorum and a ZooKeeper that are both secured: controllers of ours and of Apache Kafka 4.3, by
-each way to log in; ZooKeeper by TLS and DIGEST-MD5 at once. Who is not trusted is told which key to look at.
+each way to log in; ZooKeeper by TLS and DIGEST-MD5 at once. The error of an untrusted peer names the key to check.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ class SecuredZooKeeper:
         self.connect = f"localhost:{port}"
 
     def properties(self, password="of-the-mirror", trust=None):
-        """What the mirror is told of it."""
+        """Returns the mirror's settings for it."""
         login = f'{MODULE} username="mirror" password="{password}";'
         return {
             "zookeeper.ssl.client.enable": "true",
@@ -110,7 +110,7 @@ def test_both_sides_are_secured(node, way, zookeeper, tmp_path):
         path = f"/brokers/topics/{topic}/partitions/0/state"
         get = ["zk", "get", path, *verify[4:]]
         until(lambda: trimaran(*get, check=False).returncode == 0, "it is shown", SECONDS)
-        # Credentials are nobody else's to read, and what others may do is as in Kafka.
+        # Only the mirror reads credentials; the rights of others are as in Kafka.
         assert "SCRAM-SHA-512" in trimaran("zk", "get", "/config/users/alice", *verify[4:]).stdout
         until(lambda: trimaran(*verify, check=False).returncode == 0, "it is in step", SECONDS)
         # The leader is found on the listener that was named.
@@ -126,7 +126,7 @@ def test_a_wrong_password_of_the_controllers_is_told(node, way, zookeeper, tmp_p
         assert "sasl.jaas.config" in log.read_text()
 
 
-def test_controllers_of_an_unknown_authority_are_not_talked_to(node, zookeeper, tmp_path):
+def test_controllers_of_unknown_authority_are_refused(node, zookeeper, tmp_path):
     stranger = tmp_path / "stranger.pem"
     stranger.write_text(Certificates().ca)
     client = {**node.properties("PLAIN"), "ssl.truststore.location": str(stranger)}

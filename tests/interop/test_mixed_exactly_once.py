@@ -90,8 +90,8 @@ def partitions(bootstrap):
 
 
 def kill_coordinators(cluster, count, source):
-    """Kills the leader of both internal topics so many times, its successor of the other kind; returns how often each
-    kind took over from each. Every fifth time somebody else dies, who leads partitions of users only.
+    """Kills the leader of both internal topics `times` times, its successor of the other kind; returns how often each
+    kind took over from each. Every fifth time another broker dies, which leads users' partitions only.
     """
     takeovers = Counter()
     for number in range(count):
@@ -112,7 +112,7 @@ def kill_coordinators(cluster, count, source):
 
 
 def read_committed(bootstrap, topic, is_whole):
-    """What is in a topic, by place, and what comes within two seconds after it is whole."""
+    """Returns the records of a topic by place, with those of two more seconds after it is whole."""
     settings = {"group.id": "judge", "isolation.level": "read_committed"}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])

@@ -8,7 +8,7 @@ from tests.interop.mixed_quorum import run
 
 
 @pytest.mark.parametrize("kinds", [("ours", "ours", "kafka"), ("ours", "kafka", "kafka")])
-def test_nothing_acknowledged_is_lost_when_leaders_of_either_kind_die(tmp_path, kinds):
+def test_no_acknowledged_record_is_lost_to_dying_leaders(tmp_path, kinds):
     outcome = run(tmp_path, kinds, 1)
     assert min(outcome.kills.values()) >= 1
     assert outcome.acknowledged > 5

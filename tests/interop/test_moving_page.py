@@ -43,7 +43,7 @@ class Clients:
         self.failed = []
 
     def write_and_read(self):
-        """What was written since is read, each record once and in its partition's order."""
+        """Checks that records written since are read once, in the order of their partition."""
         new = range(self.written, self.written + RECORDS)
         for number in new:
             self.producer.produce(
@@ -150,7 +150,7 @@ class Moving:
                 process.kill()
 
 
-def test_a_cluster_is_moved_over_and_a_broker_goes_back(tmp_path):
+def test_cluster_is_moved_and_a_broker_returns(tmp_path):
     with apache_kafka.running(tmp_path, controllers=3, brokers=2, heap="512m") as kafka:
         moving = Moving(kafka)
         try:

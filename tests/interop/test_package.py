@@ -1,4 +1,5 @@
-"""What a user installs: the source distribution, wheels made of it with a compiler and without, each in a bare
+"""The packages that a user installs: the source distribution, wheels made of it with a compiler and without, each in a
+bare
 environment that knows nothing of this checkout. `./dev interop -k package`; it needs a registry of packages, and
 gigabytes for PySpark. Java comes with `trimaran[zk]`.
 """
@@ -14,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 INSTALLED = Path(__file__).with_name("installed.py")
-# What a user's shell has; whoever runs the tests has a virtual environment of the checkout on the path.
+# The PATH of a user's shell; that of the tests has the virtual environment of the checkout.
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 
 
@@ -125,7 +126,7 @@ def test_a_package_made_without_a_compiler_serves(source, tmp_path):
     bare.check("--interpreted")
 
 
-def test_a_package_with_all_parts_takes_the_steps_of_the_demo(wheel, tmp_path):
+def test_full_package_runs_steps_of_the_demo(wheel, tmp_path):
     bare = Environment(tmp_path)
     bare.pip("install", f"{wheel}[zk,spark,console]")
     bare.check("--compiled", "--full")

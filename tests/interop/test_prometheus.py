@@ -72,7 +72,7 @@ def firing(url):
     return {rule["name"] for rule in rules if rule["state"] == "firing"}
 
 
-def test_panels_have_data_and_alerts_tell_of_a_dead_broker(cluster, tmp_path):
+def test_panels_have_data_and_dead_broker_alerts(cluster, tmp_path):
     with prometheus(cluster, tmp_path) as url:
         until(lambda: all_up(url), "all nodes are scraped", 60)
         for panel in PANELS:

@@ -82,7 +82,7 @@ def told(answer: Any) -> tuple[Any, ...]:
 
 @contextmanager
 def limited(bootstrap: str, rate: float) -> Iterator[None]:
-    """Every client id by itself may change so much a second; the active controller knows."""
+    """Sets the rate of changes for each client id; waits until the active controller has it."""
     trimaran("quotas", "set", "client-id", f"controller_mutation_rate={rate}", "-b", bootstrap)
     numbers = itertools.count()
 
@@ -100,7 +100,7 @@ def limited(bootstrap: str, rate: float) -> Iterator[None]:
 
 
 def answers(bootstrap: str, request: Message, version: int, client_id: str) -> list[Any]:
-    """What is said of `request` by who has used up all tokens, and of what comes next."""
+    """Returns the responses to `request` of a client without tokens, and to its next one."""
     steps = (
         (creation((f"{client_id}-burst", 4)), 7),
         (request, version),
@@ -128,7 +128,7 @@ CASES = [
 ]
 
 
-def test_changes_above_the_rate_are_answered_as_by_kafka(ours, kafka):
+def test_changes_above_rate_are_answered_as_kafka(ours, kafka):
     found = []
     for cluster in (ours, kafka):
         with Client(cluster.bootstrap) as admin:
@@ -145,8 +145,8 @@ def test_changes_above_the_rate_are_answered_as_by_kafka(ours, kafka):
 
 
 @pytest.mark.parametrize("which", ["ours", "kafka"])
-def test_who_is_throttled_is_not_heard_meanwhile(which, request):
-    """On the connection that was told so."""
+def test_throttled_connection_is_not_read_meanwhile(which, request):
+    """Sends the request on the throttled connection."""
     bootstrap = request.getfixturevalue(which).bootstrap
     with limited(bootstrap, 1), Client(bootstrap) as client:
         client.ask(creation(("quota-muted", 15)), 7, "muted")

@@ -79,7 +79,7 @@ def home_of(environment):
 
 
 def environ_of(environment):
-    """Of a machine that has this environment and no other Python; `python3` is what executors start."""
+    """The PATH of a machine with this environment and no other Python; `python3` is what executors start."""
     path = f"{environment}/bin{os.pathsep}{os.environ['PATH']}"
     kept = {key: os.environ[key] for key in ("HOME", "JAVA_HOME", "LANG") if key in os.environ}
     return {

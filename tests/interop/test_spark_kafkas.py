@@ -131,7 +131,7 @@ def line(row):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_running_node_gives_us_what_it_gives_its_consumer(ran, level):
+def test_running_node_gives_same_records_as_consumer(ran, level):
     """Messages of v0 and v1 in wrappers, batches larger than an answer may be."""
     _, _, given, live = ran
     assert live[level] == given[level]

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 SECONDS = 30
 COUNT = 500
 WAYS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "token", "OAUTHBEARER", "mTLS"]
-# Those that Apache Kafka can offer without an identity provider, and before anybody made a token.
+# Logins that Apache Kafka can offer without an identity provider and without delegation tokens.
 OF_KAFKA = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "mTLS"]
 MODULE = "org.apache.kafka.common.security"
 JAAS = {
@@ -33,7 +33,7 @@ def ports():
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory, ports):
-    """Of ours; it also has the files that clients bring along."""
+    """The directory of our node; it also has the files of clients."""
     with LoginNode(tmp_path_factory.mktemp("logins"), ports).running() as node:
         trimaran("topics", "create", "orders", "-p", "1", "-r", "1", "-b", node.at("INTERNAL"))
         produce(confluent(node, "PLAIN"))
@@ -105,7 +105,7 @@ def spark():
 
 
 def options_of(node, way, password="secret"):
-    """As Kafka's clients are told, but for the name of a class that gets tokens."""
+    """Returns the options of Kafka's clients, without the name of a class that gets tokens."""
     properties = node.properties(way, password)
     properties.pop("sasl.login.callback.handler.class", None)
     return {f"kafka.{name}": value for name, value in properties.items()}
@@ -132,7 +132,7 @@ def test_apache_kafka(spark, node, kafka, way):
 
 
 @pytest.mark.parametrize("which", ["ours", "theirs"])
-def test_a_wrong_password_and_a_certificate_of_others_are_told(spark, node, kafka, which):
+def test_wrong_password_and_foreign_certificate_are_reported(spark, node, kafka, which):
     place = node.at("LOGINS") if which == "ours" else kafka["LOGINS"]
     with pytest.raises(Exception, match="refused access") as error:
         values(spark, place, **options_of(node, "PLAIN", "wrong"))

@@ -62,7 +62,7 @@ print(json.dumps(told))
 
 
 def environ_with(installed, target):
-    """Of programs that find these packages before what the checkout's environment has."""
+    """The environment of programs that find these packages before those of the checkout."""
     install = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
     subprocess.run([*install, "--target", str(target), *installed], check=True, timeout=300)
     return {**os.environ, "PYTHONPATH": f"{target}{os.pathsep}{ROOT}"}
@@ -139,7 +139,7 @@ def assert_read(environ, url, data, options):
     assert {one[side] for one in told.values() for side in ("only_there", "only_here")} == {0}
 
 
-def test_a_bucket_is_read_as_the_directories_that_it_holds(data, tmp_path):
+def test_bucket_is_read_like_its_directories(data, tmp_path):
     environ = environ_with(S3, tmp_path / "site")
     with s3(environ, tmp_path / "log") as address:
         python(environ, UPLOAD, address, data)
@@ -148,7 +148,7 @@ def test_a_bucket_is_read_as_the_directories_that_it_holds(data, tmp_path):
         assert_read(environ, "s3://kafka/data", data, named)
 
 
-def test_hdfs_is_read_as_the_directories_that_it_holds(data, tmp_path):
+def test_hdfs_is_read_like_its_directories(data, tmp_path):
     environ = environ_with(HDFS, tmp_path / "site")
     with hdfs(data, tmp_path) as address:
         assert_read(environ, f"{address}/kafka", data, {})

@@ -20,13 +20,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.cluster]
 JOB = Path(__file__).with_name("spark_stream_job.py")
 KILLS = 20
 PARTITIONS = 3
-# Of a killed driver: micro-batches that it may end before.
+# Micro-batches that a driver may end before it is killed.
 BATCHES_MAX = 3
 SECONDS = 120
 
 
 class Writing(threading.Thread):
-    """Writes until it is told to end; the value of a record says where it must lie."""
+    """Writes until the event is set; the value of a record names its place."""
 
     def __init__(self, bootstrap):
         super().__init__()
@@ -62,7 +62,7 @@ def start(bootstrap, folder, how):
 
 
 def kill_after(process, batches):
-    """Kill -9 of the driver and its JVM, when it has told of so many micro-batches."""
+    """Kills the driver and its JVM by kill -9, after the given number of micro-batches."""
     for _ in range(batches):
         assert process.stdout.readline(), "the query ended by itself"
     os.killpg(process.pid, signal.SIGKILL)

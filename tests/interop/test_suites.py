@@ -16,7 +16,7 @@ from tests.interop.suites.variants import VARIANTS
 
 
 @pytest.mark.parametrize("suite", SUITES, ids=lambda one: one.NAME)
-def test_what_passes_on_kafka_passes_on_us(suite, tmp_path):
+def test_tests_passing_on_kafka_pass_on_us(suite, tmp_path):
     assert missed(suite, tmp_path) == set(), f"logs in {tmp_path}"
 
 
@@ -28,7 +28,7 @@ def test_and_in_other_circumstances(suite, tmp_path, request):
 
 
 def missed(suite, work):
-    """What of a suite passes on Kafka, not on us, and is not known to."""
+    """Returns the tests of a suite that pass on Kafka, fail on ours, and are not known to."""
     if why := why_not(suite):
         pytest.skip(why)
     if not any("kafka" in states for states in results.load(suite.NAME).values()):

@@ -76,7 +76,7 @@ def committed(bootstrap, count):
 
 
 @pytest.mark.parametrize("controller", ["ours"])
-def test_coordinators_of_both_kinds_take_over_from_each_other(tmp_path, controller):
+def test_coordinators_of_both_kinds_replace_each_other(tmp_path, controller):
     """Each finds a transaction that is open with the other's records, and ends it as its producer says."""
     with controllers(tmp_path, {1: controller}, {OURS: "ours", KAFKAS: "kafka"}) as cluster:
         cluster.format(1, "--standalone", *(WITHOUT_FEATURES if controller == "kafka" else ()))

@@ -114,7 +114,7 @@ def test_our_bench_loads_kafka(kafka):
 
 
 def test_our_quotas_are_kafkas(kafka):
-    """What we set Kafka's tool shows, and what it holds we list."""
+    """Checks that Kafka's tool shows our settings, and that we list Kafka's."""
     server, quota = ("-b", kafka.bootstrap), "controller_mutation_rate=2.5"
     trimaran("quotas", "set", "user=alice", "client-id=etl", quota, *server)
     trimaran("quotas", "set", "user", "producer_byte_rate=1048576", *server)
@@ -135,7 +135,7 @@ def test_our_quotas_are_kafkas(kafka):
     assert json.loads(trimaran("quotas", "list", "-o", "json", *server).stdout) == []
 
 
-def test_the_mirror_keeps_a_zookeeper_in_front_of_kafka(kafka, tmp_path):
+def test_mirror_keeps_a_zookeeper_for_kafka(kafka, tmp_path):
     """Topics made, altered and deleted by Kafka's tools are in ZooKeeper, znode for znode."""
     server = ("--bootstrap-server", kafka.bootstrap)
     zookeeper = start_zookeeper(tmp_path / "zookeeper")
@@ -224,7 +224,7 @@ def test_our_tree_is_that_of_kafkas_metadata_shell(kafka, tmp_path):
 
 
 def test_our_readings_of_kafkas_quorum_agree(kafka):
-    """From the running quorum and from its directory; and who led is told."""
+    """From the running quorum and from its directory; and the leaders are listed."""
     live = json.loads(trimaran("metadata", "image", "-B", kafka.controller_bootstrap).stdout)
     directory = str(kafka.controllers[0].directory)
     at = ("--at", str(live["offset"]))

@@ -240,7 +240,7 @@ def test_partitions_move_and_get_their_preferred_leaders(obeying, version, tmp_p
 
 
 def test_the_offset_checker(obeying):
-    """Of 0.8.2: the lag of a group whose offsets are in ZooKeeper."""
+    """Returns the lag, by the tool of 0.8.2, of a group whose offsets are in ZooKeeper."""
     topic = "checked"
     obeying.run("topics", "create", topic, "-p", "1", "-r", "2")
     obeying.run("produce", topic, stdin="".join(f"line {number}\n" for number in range(7)))

@@ -62,7 +62,7 @@ class ZooKeeperMode:
             process.wait()
 
     def wait_ready(self) -> None:
-        """Until every broker lists all brokers."""
+        """Waits until every broker lists all brokers."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         for broker in self.ports:
             while len(brokers_seen_by(self.address(broker))) < len(self.ports):

@@ -1,1 +1,1 @@
-"""What Apache Kafka and we answer to the same requests, of many principals under many sets of ACLs."""
+"""Responses of Apache Kafka and of ours to the same requests, of many principals under many sets of ACLs."""

@@ -1,4 +1,4 @@
-"""What two answers must have in common: error codes, item by item, what is told of and what may be done with it."""
+"""The parts that two responses must have in common: error codes, the items shown, and the allowed operations."""
 
 from trimaran.wire.codec.declarations import Struct
 
@@ -30,7 +30,7 @@ TOLD = {
     "transactional_id",
     "user",
 }
-# Of an item, the first that it has.
+# The first of these that an item has.
 NAMES = (
     "name",
     "topic",
@@ -44,7 +44,7 @@ NAMES = (
 TEXTS = {"error_message", "topic_error_message"}
 # Only whether there are any: what they are is no matter of access.
 COUNTED = {"active_producers", "configs", "values"}
-# Of the node, not of who asks.
+# They depend on the node, not on the client.
 LEFT_OUT = {
     "aborted_transactions",
     "brokers",
@@ -98,7 +98,7 @@ def orders(answer, path=()):
 
 
 def texts(answer, path=()):
-    """What a client is told in words, by its path."""
+    """Returns the error messages of a response, by path."""
     if answer is None:
         return
     for one in answer.__fields__:

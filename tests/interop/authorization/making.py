@@ -14,7 +14,7 @@ def _structs(hint):
 
 
 def make(kind, values, version):
-    """A `kind` of `values`, where a dict stands for a struct; without what `version` has no place for."""
+    """Returns a `kind` of `values`, with a dict for each struct, and without fields that `version` lacks."""
     hints = get_type_hints(kind, include_extras=True)
     fields = {one.name: one for one in kind.__fields__}
     assert values.keys() <= fields.keys(), (kind, values.keys() - fields.keys())

@@ -1,7 +1,7 @@
 """One node of Apache Kafka and one of ours with the same configuration, and connections that speak raw frames.
 
-Clients log in by PLAIN, on a listener of the broker and on one of the controller. The nodes themselves are ANONYMOUS,
-who is a super user, as is `root`.
+Clients log in by PLAIN, on a listener of the broker and on one of the controller. The nodes themselves are ANONYMOUS, a
+super user like `root`.
 """
 
 import contextlib

@@ -1,6 +1,7 @@
 """A request of every API that both nodes serve, with names drawn at random; none leaves a trace that later ones notice.
 
-Where an API has no way to only look, it asks for what cannot be done: members, producers and brokers that do not exist.
+If an API cannot only look, the request names things that cannot be changed: members, producers and brokers that do not
+exist.
 """
 
 import random
@@ -190,7 +191,7 @@ def create_partitions(w, _version):
 
 
 def delete_topics(w, version):
-    """What exists is named twice, so that nobody who may deletes it; an id beside its name."""
+    """Existing things are named twice, so that no allowed user deletes them; an id beside its name."""
     if version < 6:
         return {"topic_names": w.rng.sample((NOWHERE, "no-1", "no-2"), 2), "timeout_ms": 5000}
     names = w.topics()

@@ -1,4 +1,4 @@
-"""What both nodes have: topics, groups and transactions, and sets of ACLs drawn at random."""
+"""The data of both nodes: topics, groups and transactions, and sets of ACLs drawn at random."""
 
 from tests.interop.authorization.making import make
 from tests.interop.authorization.peers import eventually

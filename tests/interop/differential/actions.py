@@ -62,7 +62,7 @@ class Generator:
         self.random = random.Random(self.seed)
 
     def actions(self, count: int) -> Iterator[Action]:
-        """Broker restarts are `{"op": "restart", "broker": …}`, and whoever drives the clusters does them."""
+        """Broker restarts are `{"op": "restart", "broker": …}`, and the driver of the clusters does them."""
         kinds: dict[Callable[[], Action], int] = {
             self._create_topic: 22,
             self._delete_topic: 8,
@@ -242,7 +242,7 @@ class Generator:
         return {"op": "restart", "broker": self.random.choice(self.brokers)}
 
     def _refused(self) -> Action:
-        """What every cluster refuses."""
+        """Actions that every cluster refuses."""
         name = self._topic()
         copies = [self.brokers[:1]]
         nobody = {"op": "quotas", "entity": {"user": "nobody"}, "delete": []}

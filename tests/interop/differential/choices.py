@@ -1,4 +1,4 @@
-"""Where the mirror's tree differs from that of Apache Kafka 2.8 on purpose; docs/zookeeper.md tells the reasons."""
+"""Intended differences of the mirror's tree from that of Apache Kafka 2.8; docs/zookeeper.md has the reasons."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Choice:
 
 
 CHOICES = (
-    # What two clusters cannot have in common.
+    # Values that differ between any two clusters.
     Choice("content", r"/brokers/ids/\d+", {"endpoints", "port", "timestamp"}),
     Choice("content", r"/cluster/id", {"id"}),
     Choice("content", r"/brokers/topics/[^/]+", {"topic_id"}),
@@ -46,7 +46,7 @@ CHOICES = (
     Choice("extra", r"/migration|/trimaran(/.*)?"),
     # Brokers of ZooKeeper mode took a block of producer ids each at their start.
     Choice("content", r"/latest_producer_id_block", {"", "version", "broker", "block_start", "block_end"}),
-    # What Kafka 3 added or wrote in another form.
+    # Znodes that Kafka 3 added or wrote in another form.
     Choice("extra", r"/delegation_token(/tokens|/token_changes)?"),
     Choice("content", r"/feature", {"version"}),
     Choice("order", r"/kafka-acl/.*|/kafka-acl-extended/prefixed/.*"),

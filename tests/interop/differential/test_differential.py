@@ -1,5 +1,5 @@
 """The same 200 administrative actions on Apache Kafka 2.8.2 in ZooKeeper mode and on a KRaft quorum with the mirror,
-ours and Apache Kafka 4.3: the two trees are the same, but for what `choices.py` lists.
+ours and Apache Kafka 4.3: the two trees are the same, except for the differences of `choices.py`.
 """
 
 import contextlib
@@ -162,7 +162,7 @@ def assert_same(clusters):
 
 
 def assert_told(clusters):
-    """Each entity that ZooKeeper mode told of is told, unless its change changed nothing: it has no configs then."""
+    """Each entity with a note in ZooKeeper mode has one, unless its change had no effect: it has no configs then."""
     theirs, ours = clusters.trees()
     told = trees.notes(ours)
     for root, texts in trees.notes(theirs).items():

@@ -77,7 +77,7 @@ def compare(theirs: Tree, ours: Tree) -> Iterator[Difference]:
 
 
 def notes(tree: Tree) -> dict[str, list[str]]:
-    """What was told, by the root of the notes, in order."""
+    """Returns the notes in order, by their root."""
     told: dict[str, list[str]] = {root: [] for root in NOTE_ROOTS}
     for path in sorted(filter(is_note, tree)):
         told[path.rpartition("/")[0]].append(tree[path].data.decode())
@@ -113,7 +113,7 @@ def _compare(path: str, one: Node, other: Node) -> Iterator[Difference]:
 
 
 def _members(text: str) -> dict[str, Any]:
-    """What the data says by name; "" is the name of what is no object."""
+    """Returns the values of the data by name; "" is the name of what is no object."""
     try:
         value = json.loads(text)
     except ValueError:

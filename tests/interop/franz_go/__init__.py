@@ -1,4 +1,4 @@
-"""franz-go, the client of Go; its programs are built once into the cache, where there is a Go to build them with."""
+"""franz-go, the client of Go; its programs are built once into the cache, if there is a Go compiler."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def why_not() -> str | None:
 
 
 def program(name: str, package: str) -> Path:
-    """What a `main.go` makes; its head says by which arguments."""
+    """A program built from a `main.go`, with its arguments in the head."""
     built = CACHE / "franz-go" / name
     built.parent.mkdir(parents=True, exist_ok=True)
     command = ["go", "build", "-o", str(built), package]
@@ -36,7 +36,7 @@ def _run(built: Path, *arguments: str) -> str:
 
 
 def there_and_back(*arguments: str) -> str:
-    """What it has sent and read; raises AssertionError with its complaints when it fails."""
+    """Returns the records that it sent and read; raises AssertionError with its complaints when it fails."""
     return _run(program("there-and-back", "."), *arguments)
 
 

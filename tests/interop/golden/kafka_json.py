@@ -1,8 +1,8 @@
 """Our messages in the JSON of Kafka's generated `…JsonConverter` classes.
 
 Names are camelCase with irregular capitals (`lastKnownELR`), so they are looked up among those of the class. Bytes are
-base64, UUIDs Kafka's text; a tagged field is told to Kafka always, and by it when it is not the default. Records come
-back as their size alone: their bytes are compared in the encoded message.
+base64, UUIDs Kafka's text; a tagged field is always passed to Kafka, and returned if it is not the default. Records
+come back as their size alone: their bytes are compared in the encoded message.
 """
 
 import base64
@@ -37,7 +37,7 @@ def is_named(name: str, names: Names) -> bool:
 
 
 def kafka_json(message: Struct, version: int, names: Names, *, sizes: bool) -> dict[str, Any]:
-    """What Kafka reads, or, with `sizes` in the place of records, what it writes."""
+    """Returns Kafka's input, or, with `sizes` in place of records, its output."""
     plan = plan_of(type(message), version)
     shown: dict[str, Any] = {}
     for p in plan.plain:

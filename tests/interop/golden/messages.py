@@ -54,7 +54,7 @@ class Pair(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a pair; `failure` is None when all samples agree."""
+    """The result of a pair; `failure` is None when all samples agree."""
 
     family: str
     label: str
@@ -124,7 +124,7 @@ def check(oracle: Oracle, pair: Pair, count: int) -> Outcome:
 
 
 def known(pair: Pair, value: Any) -> Any:
-    """Without the tags of versions later than the one that is asked."""
+    """Returns the message without tags of versions later than the given one."""
     if isinstance(value, list):
         return [known(pair, item) for item in value]
     if not isinstance(value, Struct):
@@ -150,7 +150,7 @@ def question(pair: Pair, message: Message) -> dict:
 
 
 def difference(pair: Pair, message: Message, asked: dict, answer: dict) -> str | None:
-    """What Kafka and we do not agree on, if anything."""
+    """Returns the difference between Kafka's result and ours, or None."""
     version = pair.our_version
     expected = kafka_json(message, version, pair.names, sizes=True)
     if "error" in answer:

@@ -58,7 +58,7 @@ LARGE_BYTES = 100_000
 
 
 class Batch(NamedTuple):
-    """What both sides build."""
+    """A batch that both sides build."""
 
     magic: int
     compression: Compression
@@ -277,7 +277,7 @@ def check_batches(oracle: Oracle, batches: list[Batch]) -> str | None:
 
 
 def our_reading(batch: Batch, data: bytes) -> str | None:
-    """What we do not find in a batch that Kafka built."""
+    """Returns the differences that we find in a batch built by Kafka."""
     if batch.magic < 2:
         found = decode_message_set(data)
     else:
@@ -348,7 +348,7 @@ def header_json(view: BatchView) -> dict:
 
 
 def kafkas_reading(batch: Batch, data: bytes, found: list[dict]) -> str | None:
-    """What Kafka does not find in a batch that we built. An uncompressed message is a batch to it."""
+    """Returns the differences that Kafka finds in a batch that we built. An uncompressed message is a batch to it."""
     records = [record for one in found for record in one["records"]]
     if records != batch.expected:
         return repr(records)

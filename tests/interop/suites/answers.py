@@ -1,4 +1,4 @@
-"""What programs say of a cluster: on Apache Kafka it is kept in `answers/`, on ours compared with that."""
+"""The output of programs about a cluster: that for Apache Kafka is in `answers/`, that for ours is compared with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parent / "answers"
 TOPIC, RECORDS, COMMITTED = "orders", 120, 10
 FIRST, SECOND, THIRD = BROKERS
 REPLICAS = [[FIRST, SECOND, THIRD], [SECOND, THIRD, FIRST], [THIRD, FIRST, SECOND]]
-# What differs from one cluster to the next.
+# Values that differ from one cluster to the next.
 MASKS = (
     (r"\s+", " "),
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
@@ -49,7 +49,7 @@ Said = Mapping[str, list[str]]
 
 @dataclass(frozen=True)
 class Program:
-    """A suite of one program of the PATH; `ask` gives what it said, by what it was asked, of those chosen."""
+    """A suite of one program of the PATH; `ask` returns its output by question, for the chosen questions."""
 
     NAME: str
     VERSION: str

@@ -7,7 +7,7 @@ from tests.interop.controllers import controllers
 KINDS = ("ours", "kafka")
 CONTROLLER, BROKERS = 100, (11, 12, 13)
 COPIES = "3"
-# What the suites' own scripts set on the clusters that they start: librdkafka's by trivup, franz-go's in its workflow.
+# Configs that the suites' own scripts set on their clusters: librdkafka's by trivup, franz-go's in its workflow.
 SETTINGS = {
     "allow.everyone.if.no.acl.found": "true",
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -28,7 +28,7 @@ KAFKAS = {
     "share.coordinator.state.topic.min.isr": "2",
     "share.coordinator.state.topic.replication.factor": COPIES,
 }
-# Where there is one broker only.
+# Clusters of one broker get these.
 ALONE = {
     "default.replication.factor": "1",
     "offsets.topic.replication.factor": "1",

@@ -30,7 +30,7 @@ USERS = {
 SUITE = "TestIntegration"
 # The others use no broker.
 TESTS = (SUITE, "TestTransactionalProducer", "TestTransactionalSendOffsets")
-# Of what measures; two million is what its authors send.
+# For tests that measure; two million is what its authors send.
 RECORDS = 50_000
 RUN_SECONDS_MAX = 900
 

@@ -1,7 +1,7 @@
 """The integration tests of confluent-kafka for Python.
 
-Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `confluent-kafka-python`. Where they
-would start a cluster with logins, they take a listener of the broker that is there.
+Its sdist leaves them out, so they are those of a checkout: `--sources FOLDER` with `confluent-kafka-python`. Instead of
+a cluster with logins, they use a listener of the running broker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PACKAGES = (
 BROKER = 1
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "LOGINS": "SASL_PLAINTEXT"}
 USERS = {"sasl_user": "sasl_user"}
-# What needs neither a schema registry nor share groups.
+# Tests that need neither a schema registry nor share groups.
 FOLDERS = ("admin", "consumer", "producer", "serialization")
 LOGINS = """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.interop.apache_kafka import CACHE
 from tests.interop.suites.building import BUILD_SECONDS_MAX, command
 
-# librdkafka is in there, whose C takes minutes.
+# It includes librdkafka; compiling its C takes minutes.
 # They wait for most of their time.
 AT_ONCE = 4
 _OUTCOME = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)", re.MULTILINE)

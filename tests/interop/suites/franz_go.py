@@ -14,7 +14,7 @@ VERSION = "1.22.2"
 NEEDS = ("go",)
 PACKAGE = Package(NAME, "github.com/twmb/franz-go", VERSION, "pkg/kgo")
 RUN_SECONDS_MAX = 1500
-# Of a test that moves many; 500,000 is what its authors take on machines that do nothing else.
+# For a test that moves many; 500,000 is what its authors take on machines that do nothing else.
 RECORDS = 50_000
 # Not served, so skipped by the tests themselves; some of that name need no broker.
 APART = r"Share"

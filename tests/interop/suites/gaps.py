@@ -213,7 +213,7 @@ ON_KAFKA: dict[str, dict[str, str]] = {
         "TestFuncAdminListConsumerGroupOffsets": LOADING,
     },
 }
-# What of a suite is not counted, and why.
+# Tests of a suite that do not count, and why.
 APART = {
     "burrow": "nothing",
     "confluent-kafka-go": "what needs no broker",

@@ -19,7 +19,7 @@ _STATES = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
 
 @dataclass(frozen=True)
 class Package:
-    """A package of a module, whose tests are built with build tags; `name` is its folder in the cache."""
+    """A package of a module; its tests are built with build tags; `name` is its folder in the cache."""
 
     name: str
     module: str
@@ -76,7 +76,7 @@ class Package:
 
 def outcomes(text: str) -> dict[str, str]:
     """The states by name, of what `go test -v` printed."""
-    # What was begun and has no outcome was under way when the tests crashed or their time was over.
+    # Tests that began and have no outcome were under way when the run crashed or its time was over.
     found = dict.fromkeys(_STARTED.findall(text), "failed")
     return found | {name: _STATES[outcome] for outcome, name in _OUTCOME.findall(text)}
 

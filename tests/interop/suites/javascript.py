@@ -1,4 +1,4 @@
-"""What suites in JavaScript share: packages of npm in a folder, and jest with what it says."""
+"""Parts of all suites in JavaScript: packages of npm in a folder, and jest with its output."""
 
 from __future__ import annotations
 
@@ -75,6 +75,6 @@ def _states(report: dict, folder: Path, chosen: bool) -> dict[str, str]:
             if state == "skipped" and chosen:
                 continue
             test = f"{name}::{one['fullName']}"
-            # Of tests with one name the worst counts.
+            # The worst outcome counts, if tests have the same name.
             found[test] = "failed" if "failed" in (state, found.get(test)) else state
     return found

@@ -37,7 +37,7 @@ PACKAGES = (
 )
 BROKERS = (0, 1, 2)
 PROTOCOLS = {"PLAIN": "PLAINTEXT", "TLS": "SSL", "LOGINS": "SASL_SSL"}
-# What the tests name: the ports of broker 0, and how far apart brokers are.
+# Values that the tests name: the ports of broker 0, and how far apart brokers are.
 NAMED, STEP = {"PLAIN": 9092, "TLS": 9093, "LOGINS": 9094}, 3
 USERS = {"test": "testtest", "bob": "bobbob", "alice": "alicealice"}
 SCRAM = tuple(
@@ -52,7 +52,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "num.partitions": "2",
 }
-# What needs a broker; the rest is about the client alone.
+# Tests that need a broker; the rest is about the client alone.
 FOLDERS = ("admin", "broker", "cluster", "consumer", "network", "producer", "index.spec")
 CONFIG = """module.exports = {
   moduleNameMapper: { testHelpers: '<rootDir>/testHelpers/index.js' },

@@ -120,7 +120,7 @@ def run(
 
 
 def _run_java_build(environ: dict[str, str]) -> None:
-    """What two of the tests would each build for themselves, at the same time."""
+    """Builds the files that two of the tests would otherwise both build at the same time."""
     subprocess.run(
         ["make", "-s", "java"], cwd=tests_folder(), env=environ, check=True, capture_output=True
     )

@@ -15,8 +15,8 @@ from trimaran.node.security.plain import PLAIN_MODULE
 from trimaran.node.security.scram import SCRAM_MODULE
 
 HOST = "127.0.0.1"
-# Brokers are nobody to each other, on B, and so are clients that do not log in; the first ACL of the cluster would shut
-# them out. Controllers judge what brokers pass on.
+# Brokers are anonymous to each other, on B, and so are clients that do not log in; the first ACL of the cluster would
+# shut them out. Controllers judge what brokers pass on.
 OF_ALL = {"super.users": "User:ANONYMOUS;User:admin"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -32,7 +32,7 @@ class Listeners:
         return int(f"{self.prefixes[name]}{broker}")
 
     def settings(self, folder: Path, users: Mapping[str, str]) -> dict[str, object]:
-        """What the files of brokers say; keys lie in `folder`. `users`: passwords of PLAIN by names."""
+        """Returns the properties of brokers; keys are in `folder`. `users`: passwords of PLAIN by names."""
         names = [f"{name}://{HOST}:{prefix}{{id}}" for name, prefix in self.prefixes.items()]
         protocols = {"CONTROLLER": "PLAINTEXT", "B": "PLAINTEXT", **self.protocols}
         found: dict[str, object] = {

@@ -64,8 +64,8 @@ minion:
 exporter: {{namespace: kminion, host: 127.0.0.1, port: {port}}}
 logger: {{level: warn}}
 """
-# Of their metrics: those about our topic, groups and nodes, and that probes arrive, without what is measured in time.
-# kafka_exporter adds up lags while it still asks for them, so not all sums are in each answer.
+# Metrics that are compared: those about our topic, groups and nodes, and that probes arrive, without what is measured
+# in time. kafka_exporter adds up lags while it still asks for them, so not all sums are in each answer.
 EXPORTED = r'^kafka_(brokers|consumergroup(?!_lag_sum)\w*\{|topic\w*\{.*topic="orders")'
 MINION = (
     r'^kminion_kafka_(cluster_info|broker_info|consumer_group_.*group_id="(classic|modern|idle)"'
@@ -170,7 +170,7 @@ def _told_by_minion(text: str) -> list[str]:
 
 
 def _json(text: str) -> list[str]:
-    """Each value with the path to it, without what depends on when it was asked."""
+    """Yields each value with its path, without those that depend on the time of the request."""
 
     def walk(path: str, value: object) -> Iterator[str]:
         if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What suites in Python share: an environment with pinned packages, and pytest with what it says."""
+"""Parts of all suites in Python: an environment with pinned packages, and pytest with its output."""
 
 from __future__ import annotations
 

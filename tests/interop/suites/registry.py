@@ -5,8 +5,8 @@ A suite is a module or an object with:
 - `NAME`, `VERSION`, and `NEEDS`: the programs that it takes from the PATH.
 - `run(bootstrap, work, only)`: the states of its tests by name, `passed`, `failed` or `skipped`.
   `bootstrap` names brokers, `work` is an empty folder for its output, `only` chooses tests by their names.
-- `STARTS_NODES`, where that is true: its `run(kind, work, only)` starts the nodes itself, "ours" or "kafka".
-- `SOURCES`, where no package index carries its tests: a folder below the one that `--sources` names.
+- `STARTS_NODES`, if that is true: its `run(kind, work, only)` starts the nodes itself, "ours" or "kafka".
+- `SOURCES`, if no package index carries its tests: a folder below the one that `--sources` names.
 """
 
 from tests.interop.suites import (

@@ -1,4 +1,4 @@
-"""What the suites said, kept in `results/`, a file for each: the state of each test on either kind of cluster."""
+"""Results of the suites, kept in `results/`, a file for each: the state of each test on either kind of cluster."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def keep(suite: str, kind: str, found: dict[str, str]) -> None:
 
 
 def below_kafka(suite: str, found: dict[str, str]) -> dict[str, str]:
-    """Of what a run on us says: the tests that Kafka passes and we do not."""
+    """Returns the tests of a run that Kafka passes and we do not."""
     kept = load(suite)
     return {
         name: state

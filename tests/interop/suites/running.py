@@ -7,7 +7,7 @@ from tests.interop.suites.clusters import BROKERS, cluster
 
 
 def why_not(suite):
-    """What it needs and is not here; None when it can run."""
+    """Returns the missing requirement; None if the suite can run."""
     missing = [tool for tool in suite.NEEDS if shutil.which(tool) is None]
     if missing:
         return f"needs {' and '.join(missing)} on the PATH"

@@ -15,7 +15,7 @@ VERSION = "0.39.0"
 NEEDS = ("cargo", "make", "g++")
 STARTS_NODES = True
 CRATE = Crate("rdkafka", VERSION)
-# As its docker-compose.yaml has them: one broker, whose number the tests know.
+# As its docker-compose.yaml has them: one broker; the tests know its number.
 BROKER = 0
 SETTINGS = {
     "default.replication.factor": "1",

@@ -1,7 +1,7 @@
 """The functional tests of sarama, as its Go module carries them.
 
 They reach brokers 1 to 5 by ports that they name, through toxiproxy, which breaks connections; it is a Go module, too.
-Some stop a broker, or read its log, by `docker compose`. What runs Kafka's tools in a container skips itself.
+Some stop a broker, or read its log, by `docker compose`. Tests that run Kafka's tools in a container skip themselves.
 """
 
 from __future__ import annotations

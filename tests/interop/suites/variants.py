@@ -86,8 +86,8 @@ def _plain_over_tls(folder: Path) -> dict[str, object]:
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.clients.plain.sasl.jaas.config": user,
         "connections.max.reauth.ms": REAUTH_MS,
-        # Brokers are nobody to each other, on the plain listener: 0081 gives the cluster its first rule, which shuts
-        # out everybody else.
+        # Brokers are anonymous to each other, on the plain listener: 0081 gives the cluster its first rule, which
+        # refuses all other users.
         "super.users": "User:ANONYMOUS",
     }
 

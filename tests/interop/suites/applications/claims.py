@@ -1,4 +1,4 @@
-"""What is claimed of an application's run, one test of the suite each."""
+"""Claims about an application's run, one test of the suite each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _short(value: object) -> str:
 
 
 def _difference(wanted: object, found: object) -> str:
-    """Where two mappings or two lists part."""
+    """Returns the first difference of two mappings or two lists."""
     if isinstance(wanted, dict) and isinstance(found, dict):
         keys = [key for key in wanted | found if wanted.get(key) != found.get(key)]
         return "".join(

@@ -44,7 +44,7 @@ SOURCE = {
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": "copied"}
 # Which of them depends on what the zombie asks for first.
 REFUSALS = ("ProducerFencedException", "InvalidProducerEpochException")
-# What Connect asks for its topics, and the connector for its own.
+# Configs that Connect sets for its topics, and the connector for its own.
 COMPACTED = {"cleanup.policy": "compact"}
 TOPICS = {
     "connect-config": COMPACTED,

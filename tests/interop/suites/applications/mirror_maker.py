@@ -160,7 +160,7 @@ class Side:
             written.append((key, value, time_ms, headers))
 
     def commit(self, group: str, topic: str, count: int | None) -> None:
-        """Reads so many of each partition, or all, and commits what comes next."""
+        """Reads `count` records of each partition, or all, and commits the next offsets."""
         settings = {"group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer({"bootstrap.servers": self.bootstrap, **settings})
         for partition, written in enumerate(self.written[topic]):
@@ -195,7 +195,7 @@ class Side:
         )
 
     def change(self) -> None:
-        """What an admin does later: a config, another partition, an ACL, a topic."""
+        """Makes later changes as an admin: a config, another partition, an ACL, a topic."""
         entry = ConfigEntry("retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[entry])
         for done in self._admin.incremental_alter_configs([resource]).values():
@@ -280,7 +280,7 @@ def _mirror(mirror: MirrorMaker, sides: list[Side], claims: Claims) -> None:
 
 
 def _copied(at: Side, topic: str, of: Side) -> list[list[tuple[Any, ...]]]:
-    """What the copy of a topic has, once it has as much as the topic."""
+    """Returns the records of a topic's copy, as soon as it has as many as the topic."""
     written = of.written[topic]
     _wait(
         lambda: reading.topics(at.bootstrap).get(f"{of.name}.{topic}") == len(written),
@@ -311,7 +311,7 @@ def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
 
 
 def _left(at: Side, group: str, topic: str) -> list[list[tuple[Any, ...]]]:
-    """What a group has not read there, by partition."""
+    """Returns the records that a group has not read there, by partition."""
     offsets = reading.offsets(at.bootstrap, group)
     places = [(topic, partition) for partition in range(PARTITIONS["orders"])]
     starts = [offsets.get(place, 0) for place in places]

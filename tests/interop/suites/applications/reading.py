@@ -1,4 +1,4 @@
-"""What lies in the topics of a cluster, and what describes them, read by a client that no application uses."""
+"""The records of a cluster's topics and their descriptions, read by a client that no application uses."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def create(bootstrap: str, topics: Iterable[NewTopic]) -> None:
 
 
 def topics(bootstrap: str) -> dict[str, int]:
-    """How many partitions by topic, but for those of the brokers themselves."""
+    """Returns the number of partitions by topic, without internal topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(timeout=CALL_SECONDS).topics
     return {name: len(one.partitions) for name, one in found.items() if not name.startswith("__")}
@@ -119,7 +119,7 @@ def configs(bootstrap: str, names: Iterable[str]) -> dict[str, dict[str, str]]:
 
 
 def offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed, by topic and partition."""
+    """Returns the committed offsets of a group, by topic and partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     found = asked.result(CALL_SECONDS).topic_partitions

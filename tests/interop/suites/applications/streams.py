@@ -37,7 +37,7 @@ ARRIVE_SECONDS_MAX = 240.0
 # Longer than the session of a member, `Topologies` says ten seconds.
 FROZEN_SECONDS = 15.0
 CALL_SECONDS = 120
-# What Streams asks for its own topics.
+# Configs that Streams sets for its own topics.
 REPARTITION = {
     "cleanup.policy": "delete",
     "message.timestamp.type": "CreateTime",

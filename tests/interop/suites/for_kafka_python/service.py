@@ -12,7 +12,7 @@ ONLY_KAFKA_SAYS = "UserScramCredentialRecord"
 
 
 class ExternalService:
-    """A server that somebody else started and stops."""
+    """A server that another program starts and stops."""
 
     def __init__(self, host, port):
         self.host, self.port = host, port
@@ -21,7 +21,7 @@ class ExternalService:
         """It has its logs elsewhere."""
 
     def stop(self):
-        """Whoever started it stops it."""
+        """Does nothing: the program that started it stops it."""
 
 
 class SpawnedService:
@@ -37,7 +37,9 @@ class SpawnedService:
             self.process = subprocess.Popen(self.args, env=self.env, stdout=log, stderr=log)
 
     def wait_for(self, pattern, timeout):
-        """Whether the output has the pattern within so many seconds. Their patience is for a machine of its own."""
+        """Returns whether the output has the pattern within `timeout` seconds. Their patience is for a machine of its
+        own.
+        """
         deadline = time.monotonic() + max(timeout, 60)
         if ONLY_KAFKA_SAYS in pattern and self.env.get("SUITE_KIND") == "ours":
             return True
