@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from trimaran.broker.handlers.context import Context
 from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.loggers import Operation as ConfigOperation
-from trimaran.node.config.loggers import alter_loggers
+from trimaran.node.config.loggers import ConfigOperation, alter_loggers
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import in_turns

@@ -35,7 +35,7 @@ _NAMES = {
 }
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     """The effect of a change of a config on the present value."""
 
     SET = 0
@@ -84,25 +84,25 @@ def _check_node(name: str, node_id: int) -> None:
 
 def _check(change: AlterableConfig, known: dict[str, str]) -> None:
     name, operation = change.name, change.config_operation
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource",
+            f"{ConfigOperation(operation).name} operation is not allowed for the BROKER_LOGGER resource",
         )
-    if operation not in (Operation.SET, Operation.DELETE):
+    if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Unknown operation type {operation} is not allowed for the BROKER_LOGGER resource",
         )
     if name not in known:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
-    if operation == Operation.SET and change.value not in _LEVELS:
+    if operation == ConfigOperation.SET and change.value not in _LEVELS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"Cannot set the log level of {name} to {change.value} as it is not a supported log level. "
             f"Valid log levels are {', '.join(_LEVELS)}",
         )
-    if operation == Operation.DELETE and name == ROOT:
+    if operation == ConfigOperation.DELETE and name == ROOT:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Removing the log level of the {ROOT} logger is not allowed"
         )
@@ -111,7 +111,7 @@ def _check(change: AlterableConfig, known: dict[str, str]) -> None:
 def _apply(changes: Iterable[AlterableConfig]) -> None:
     for change in changes:
         logger = logging.root if change.name == ROOT else logging.getLogger(change.name)
-        if change.config_operation == Operation.SET:
+        if change.config_operation == ConfigOperation.SET:
             logger.setLevel(_LEVELS[change.value or ""])
         else:
             logger.setLevel(logging.NOTSET)

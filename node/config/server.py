@@ -34,7 +34,7 @@ class Setting(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Voter:
+class ConfiguredVoter:
     """One of `controller.quorum.voters`."""
 
     id: int
@@ -126,7 +126,7 @@ class ServerConfig(Mapping[str, Any]):
         return Path(given) if given else self.log_directories[0]
 
     @property
-    def voters(self) -> list[Voter]:
+    def voters(self) -> list[ConfiguredVoter]:
         return [
             _voter(text, self.origins.get("controller.quorum.voters", ""))
             for text in self["controller.quorum.voters"]
@@ -415,14 +415,14 @@ def _check_broker_id(values: Mapping[str, Any], origins: Mapping[str, str]) -> N
         )
 
 
-def _voter(text: str, origin: str) -> Voter:
+def _voter(text: str, origin: str) -> ConfiguredVoter:
     number, at, address = text.partition("@")
     if not at or not _is_below(number, 1 << 31):
         raise ConfigError(
             "controller.quorum.voters", text, "a voter is written id@host:port", origin=origin
         )
     host, port = _host_port(address, "controller.quorum.voters", origin)
-    return Voter(int(number), host, port)
+    return ConfiguredVoter(int(number), host, port)
 
 
 def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:

@@ -26,7 +26,7 @@ _LIFETIME_MS_MAX = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRules:
+class BearerTokenRules:
     """`sasl.oauthbearer.…`: `issuer` None and no `audience`: any, but no token that names an audience."""
 
     issuer: str | None = None
@@ -38,7 +38,7 @@ class TokenRules:
 class SignedTokens:
     """Takes tokens that one of `keys` has signed."""
 
-    def __init__(self, keys: KeySet, rules: TokenRules) -> None:
+    def __init__(self, keys: KeySet, rules: BearerTokenRules) -> None:
         self.keys = keys
         self._rules = rules
 
@@ -70,7 +70,7 @@ class SignedTokens:
 class UnsecuredTokens:
     """Accepts any token with valid times: for development only, as the name of its key says."""
 
-    def __init__(self, rules: TokenRules, now: Callable[[], int] = now_ms) -> None:
+    def __init__(self, rules: BearerTokenRules, now: Callable[[], int] = now_ms) -> None:
         self._rules = rules
         self._now_ms = now
 
@@ -95,7 +95,7 @@ def _key_id(header: dict[str, Any]) -> str | None:
     return key_id
 
 
-def _token(claims: dict[str, Any], rules: TokenRules, now: int) -> BearerToken:
+def _token(claims: dict[str, Any], rules: BearerTokenRules, now: int) -> BearerToken:
     subject, expiry = claims.get(rules.subject_claim), claims.get("exp")
     if not isinstance(subject, str) or not subject.strip() or "\0" in subject:
         raise TokenRefused("it has no subject")

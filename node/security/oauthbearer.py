@@ -18,7 +18,7 @@ from trimaran.node.oauth.login import (
     from_file,
     unsecured,
 )
-from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
 from trimaran.node.oauth.web import Web, WebError, check_url
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, Mechanism, MechanismError, Options
@@ -74,7 +74,7 @@ def _retrieve(get: Get, options: Options, web: Web) -> Retrieve:
 
 def _validation(get: Get, logins: Logins, web: Web) -> Validate:
     """Returns the check of tokens. No node starts without keys, unless its file allows unsecured tokens."""
-    rules = TokenRules(
+    rules = BearerTokenRules(
         issuer=get("sasl.oauthbearer.expected.issuer"),
         audience=tuple(get("sasl.oauthbearer.expected.audience")),
         skew_seconds=get("sasl.oauthbearer.clock.skew.seconds"),

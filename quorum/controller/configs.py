@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from trimaran.node.config.group_keys import NOTHING
-from trimaran.node.config.loggers import Operation
+from trimaran.node.config.loggers import ConfigOperation
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.config_checks import (
@@ -224,7 +224,7 @@ def _incremental_changes(
     configs = resource.configs
     _check_names([one.name for one in configs])
     for one in configs:
-        if one.config_operation not in list(Operation):
+        if one.config_operation not in list(ConfigOperation):
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Unknown operations type {one.config_operation}"
             )
@@ -232,7 +232,7 @@ def _incremental_changes(
         [
             one.name
             for one in configs
-            if one.value is None and one.config_operation != Operation.DELETE
+            if one.value is None and one.config_operation != ConfigOperation.DELETE
         ]
     )
     return {
@@ -253,10 +253,10 @@ def _check_values(missing: list[str]) -> None:
 
 
 def _new_value(config: incremental.AlterableConfig, kind: int, present: str | None) -> str | None:
-    operation, given = Operation(config.config_operation), config.value or ""
-    if operation is Operation.DELETE:
+    operation, given = ConfigOperation(config.config_operation), config.value or ""
+    if operation is ConfigOperation.DELETE:
         return None
-    if operation is Operation.SET:
+    if operation is ConfigOperation.SET:
         return given
     key = key_of(kind, config.name)
     if kind == BROKER_RESOURCE and key is None:
@@ -270,7 +270,7 @@ def _new_value(config: incremental.AlterableConfig, kind: int, present: str | No
         )
     default = ",".join(key.default)
     parts = [part for part in (default if present is None else present).split(",") if part]
-    if operation is Operation.APPEND:
+    if operation is ConfigOperation.APPEND:
         there = set(parts)
         parts += [part for part in dict.fromkeys(given.split(",")) if part not in there]
     else:

@@ -18,7 +18,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.log.durability.health import StorageFailure
 from trimaran.log.partitions.names import FUTURE_SUFFIX
-from trimaran.node.config.loggers import Operation
+from trimaran.node.config.loggers import ConfigOperation
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.buffers.primitives import NIL_UUID
@@ -109,7 +109,7 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         assert await in_thread(consume, running.bootstrap, "t") == written
 
 
-async def cordon(running: Cluster, value: str, operation: Operation = Operation.SET):
+async def cordon(running: Cluster, value: str, operation: ConfigOperation = ConfigOperation.SET):
     config = AlterableConfig(name="cordoned.log.dirs", config_operation=operation, value=value)
     resource = AlterConfigsResource(resource_type=4, resource_name="11", configs=[config])
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
@@ -151,7 +151,7 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
                     set(image.cluster.brokers[11].cordoned_directories or ()) == told
                 ),
             )
-            code, _ = await cordon(running, "*", Operation.APPEND)
+            code, _ = await cordon(running, "*", ConfigOperation.APPEND)
             assert code is (ErrorCode.NONE if value == "*" else ErrorCode.INVALID_REQUEST)
         assert await create(running, "u") is ErrorCode.INVALID_REPLICATION_FACTOR
         assert await cordon(running, "") == (ErrorCode.NONE, None)

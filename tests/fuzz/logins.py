@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from trimaran.node.oauth.keys import KeySetError, parse_keys
-from trimaran.node.oauth.tokens import TokenRules, UnsecuredTokens
+from trimaran.node.oauth.tokens import BearerTokenRules, UnsecuredTokens
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.security.exchange import (
@@ -83,7 +83,7 @@ def fuzz_scram(data: bytes) -> None:
 
 def fuzz_oauthbearer(data: bytes) -> None:
     tokens = tokens_of(data)
-    unsecured = UnsecuredTokens(TokenRules(), lambda: NOW_MS)
+    unsecured = UnsecuredTokens(BearerTokenRules(), lambda: NOW_MS)
     done = converse(OAuthBearerExchange(unsecured.validate), tokens)
     assert done is None or done.principal.name.strip()
     for token in tokens:

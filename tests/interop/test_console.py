@@ -13,7 +13,7 @@ from tests.checks import check_each
 from tests.cluster.processes import until
 from tests.librdkafka import AdminClient, Consumer, Producer
 from tests.trimaran.console.conftest import console_before
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 
 HOSTILE = "<script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\">"
 PATHS = (
@@ -60,7 +60,7 @@ def asked(request):
     consumer.subscribe(["seen"])
     assert len(consumer.consume(20, timeout=60)) == 20
     consumer.commit(asynchronous=False)
-    with console_before(Cluster(cluster.bootstrap, controllers)) as browser:
+    with console_before(ConsoleCluster(cluster.bootstrap, controllers)) as browser:
         yield browser
     consumer.close()
 
@@ -69,7 +69,7 @@ def asked(request):
 def writer(request):
     """A console that may change its cluster, and the addresses of that."""
     bootstrap = request.getfixturevalue(request.param).bootstrap
-    with console_before(Cluster(bootstrap), allow_writes=True) as browser:
+    with console_before(ConsoleCluster(bootstrap), allow_writes=True) as browser:
         yield browser, bootstrap
 
 

@@ -12,7 +12,7 @@ from tests.interop.conftest import trimaran
 from tests.librdkafka import AdminClient, Consumer, Producer
 from tests.trimaran.console.conftest import console_before
 from trimaran.console import samples
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 
 VERSION = "1.0.1"
 SECONDS = 240.0  # three answers, each of a JVM that has just begun
@@ -74,7 +74,7 @@ def test_rules_give_kafkas_metrics_the_names_of_ours(watched, monkeypatch):
     work(kafka.bootstrap)
     # It asks a node that takes two seconds to answer every forty.
     monkeypatch.setattr(samples, "PAUSE_PER_SECOND", 1.0)
-    cluster = Cluster(
+    cluster = ConsoleCluster(
         kafka.bootstrap, kafka.controller_bootstrap, metrics=lambda: {"broker-1": address}
     )
 

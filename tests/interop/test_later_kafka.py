@@ -15,7 +15,7 @@ from tests.cluster.processes import until
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from tests.trimaran.console.conftest import console_before
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.plan import plan_log
 from trimaran.spark.kafka_log.records import read_records
@@ -138,7 +138,7 @@ def test_the_mirror_goes_on_and_says_so(kafka, tmp_path):
 
 
 def test_each_page_of_the_console_says_so(kafka):
-    cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    cluster = ConsoleCluster(kafka.bootstrap, kafka.controller_bootstrap)
     with console_before(cluster) as browser:
 
         def check(path):

@@ -10,12 +10,12 @@ from trimaran.local import state_file
 from trimaran.local.children import Child
 from trimaran.local.layout import FreePorts
 from trimaran.local.start_failure import StoppedWhileStarting
-from trimaran.local.starting import Wanted, grows_while_it_runs, starting
+from trimaran.local.starting import WantedCluster, grows_while_it_runs, starting
 from trimaran.local.state_file import ClusterState, start_time
 from trimaran.settings.properties import read_file
 
 NOBODY = 2**30  # no process has this number
-WANTED = Wanted(2, 1, zookeeper=False, fixed_ports=False, overrides=())
+WANTED = WantedCluster(2, 1, zookeeper=False, fixed_ports=False, overrides=())
 
 
 def names(path):

@@ -47,7 +47,7 @@ def analyze(
         from trimaran.spark.analyses.report import analyse, plan_report, write_pages  # noqa: PLC0415 - Spark is an extra
 
         job = plan_report(data, list(names) or None, since_ms)
-        with Progress(len(job.analyses)) as progress:
+        with AnalysisProgress(len(job.analyses)) as progress:
             outcomes = analyse(job, lambda one: _tell(one, progress, quiet=json))
         index = None if target is None else write_pages(job, outcomes, target.resolve())
     if json:
@@ -84,7 +84,7 @@ def since_milliseconds(text: str, now: datetime | None = None) -> int:
     return int(when.timestamp() * 1000)
 
 
-def _tell(outcome: Outcome, progress: Progress, *, quiet: bool) -> None:
+def _tell(outcome: Outcome, progress: AnalysisProgress, *, quiet: bool) -> None:
     progress.done()
     if not quiet:
         for verdict in outcome.verdicts:
@@ -102,7 +102,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-class Progress:
+class AnalysisProgress:
     """Says on stderr every three seconds how far it is."""
 
     def __init__(self, total: int) -> None:

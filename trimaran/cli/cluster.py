@@ -33,7 +33,7 @@ from trimaran.local.removing import kept_in, remove_cluster
 from trimaran.local.start_failure import StoppedWhileStarting, last_words
 from trimaran.local.starting import (
     Beginning,
-    Wanted,
+    WantedCluster,
     grows_while_it_runs,
     lock_directory,
     refuse_if_running,
@@ -84,7 +84,7 @@ def up(
         tmp: Use a temporary directory, which is deleted when the cluster stops.
     """
     began = time.perf_counter()
-    wanted = Wanted(
+    wanted = WantedCluster(
         controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics, console
     )
     if console:
@@ -108,7 +108,7 @@ def up(
     return Exit.OK
 
 
-def _say_started(data: Path, wanted: Wanted, where: str) -> None:
+def _say_started(data: Path, wanted: WantedCluster, where: str) -> None:
     found = dry_start(data, wanted)
     for node in found.started:
         verb = "format and start" if node in found.new and node.id is not None else "start"
@@ -140,7 +140,7 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
                 profiles.remove(profiles.LOCAL, state_file.read(path).bootstrap)
 
 
-def _start(path: Path, wanted: Wanted, began: float, output: str, *, detach: bool) -> None:
+def _start(path: Path, wanted: WantedCluster, began: float, output: str, *, detach: bool) -> None:
     """Returns when the cluster is ready; if it is not to be detached, when it has ended."""
     refuse_if_running(path)
     with lock_directory(path) as lock, FreePorts() as free_ports:

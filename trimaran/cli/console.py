@@ -29,8 +29,8 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trimaran.console.cluster import Cluster
-    from trimaran.console.login import Login
+    from trimaran.console.cluster import ConsoleCluster
+    from trimaran.console.login import ConsoleLogin
     from trimaran.local.layout import ClusterPlan, NodePlan
 
 Listen = Annotated[str, Parameter(name="--listen")]
@@ -98,11 +98,11 @@ def console(
     return Exit.OK
 
 
-def _login(password: str, port: int, *, is_secure: bool) -> Login:
+def _login(password: str, port: int, *, is_secure: bool) -> ConsoleLogin:
     """Cookies are of a host and not of a port: with its port in the name one console leaves another's alone."""
-    from trimaran.console.login import Login  # noqa: PLC0415 - an extra
+    from trimaran.console.login import ConsoleLogin  # noqa: PLC0415 - an extra
 
-    return Login(password, f"trimaran-console-{port}", is_secure)
+    return ConsoleLogin(password, f"trimaran-console-{port}", is_secure)
 
 
 def _password(file: Path | None) -> str:
@@ -151,12 +151,12 @@ def _is_of_this_machine(host: str) -> bool:
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     """Serves the console of a local cluster, as a node of it."""
-    from trimaran.console.cluster import Cluster  # noqa: PLC0415 - an extra
+    from trimaran.console.cluster import ConsoleCluster  # noqa: PLC0415 - an extra
     from trimaran.console.start import listen_on, serve_console  # noqa: PLC0415 - an extra
     from trimaran.running.log_lines import set_up_console  # noqa: PLC0415 - an extra
 
     set_up_console()
-    cluster = Cluster(
+    cluster = ConsoleCluster(
         plan.addresses("broker"),
         plan.addresses("controller"),
         plan.addresses("zookeeper") or None,
@@ -186,9 +186,9 @@ def ensure_installed() -> None:
 
 def _cluster(
     brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
-) -> Cluster:
+) -> ConsoleCluster:
     """If a cluster was named, no address of the local one is used."""
-    from trimaran.console.cluster import Cluster  # noqa: PLC0415 - an extra
+    from trimaran.console.cluster import ConsoleCluster  # noqa: PLC0415 - an extra
 
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
     bootstrap = brokers.addresses
@@ -204,7 +204,7 @@ def _cluster(
     for one in metrics or ():
         _ensure_addresses(one, "--metrics")
     data = None if is_named else state_file.nearest(brokers.data)
-    return Cluster(
+    return ConsoleCluster(
         bootstrap,
         controllers,
         zookeeper,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from trimaran.cli.output import Format, put, say, show_item
-from trimaran.cli.progress import Bar, progress
+from trimaran.cli.progress import ProgressBar, progress
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.log_rows import (
     NO_LOG,
@@ -33,7 +33,7 @@ from trimaran.node.text.wording import counted
 from trimaran.wire.text.as_json import HIDDEN
 
 if TYPE_CHECKING:
-    from trimaran.inspect.log_rows import Row, Source, Transactions
+    from trimaran.inspect.log_rows import LogTransactions, PartitionFiles, Row
     from trimaran.log.batches.batch import BatchView
 
 TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
@@ -89,7 +89,9 @@ def dump(
     return Exit.NO if empty else Exit.OK
 
 
-def _print(source: Source, output: str, level: str, isolation: str, *, decode: bool) -> None:
+def _print(
+    source: PartitionFiles, output: str, level: str, isolation: str, *, decode: bool
+) -> None:
     if source.segments[0].base_offset < source.log_start_offset:
         say(
             f"{source.directory} starts at offset {source.log_start_offset}; what was deleted before it is left out"
@@ -103,7 +105,12 @@ def _print(source: Source, output: str, level: str, isolation: str, *, decode: b
 
 
 def _print_rows(
-    source: Source, transactions: Transactions | None, level: str, output: str, *, decode: bool
+    source: PartitionFiles,
+    transactions: LogTransactions | None,
+    level: str,
+    output: str,
+    *,
+    decode: bool,
 ) -> None:
     if level == "batches":
         rows = batch_rows(source, transactions)
@@ -114,7 +121,7 @@ def _print_rows(
 
 
 def _print_table(
-    source: Source, transactions: Transactions | None, level: str, *, decode: bool
+    source: PartitionFiles, transactions: LogTransactions | None, level: str, *, decode: bool
 ) -> None:
     located = batches_of(source, transactions)
     for segment, batches in groupby(located, key=lambda found: found[0]):
@@ -187,7 +194,7 @@ def _when(timestamp_ms: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
 
 
-def _verify(sources: list[Source], output: str) -> int:
+def _verify(sources: list[PartitionFiles], output: str) -> int:
     """For a segment, its whole directory is checked, and problems in other segments are left out."""
     found = 0
     with progress("reading partitions", len(sources)) as bar:
@@ -199,7 +206,9 @@ def _verify(sources: list[Source], output: str) -> int:
     return Exit.NO if found else Exit.OK
 
 
-def _problems(sources: list[Source], bar: Bar) -> Iterator[tuple[str, int | None, str]]:
+def _problems(
+    sources: list[PartitionFiles], bar: ProgressBar
+) -> Iterator[tuple[str, int | None, str]]:
     for number, source in enumerate(sources):
         bar.at(number, source.directory.name)
         is_part = len(source.segments) < len(list_segments(source.directory))

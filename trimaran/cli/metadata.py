@@ -15,7 +15,7 @@ from trimaran.cli.progress import progress
 from trimaran.client.offsets import LATEST_TIMESTAMP
 from trimaran.client.positions import Position, parse_position
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.live_quorum import LiveSource
 from trimaran.inspect.metadata.records import record_rows
 from trimaran.local import state_file
 from trimaran.log.inspection.reader import scan_batches
@@ -120,7 +120,7 @@ def tail(
 def _committed(
     client: BlockingClient, start: Position, *, follow: bool
 ) -> Iterator[dict[str, Any]]:
-    quorum = LiveQuorum(client, "the quorum")
+    quorum = LiveSource(client, "the quorum")
     offset, since_ms = start.offset or 0, start.timestamp_ms or 0
     if start.before_end is not None or since_ms == LATEST_TIMESTAMP:
         offset = max(0, quorum.high_watermark() - (start.before_end or 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 from trimaran.cli.connect import Controllers
 from trimaran.cli.progress import progress
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.live_quorum import LiveSource
 from trimaran.inspect.metadata.on_disk import MetadataDirectory
 from trimaran.inspect.metadata.source import MetadataSource
 
@@ -29,4 +29,4 @@ def open_source(path: Path | None, controllers: Controllers) -> Iterator[Metadat
             yield MetadataDirectory(path)
         return
     with controllers.connected() as client, progress("reading the metadata log"):
-        yield LiveQuorum(client, f"the quorum at {controllers.addresses}")
+        yield LiveSource(client, f"the quorum at {controllers.addresses}")

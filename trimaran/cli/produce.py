@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
 from trimaran.cli.output import say
-from trimaran.cli.progress import Bar, progress
+from trimaran.cli.progress import ProgressBar, progress
 from trimaran.client.idempotent_producer import IdempotentProducer, Lines
 from trimaran.client.partitioner import StickyPartitions, partition_of_key
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
@@ -80,10 +80,10 @@ def produce(
         return Exit.OK if interrupt.number is None else 128 + interrupt.number
 
 
-def _progress(total: int | None) -> AbstractContextManager[Bar]:
+def _progress(total: int | None) -> AbstractContextManager[ProgressBar]:
     """Shows progress by bytes of a file; stdin needs none."""
     return (
-        nullcontext(Bar("producing"))
+        nullcontext(ProgressBar("producing"))
         if total is None and os.isatty(0)
         else progress("producing", total)
     )

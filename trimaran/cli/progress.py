@@ -25,7 +25,7 @@ SHOWN_AFTER_SECONDS = 2.0
 _one = threading.Lock()  # held by the bar that may be shown
 
 
-class Bar:
+class ProgressBar:
     """The progress of an operation, which reports it by `at`, as often as it likes."""
 
     def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
@@ -46,7 +46,7 @@ class Bar:
 @contextmanager
 def progress(
     what: str, total: int | None = None, *, unit: str = "", prints: bool = False
-) -> Iterator[Bar]:
+) -> Iterator[ProgressBar]:
     """Around what may take long. Without a total it shows that, and for how long, something goes on.
 
     Args:
@@ -55,7 +55,7 @@ def progress(
         unit: what is counted, as `record`.
         prints: rows go to stdout meanwhile.
     """
-    bar = Bar(what, total, unit)
+    bar = ProgressBar(what, total, unit)
     if is_quiet() or not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
         yield bar
     elif _one.acquire(blocking=False):
@@ -68,13 +68,13 @@ def progress(
         yield bar
 
 
-def waiting(request: str) -> AbstractContextManager[Bar]:
+def waiting(request: str) -> AbstractContextManager[ProgressBar]:
     """Around a request to a cluster, by its name."""
     return progress(f"waiting for the answer to {request.removesuffix('Request')}")
 
 
 @contextmanager
-def _shown_later(bar: Bar) -> Iterator[None]:
+def _shown_later(bar: ProgressBar) -> Iterator[None]:
     """A thread waits, so that what is quick loads nothing of what draws."""
     is_over = threading.Event()
     thread = threading.Thread(target=_show, args=(bar, is_over), daemon=True)
@@ -86,14 +86,14 @@ def _shown_later(bar: Bar) -> Iterator[None]:
         thread.join()
 
 
-def _show(bar: Bar, is_over: threading.Event) -> None:
+def _show(bar: ProgressBar, is_over: threading.Event) -> None:
     if is_over.wait(SHOWN_AFTER_SECONDS):
         return
     with _drawn(bar):
         is_over.wait()
 
 
-def _drawn(bar: Bar) -> Progress:
+def _drawn(bar: ProgressBar) -> Progress:
     from rich.console import Console  # noqa: PLC0415 - slow, and most calls do without
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow, and most calls do without
 

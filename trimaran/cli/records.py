@@ -14,7 +14,7 @@ from trimaran.cli.output import Format, show_item
 from trimaran.cli.progress import progress
 from trimaran.cli.record_format import compiled
 from trimaran.client.positions import parse_position
-from trimaran.client.reader import Reader
+from trimaran.client.reader import TopicReader
 from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
 from trimaran.errors.user_error import Exit, UserError
 
@@ -63,7 +63,7 @@ def consume(
         available = len(leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
         ensure_partitions_exist(topic, partitions, available)
-        reader = Reader(client, topic, partitions, is_committed=isolation == "read_committed")
+        reader = TopicReader(client, topic, partitions, is_committed=isolation == "read_committed")
         found = reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end)
         with progress("consuming", count, unit="record", prints=True) as bar:
             for number, (index, record) in enumerate(islice(found, count), 1):

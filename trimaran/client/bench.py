@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.reader import Reader
+from trimaran.client.reader import TopicReader
 from trimaran.errors.refused import check
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import Leader
@@ -212,7 +212,7 @@ def consume(
     def job(load: Load) -> None:
         left = deque((p, begin) for p, (begin, end) in ranges.items() if begin < end)
         with connect() as client:
-            reader = Reader(client, topic, list(ranges), is_committed=False)
+            reader = TopicReader(client, topic, list(ranges), is_committed=False)
             while left and not load.is_stopped():
                 partition, offset = left.popleft()
                 began = time.monotonic()

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.offsets import end_offsets
-from trimaran.client.reader import Reader
+from trimaran.client.reader import TopicReader
 from trimaran.errors.refused import check
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.destinations import Coordinator
@@ -136,6 +136,6 @@ def total_lag(rows: Iterable[dict[str, Any]]) -> int:
 
 def age_seconds(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
     """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
-    reader = Reader(client, topic, [partition], is_committed=False)
+    reader = TopicReader(client, topic, [partition], is_committed=False)
     timestamp_ms = reader.timestamp_at(partition, max(0, offset))
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

@@ -25,7 +25,7 @@ class Reason(NamedTuple):
     about: str
 
 
-class Counts(NamedTuple):
+class PartitionCounts(NamedTuple):
     """Counts of partitions; those of all topics."""
 
     topics: int = 0
@@ -43,7 +43,7 @@ class Health(NamedTuple):
     reasons: list[Reason]
 
 
-def count_partitions(topics: Iterable[MetadataResponseTopic]) -> Counts:
+def count_partitions(topics: Iterable[MetadataResponseTopic]) -> PartitionCounts:
     total = partitions = offline = under_replicated = not_preferred = 0
     for topic in topics:
         total += 1
@@ -56,13 +56,13 @@ def count_partitions(topics: Iterable[MetadataResponseTopic]) -> Counts:
                 not_preferred += 1
             if len(one.isr_nodes) < len(replicas):
                 under_replicated += 1
-    return Counts(total, partitions, offline, under_replicated, not_preferred)
+    return PartitionCounts(total, partitions, offline, under_replicated, not_preferred)
 
 
 def judge(
     voters: Sequence[Mapping[str, Any]],
     brokers: Sequence[Mapping[str, Any]],
-    counts: Counts,
+    counts: PartitionCounts,
     under_min_isr: int = 0,
     beside: Iterable[Reason] = (),
 ) -> Health:
@@ -113,7 +113,7 @@ def _of_brokers(brokers: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
         yield Reason(WARNING, f"{_named('broker', fenced)} fenced", "brokers")
 
 
-def _of_partitions(counts: Counts, under_min_isr: int) -> Iterable[Reason]:
+def _of_partitions(counts: PartitionCounts, under_min_isr: int) -> Iterable[Reason]:
     if counts.offline:
         text = f"{counted(counts.offline, 'partition')} without a leader"
         yield Reason(BAD, text, "offline")

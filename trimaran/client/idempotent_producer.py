@@ -27,7 +27,7 @@ SEQUENCE_MASK = 0x7FFF_FFFF  # behind the largest int32 comes 0
 Lines = list[tuple[bytes | None, bytes]]
 
 
-class Identity(NamedTuple):
+class ProducerIdentity(NamedTuple):
     producer_id: int
     epoch: int
 
@@ -40,11 +40,11 @@ class IdempotentProducer:
     def __init__(self, client: BlockingClient, topic: str) -> None:
         self._client = client
         self._topic = topic
-        self._identity: Identity | None = None
+        self._identity: ProducerIdentity | None = None
         self._sequences: dict[int, int] = {}  # the next one, by partition
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ProducerIdentity:
         """Asked for once."""
         if self._identity is None:
             self._identity = self._new_identity()
@@ -77,8 +77,8 @@ class IdempotentProducer:
             check(result.error_code, result.error_message)
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
 
-    def _new_identity(self) -> Identity:
+    def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=TIMEOUT_MS)
         answer = self._client.call(None, request)
         check(answer.error_code, "a producer id")
-        return Identity(answer.producer_id, answer.producer_epoch)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)

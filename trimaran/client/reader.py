@@ -24,7 +24,7 @@ FETCH_WAIT_MS = 500
 READ_COMMITTED = 1
 
 
-class Reader:
+class TopicReader:
     """Reads the partitions of a topic in turn; with `is_committed` as a read_committed consumer does."""
 
     def __init__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trimaran.client.idempotent_producer import IdempotentProducer, Identity, Lines
+from trimaran.client.idempotent_producer import IdempotentProducer, Lines, ProducerIdentity
 from trimaran.errors.refused import check
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import Coordinator
@@ -44,7 +44,7 @@ class TransactionalProducer(IdempotentProducer):
             self._added.add(partition)
         super().send(partition, lines)
 
-    def _add(self, identity: Identity, partition: int) -> None:
+    def _add(self, identity: ProducerIdentity, partition: int) -> None:
         topic = AddPartitionsToTxnTopic(name=self._topic, partitions=[partition])
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
@@ -68,13 +68,13 @@ class TransactionalProducer(IdempotentProducer):
         )
         check(self._ask(request, version=3).error_code, self._what)
 
-    def _new_identity(self) -> Identity:
+    def _new_identity(self) -> ProducerIdentity:
         request = InitProducerIdRequest(
             transactional_id=self._id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
         answer = self._ask(request)
         check(answer.error_code, self._what)
-        return Identity(answer.producer_id, answer.producer_epoch)
+        return ProducerIdentity(answer.producer_id, answer.producer_epoch)
 
     @property
     def _what(self) -> str:

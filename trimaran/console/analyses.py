@@ -24,7 +24,7 @@ FOLDER, INDEX = "report", "index.html"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class AnalysisRun:
     """`failed` is empty while it runs and where it did well; else the end of what the command said."""
 
     name: str
@@ -65,13 +65,15 @@ class Analyses:
         # Nothing waits in it: a request while an analysis runs is refused.
         self._send, self._receive = trio.open_memory_channel[str](0)
 
-    def last(self) -> Run | None:
+    def last(self) -> AnalysisRun | None:
         """The one that runs, or ran last."""
         if not self._name:
             return None
         is_over = self._ended >= self._started
         end = self._ended if is_over else time.monotonic()
-        return Run(self._name, end - self._started, is_over, self._failed if is_over else "")
+        return AnalysisRun(
+            self._name, end - self._started, is_over, self._failed if is_over else ""
+        )
 
     def start(self, name: str) -> None:
         """Raises UserError: it cannot, or another one runs."""

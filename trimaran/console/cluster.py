@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from trimaran.client.connect import NO_SETTINGS, connected
 from trimaran.client.partitions import topics_of
 from trimaran.console.analyses import Analyses
-from trimaran.console.metadata_log import MetadataLog
+from trimaran.console.metadata_log import MetadataHistory
 from trimaran.console.samples import Samples
 from trimaran.errors.user_error import Exit, UserError
 
@@ -32,7 +32,7 @@ FRESH_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Kept(Generic[T]):
+class CachedResponse(Generic[T]):
     """A response that is fetched at most once in `FRESH_SECONDS`; concurrent callers wait for the same one."""
 
     ask: Callable[[], T]
@@ -54,7 +54,7 @@ class Kept(Generic[T]):
             self._answer = None
 
 
-class Cluster:
+class ConsoleCluster:
     """`controllers` and `zookeeper` are None if they were not named: pages that need them say so.
 
     `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
@@ -78,10 +78,10 @@ class Cluster:
         self.settings = settings
         self.command_config = command_config
         self.data = data
-        self.log = MetadataLog(self.controller_client, controllers or "")
+        self.log = MetadataHistory(self.controller_client, controllers or "")
         self.samples = Samples(metrics)
         self.analyses = Analyses(data)
-        self._topics = Kept(self._ask_topics)
+        self._topics = CachedResponse(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:
         """A client of the brokers; its errors are UserErrors."""

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from trimaran.console import rendering
 from trimaran.console.login import (
     PATH,
-    Login,
+    ConsoleLogin,
     LoginNeeded,
     login_needed,
     way_back,
@@ -36,7 +36,7 @@ _STATUS = {LoginNeeded: 401, Forged: 403}
 class Gate:
     """Around the application."""
 
-    def __init__(self, app: App, login: Login) -> None:
+    def __init__(self, app: App, login: ConsoleLogin) -> None:
         self._app = app
         self._login = login
 
@@ -77,7 +77,7 @@ def _status_of(error: UserError) -> int:
     return _STATUS.get(type(error), 400)
 
 
-async def log_in(login: Login, request: Request) -> Response:
+async def log_in(login: ConsoleLogin, request: Request) -> Response:
     """The login page; its form opens a session and goes on to the page that was wanted."""
     wanted = way_back(request.query_params.get("next", "/"))
     if not login.is_wanted:
@@ -95,7 +95,7 @@ async def log_in(login: Login, request: Request) -> Response:
     return went
 
 
-async def log_out(login: Login, token: str, request: Request) -> Response:
+async def log_out(login: ConsoleLogin, token: str, request: Request) -> Response:
     """Ends the session of this browser."""
     try:
         await form_of(request, token)

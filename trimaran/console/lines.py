@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trimaran.console.samples import Point
+from trimaran.console.samples import SamplePoint
 
 WIDTH, HEIGHT = 1000, 100  # of the plot, in the units of its view box
 COLOURS = 8  # that can be told apart; the ninth line has that of the first
@@ -17,7 +17,7 @@ class Line:
     """`last` is the newest value."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[SamplePoint]
     last: float | None
     colour: int
 
@@ -34,7 +34,7 @@ class Chart:
     to_ms: int
 
 
-def chart(title: str, unit: str, series: Mapping[str, Sequence[Point]]) -> Chart | None:
+def chart(title: str, unit: str, series: Mapping[str, Sequence[SamplePoint]]) -> Chart | None:
     """None without two points of time."""
     times = [point.at_ms for points in series.values() for point in points]
     if not times or max(times) == min(times):
@@ -64,17 +64,17 @@ def round_up(value: float, unit: str) -> float:
     return next(step * power * whole for step in (1, 2, 5, 10, 20) if step * power * whole >= value)
 
 
-def summed(series: Mapping[str, Sequence[Point]]) -> list[Point]:
+def summed(series: Mapping[str, Sequence[SamplePoint]]) -> list[SamplePoint]:
     """Returns the values of all nodes at each time; None where none told."""
-    return [Point(at, sum(values) if values else None) for at, values in _by_time(series)]
+    return [SamplePoint(at, sum(values) if values else None) for at, values in _by_time(series)]
 
 
-def worst(series: Mapping[str, Sequence[Point]]) -> list[Point]:
+def worst(series: Mapping[str, Sequence[SamplePoint]]) -> list[SamplePoint]:
     """The largest of all nodes at each time; None where none told."""
-    return [Point(at, max(values, default=None)) for at, values in _by_time(series)]
+    return [SamplePoint(at, max(values, default=None)) for at, values in _by_time(series)]
 
 
-def _by_time(series: Mapping[str, Sequence[Point]]) -> Iterator[tuple[int, list[float]]]:
+def _by_time(series: Mapping[str, Sequence[SamplePoint]]) -> Iterator[tuple[int, list[float]]]:
     found: dict[int, list[float]] = {}
     for points in series.values():
         for point in points:

@@ -37,7 +37,7 @@ class LoginNeeded(UserError):
 
 
 @dataclass(slots=True)
-class Login:
+class ConsoleLogin:
     """`password` is empty if every client may read. Not thread-safe: used on the event loop only."""
 
     password: str = ""

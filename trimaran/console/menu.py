@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 
 
 class Item(NamedTuple):
@@ -34,7 +34,7 @@ _PLACES = (
 )
 
 
-def menu_of(cluster: Cluster, path: str) -> list[Item]:
+def menu_of(cluster: ConsoleCluster, path: str) -> list[Item]:
     return [
         Item(place, name, key, _is_at(path, place), needed if _is_missing(cluster, needed) else "")
         for place, name, key, needed in _PLACES
@@ -45,7 +45,7 @@ def _is_at(path: str, place: str) -> bool:
     return path == place or (place != "/" and path.startswith(f"{place}/"))
 
 
-def _is_missing(cluster: Cluster, needed: str) -> bool:
+def _is_missing(cluster: ConsoleCluster, needed: str) -> bool:
     return (needed == _CONTROLLERS and cluster.controllers is None) or (
         needed == _ZOOKEEPER and cluster.zookeeper is None
     )

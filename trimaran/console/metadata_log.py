@@ -19,12 +19,12 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.events import (
     Change,
     ConfigChange,
-    Event,
+    MetadataEvent,
     PartitionHistory,
     what_happened,
 )
 from trimaran.inspect.metadata.history import configs_of
-from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.live_quorum import LiveSource
 from trimaran.inspect.metadata.records import record_row
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
@@ -62,7 +62,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBatch:
+class BatchState:
     """One batch of the log. `is_idle`: it has only NoOpRecords."""
 
     base_offset: int
@@ -75,7 +75,7 @@ class KeptBatch:
         return next(iter_batches(self.data))
 
 
-class MetadataLog:
+class MetadataHistory:
     """Thread-safe. `open_client` gives a client of the controllers, `name` is for messages."""
 
     def __init__(
@@ -90,10 +90,10 @@ class MetadataLog:
 
     def _reset(self) -> None:
         self._replay = Replay()
-        self._batches: deque[KeptBatch] = deque()
+        self._batches: deque[BatchState] = deque()
         self._bytes = 0
         self._states: list[tuple[int, Replay]] = []  # by next offset, ascending
-        self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._events: deque[MetadataEvent] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
         self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)
         self._snapshot: Snapshot | None = None
@@ -158,7 +158,7 @@ class MetadataLog:
             found = [one.last_offset for one in self._batches if one.timestamp_ms <= timestamp_ms]
             return max(found, default=self._first_offset())
 
-    def events(self, after: int = -1) -> list[Event]:
+    def events(self, after: int = -1) -> list[MetadataEvent]:
         """Returns the events at offsets beyond `after`, the newest first."""
         with self._lock:
             self._catch_up()
@@ -197,7 +197,7 @@ class MetadataLog:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
         with self._lock:
             self._catch_up()
-            wanted: list[KeptBatch] = []
+            wanted: list[BatchState] = []
             for batch in reversed(self._batches):
                 if batch.base_offset > offset or batch.is_idle:
                     continue
@@ -227,7 +227,7 @@ class MetadataLog:
         if time.monotonic() - self._read_at <= FRESH_SECONDS:
             return
         with self._open_client() as client:
-            quorum = LiveQuorum(client, f"the quorum at {self._name}")
+            quorum = LiveSource(client, f"the quorum at {self._name}")
             if not self._states:
                 self._begin(quorum)
             for batch in quorum.batches(self._replay.next_offset):
@@ -268,7 +268,7 @@ class MetadataLog:
             self._last_change = batch.last_offset
         data = bytes(batch.buffer)
         self._batches.append(
-            KeptBatch(
+            BatchState(
                 batch.base_offset, batch.last_offset, batch.max_timestamp, data, found.is_idle
             )
         )

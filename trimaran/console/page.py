@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 from trimaran.errors.user_error import Exit, UserError
 
 ROWS_PER_PAGE = 50
@@ -20,10 +20,10 @@ class NotHere(UserError):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageRequest:
     """One request. `path` has the parts of the URL's path that are names, `query` what is behind the `?`."""
 
-    cluster: Cluster
+    cluster: ConsoleCluster
     path: Mapping[str, str] = field(default_factory=dict)
     query: Mapping[str, str] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ def _wrong(name: str, text: str, why: str) -> UserError:
     )
 
 
-View = Callable[[Question], Mapping[str, Any]]
+View = Callable[[PageRequest], Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Page:
 
 
 def table(
-    question: Question,
+    question: PageRequest,
     rows: Sequence[Row],
     *,
     columns: Sequence[str],

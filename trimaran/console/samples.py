@@ -77,7 +77,7 @@ Values = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SamplePoint:
     """`value` is None if no node answered."""
 
     at_ms: int
@@ -126,7 +126,7 @@ class Samples:
         self.silent = silent
         return slowest
 
-    def of(self, series: Series, since_ms: int = 0) -> dict[str, list[Point]]:
+    def of(self, series: Series, since_ms: int = 0) -> dict[str, list[SamplePoint]]:
         """By the node, the oldest first; only nodes that told it."""
         with self._lock:
             samples = [one for one in self._samples if one.at_ms >= since_ms]
@@ -136,20 +136,22 @@ class Samples:
         return {name: list(_points(samples, name, series)) for name in nodes}
 
 
-def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Point]:
+def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[SamplePoint]:
     before: tuple[int, float] | None = None
     for one in samples:
         value = one.nodes.get(node, {}).get(series.name)
         if not series.is_total:
-            yield Point(one.at_ms, value)
+            yield SamplePoint(one.at_ms, value)
             continue
         if value is None:
             before = None
-            yield Point(one.at_ms, None)
+            yield SamplePoint(one.at_ms, None)
         elif before is not None:
             seconds = max(1, one.at_ms - before[0]) / 1000
             # A node that was started again counts from nothing.
-            yield Point(one.at_ms, (value - before[1]) / seconds if value >= before[1] else None)
+            yield SamplePoint(
+                one.at_ms, (value - before[1]) / seconds if value >= before[1] else None
+            )
         if value is not None:
             before = (one.at_ms, value)
 

@@ -22,13 +22,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from trimaran.console import events, gate, rendering, reports, stream, writes
-from trimaran.console.cluster import Cluster, NotNamed
+from trimaran.console.cluster import ConsoleCluster, NotNamed
 from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
 from trimaran.console.login import PATH as LOGIN_PATH
-from trimaran.console.login import Login
+from trimaran.console.login import ConsoleLogin
 from trimaran.console.menu import menu_of
-from trimaran.console.page import NotHere, Page, Question
+from trimaran.console.page import NotHere, Page, PageRequest
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.samples import keep_sampling
 from trimaran.errors.node import explain
@@ -67,12 +67,12 @@ class Tls:
 class Console:
     """The application's own state."""
 
-    cluster: Cluster
+    cluster: ConsoleCluster
     limiter: trio.CapacityLimiter
     streams: trio.CapacityLimiter
     token: str  # of forms
     may_write: bool
-    login: Login
+    login: ConsoleLogin
 
     async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
@@ -89,14 +89,14 @@ class Console:
 
 
 def application(
-    cluster: Cluster,
+    cluster: ConsoleCluster,
     names: Collection[str],
     *,
     allow_writes: bool = False,
-    login: Login | None = None,
+    login: ConsoleLogin | None = None,
 ) -> Guard:
     """`names`: hosts that it answers to. Without a login every client is let in."""
-    login = login or Login()
+    login = login or ConsoleLogin()
     console = Console(
         cluster,
         trio.CapacityLimiter(THREADS_MAX),
@@ -129,7 +129,7 @@ def application(
 
 
 @asynccontextmanager
-async def _beside(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
+async def _beside(cluster: ConsoleCluster, _: Starlette) -> AsyncIterator[None]:
     """Runs the background tasks, as long as pages are served."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keep_sampling, cluster.samples)
@@ -139,14 +139,14 @@ async def _beside(cluster: Cluster, _: Starlette) -> AsyncIterator[None]:
         nursery.cancel_scope.cancel()
 
 
-async def _read_ahead(cluster: Cluster) -> None:
+async def _read_ahead(cluster: ConsoleCluster) -> None:
     """Reads the metadata log, so that the first who looks does not wait for all of it."""
     with suppress(UserError):  # the page that wants it says why
         await trio.to_thread.run_sync(cluster.log.bounds, abandon_on_cancel=True)
 
 
 async def _respond(console: Console, page: Page, request: Request) -> Response:
-    question = Question(console.cluster, _texts(request.path_params), dict(request.query_params))
+    question = PageRequest(console.cluster, _texts(request.path_params), dict(request.query_params))
     form = _form_of(request)
     try:
         return await console.ask(partial(_answer, console, page, question, form, request.url.path))  # type: ignore[no-any-return]
@@ -154,8 +154,8 @@ async def _respond(console: Console, page: Page, request: Request) -> Response:
         return _failed(console, error, form, request.url.path, page.title)
 
 
-async def _write(console: Console, write: writes.Write, request: Request) -> Response:
-    question = Question(console.cluster, _texts(request.path_params))
+async def _write(console: Console, write: writes.ConsoleWrite, request: Request) -> Response:
+    question = PageRequest(console.cluster, _texts(request.path_params))
     who = gate.address_of(request)
     try:
         fields = await writes.form_of(request, console.token)
@@ -193,7 +193,7 @@ def _form_of(request: Request) -> str:
     return "json" if "application/json" in accepted and "text/html" not in accepted else "html"
 
 
-def _answer(console: Console, page: Page, question: Question, form: str, path: str) -> Response:
+def _answer(console: Console, page: Page, question: PageRequest, form: str, path: str) -> Response:
     """Runs in a thread: asking and rendering both take their time."""
     data = page.view(question)
     # JSON and CSV have no place for a notice.

@@ -11,8 +11,8 @@ from typing import Any
 
 import trio
 
-from trimaran.console.cluster import Cluster
-from trimaran.console.login import Login
+from trimaran.console.cluster import ConsoleCluster
+from trimaran.console.login import ConsoleLogin
 from trimaran.console.serving import Tls, application, run
 from trimaran.errors.user_error import Exit, UserError
 
@@ -38,13 +38,13 @@ def text_of(address: tuple[Any, ...]) -> str:
 
 
 def serve_console(
-    cluster: Cluster,
+    cluster: ConsoleCluster,
     listener: socket.socket,
     names: Collection[str],
     on_ready: Callable[[], object],
     *,
     allow_writes: bool = False,
-    login: Login | None = None,
+    login: ConsoleLogin | None = None,
     tls: Tls | None = None,
 ) -> None:
     """Until SIGTERM or Ctrl-C; `names` are hosts that browsers call it by."""

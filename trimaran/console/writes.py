@@ -30,8 +30,8 @@ from trimaran.client.changes import (
 from trimaran.client.groups import committed_offsets
 from trimaran.client.positions import parse_position
 from trimaran.console import events
-from trimaran.console.cluster import Cluster
-from trimaran.console.page import Question
+from trimaran.console.cluster import ConsoleCluster
+from trimaran.console.page import PageRequest
 from trimaran.console.pages.topic import TOPIC_RESOURCE, described
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.messages.elect_leaders import TopicPartitions
@@ -44,12 +44,12 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class ConsoleWrite:
     """`change` does it and returns the path of the page that shows what became of it; `verb` is for the log."""
 
     path: str
     verb: str
-    change: Callable[[Cluster, Mapping[str, str], Question], str]
+    change: Callable[[ConsoleCluster, Mapping[str, str], PageRequest], str]
 
 
 class Forged(UserError):
@@ -105,7 +105,7 @@ def _forged() -> Forged:
     )
 
 
-def perform(write: Write, question: Question, fields: Mapping[str, str], who: str) -> str:
+def perform(write: ConsoleWrite, question: PageRequest, fields: Mapping[str, str], who: str) -> str:
     """Does it and writes it down; returns where to go then. Raises UserError."""
     words = {**question.path, **fields}
     told = " ".join(f"{name}={value!r}" for name, value in words.items())
@@ -154,14 +154,14 @@ def _topic_page(name: str) -> str:
     return f"/topics/{quote(name, safe='')}"
 
 
-def _create_topic(cluster: Cluster, fields: Mapping[str, str], _: Question) -> str:
+def _create_topic(cluster: ConsoleCluster, fields: Mapping[str, str], _: PageRequest) -> str:
     name = _needed(fields, "name")
     with cluster.client() as client:
         create_topic(client, name, _count(fields, "partitions"), _count(fields, "replication"))
     return _topic_page(name)
 
 
-def _delete_topic(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+def _delete_topic(cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest) -> str:
     name = question.path["topic"]
     if fields.get("confirm") != name:
         raise UserError(
@@ -175,7 +175,7 @@ def _delete_topic(cluster: Cluster, fields: Mapping[str, str], question: Questio
     return "/topics"
 
 
-def _alter_config(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+def _alter_config(cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest) -> str:
     """An empty value takes the config back."""
     name, key, value = question.path["topic"], _needed(fields, "key"), fields.get("value", "")
     change = (key, SET, value) if value else (key, DELETE, None)
@@ -184,7 +184,7 @@ def _alter_config(cluster: Cluster, fields: Mapping[str, str], question: Questio
     return _topic_page(name)
 
 
-def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -> str:
+def _elect_leaders(cluster: ConsoleCluster, _: Mapping[str, str], question: PageRequest) -> str:
     name = question.path["topic"]
     with cluster.client() as client:
         indexes = [one.partition_index for one in described(client, name).partitions]
@@ -200,7 +200,9 @@ def _elect_leaders(cluster: Cluster, _: Mapping[str, str], question: Question) -
     return _topic_page(name)
 
 
-def _reset_offsets(cluster: Cluster, fields: Mapping[str, str], question: Question) -> str:
+def _reset_offsets(
+    cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest
+) -> str:
     """Returns all partitions that the group has committed offsets of, or those of one topic."""
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
@@ -219,9 +221,9 @@ def _reset_offsets(cluster: Cluster, fields: Mapping[str, str], question: Questi
 
 
 WRITES = (
-    Write("/topics", "create topic", _create_topic),
-    Write("/topics/{topic}/delete", "delete topic", _delete_topic),
-    Write("/topics/{topic}/config", "alter config", _alter_config),
-    Write("/topics/{topic}/elect", "elect leaders", _elect_leaders),
-    Write("/groups/{group:path}", "reset offsets", _reset_offsets),
+    ConsoleWrite("/topics", "create topic", _create_topic),
+    ConsoleWrite("/topics/{topic}/delete", "delete topic", _delete_topic),
+    ConsoleWrite("/topics/{topic}/config", "alter config", _alter_config),
+    ConsoleWrite("/topics/{topic}/elect", "elect leaders", _elect_leaders),
+    ConsoleWrite("/groups/{group:path}", "reset offsets", _reset_offsets),
 )

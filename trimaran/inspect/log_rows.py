@@ -43,7 +43,7 @@ HEADERS_SHOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PartitionFiles:
     """Segments of one partition, to be printed; `topic` is None where the directory's name tells none.
 
     Records below `log_start_offset` were deleted (retention, DeleteRecords), though the segment with them is still
@@ -59,7 +59,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Transactions:
+class LogTransactions:
     """Transactions of a whole log: its stable offset, and the aborted ranges."""
 
     stable_offset: int
@@ -77,13 +77,13 @@ class Transactions:
         return any(a <= batch.base_offset <= b for a, b in ranges[max(at, 0) : at + 2])
 
 
-def find_sources(paths: Iterable[Path]) -> tuple[list[Source], list[Path]]:
+def find_sources(paths: Iterable[Path]) -> tuple[list[PartitionFiles], list[Path]]:
     """What `.log` files, partition directories and node directories hold, in the order given, and the paths that hold
     none.
 
     Raises UserError: a path is not there, or no path holds any.
     """
-    found: list[Source] = []
+    found: list[PartitionFiles] = []
     empty: list[Path] = []
     for path in paths:
         here = list(_sources_at(path))
@@ -117,7 +117,7 @@ def _no_log(path: Path, why: str) -> UserError:
     )
 
 
-def _sources_at(path: Path) -> Iterator[Source]:
+def _sources_at(path: Path) -> Iterator[PartitionFiles]:
     if path.is_file():
         base_offset = base_offset_of(path.name, LOG_SUFFIX)
         if base_offset is not None:
@@ -133,13 +133,13 @@ def _sources_at(path: Path) -> Iterator[Source]:
                 yield _source(child, segments)
 
 
-def _source(directory: Path, segments: Iterable[SegmentFile]) -> Source:
+def _source(directory: Path, segments: Iterable[SegmentFile]) -> PartitionFiles:
     try:
         key = parse_directory_name(directory.resolve().name)
     except ValueError:
-        return Source(directory, tuple(segments), None, None, _node_id(directory), 0)
+        return PartitionFiles(directory, tuple(segments), None, None, _node_id(directory), 0)
     start = _log_start(directory, key)
-    return Source(directory, tuple(segments), *key, _node_id(directory), start)
+    return PartitionFiles(directory, tuple(segments), *key, _node_id(directory), start)
 
 
 def _log_start(directory: Path, key: TopicPartition) -> int:
@@ -157,11 +157,11 @@ def _node_id(directory: Path) -> int | None:
         return None
 
 
-def transactions_of(source: Source) -> Transactions:
+def transactions_of(source: PartitionFiles) -> LogTransactions:
     """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated.
     Raises OSError.
     """
-    state, found = ProducerState(), Transactions(0)
+    state, found = ProducerState(), LogTransactions(0)
     for segment in list_segments(source.directory):
         for _, batch in scan_batches(segment.path):
             aborted = state.aborted_by(batch)
@@ -175,7 +175,7 @@ def transactions_of(source: Source) -> Transactions:
 
 
 def batches_of(
-    source: Source, transactions: Transactions | None
+    source: PartitionFiles, transactions: LogTransactions | None
 ) -> Iterator[tuple[SegmentFile, int, BatchView]]:
     """(segment, position, batch) from the log's start on; with `transactions` what a read_committed consumer gets of
     them, control batches left out.
@@ -205,7 +205,7 @@ def batches_of(
             )
 
 
-def batch_rows(source: Source, transactions: Transactions | None) -> Iterator[Row]:
+def batch_rows(source: PartitionFiles, transactions: LogTransactions | None) -> Iterator[Row]:
     """Rows of the `batches` level. Raises as `batches_of`."""
     for segment, position, batch in batches_of(source, transactions):
         yield {
@@ -253,7 +253,7 @@ def control_type_of(batch: BatchView) -> str | None:
 
 
 def record_rows(
-    source: Source, transactions: Transactions | None, *, decoded: bool = False
+    source: PartitionFiles, transactions: LogTransactions | None, *, decoded: bool = False
 ) -> Iterator[Row]:
     """Rows of the `records` level, with `control_type` and `control` in those of control records, and `decoded` in
     those of internal topics if asked for.
@@ -267,7 +267,7 @@ def record_rows(
 
 
 def rows_of_batch(
-    source: Source, segment: SegmentFile, position: int, batch: BatchView, *, decoded: bool
+    source: PartitionFiles, segment: SegmentFile, position: int, batch: BatchView, *, decoded: bool
 ) -> Iterator[Row]:
     """The records of one batch. Raises UserError."""
     if not batch.count:
@@ -290,7 +290,7 @@ def rows_of_batch(
 
 
 def _row_of(
-    source: Source,
+    source: PartitionFiles,
     batch: BatchView,
     record: Record,
     by_offset: Mapping[int, ControlRecord],
@@ -332,7 +332,7 @@ def _control_columns(control: ControlRecord) -> Row:
     }
 
 
-def _record_row(source: Source, batch: BatchView, record: Record) -> Row:
+def _record_row(source: PartitionFiles, batch: BatchView, record: Record) -> Row:
     return {
         "key": None if record.key is None else base64_text(record.key),
         "value": None if record.value is None else base64_text(record.value),

@@ -13,7 +13,7 @@ from trimaran.local.layout import FreePorts, NodePlan
 from trimaran.local.lock import ClusterLock
 from trimaran.local.start_failure import no_zookeeper
 from trimaran.local.starting import (
-    Wanted,
+    WantedCluster,
     decided,
     grows_while_it_runs,
     refusals_of,
@@ -32,7 +32,7 @@ class DryStart:
     is_running: bool
 
 
-def dry_start(data: Path, wanted: Wanted) -> DryStart:
+def dry_start(data: Path, wanted: WantedCluster) -> DryStart:
     """What `starting`, or a growth while the cluster runs, would do in this directory.
 
     Raises:

@@ -39,7 +39,7 @@ NODES_OF_A_NEW_CLUSTER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCluster:
     """The options of the user; None where nothing was said."""
 
     controllers: int | None
@@ -80,7 +80,7 @@ def refuse_if_running(data: Path) -> None:
         )
 
 
-def grows_while_it_runs(data: Path, wanted: Wanted) -> ClusterState | None:
+def grows_while_it_runs(data: Path, wanted: WantedCluster) -> ClusterState | None:
     """The state of a cluster that runs, if nodes are wanted that it has not.
 
     Raises:
@@ -153,7 +153,7 @@ class Beginning:
 
 
 @contextmanager
-def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[Beginning]:
+def starting(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> Iterator[Beginning]:
     """`plan_of`, for the block in which the cluster begins.
 
     If that fails before it is ready, the directory is as it was before: what was formatted goes, settings that nodes
@@ -172,7 +172,7 @@ def starting(data: Path, wanted: Wanted, free_ports: FreePorts) -> Iterator[Begi
         raise
 
 
-def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
+def plan_of(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> ClusterPlan:
     """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are
     wanted.
     """
@@ -187,7 +187,7 @@ def plan_of(data: Path, wanted: Wanted, free_ports: FreePorts) -> ClusterPlan:
 
 
 def decided(
-    data: Path, wanted: Wanted, free_ports: FreePorts
+    data: Path, wanted: WantedCluster, free_ports: FreePorts
 ) -> tuple[ClusterPlan | None, ClusterPlan]:
     """The cluster that the directory holds, if any, and the one to start. Nothing is written.
 
@@ -207,7 +207,7 @@ def decided(
     return None, _new(data, wanted, None if wanted.fixed_ports else free_ports)
 
 
-def _changed(plan: ClusterPlan, wanted: Wanted, ports: FreePorts) -> ClusterPlan:
+def _changed(plan: ClusterPlan, wanted: WantedCluster, ports: FreePorts) -> ClusterPlan:
     _ensure_same_controllers(plan, wanted.controllers)
     if wanted.static_quorum and not plan.static_quorum:
         raise UserError(
@@ -234,7 +234,7 @@ def _ensure_same_controllers(plan: ClusterPlan, wanted: int | None) -> None:
         )
 
 
-def _new(data: Path, wanted: Wanted, ports: FreePorts | None) -> ClusterPlan:
+def _new(data: Path, wanted: WantedCluster, ports: FreePorts | None) -> ClusterPlan:
     controllers = NODES_OF_A_NEW_CLUSTER if wanted.controllers is None else wanted.controllers
     brokers = NODES_OF_A_NEW_CLUSTER if wanted.brokers is None else wanted.brokers
     if not (1 <= controllers <= NODES_MAX and 0 <= brokers <= BROKERS_MAX):

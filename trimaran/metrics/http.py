@@ -29,7 +29,7 @@ _RECEIVE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """`path` is without its query; names of headers are in lower case."""
 
     path: str
@@ -38,14 +38,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
+class HttpResponse:
     status: int
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     headers: Sequence[tuple[str, str]] = ()
 
 
-Respond = Callable[[Request], Awaitable[Response]]
+Respond = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
@@ -138,7 +138,7 @@ class _Connection:
                     self._http.start_next_cycle()
                     going_on = True
 
-    async def _next_answer(self) -> Response | None:
+    async def _next_answer(self) -> HttpResponse | None:
         """None: no request will come."""
         try:
             request = await self._next_event()
@@ -163,16 +163,16 @@ class _Connection:
                 return event
             self._http.receive_data(await self._stream.receive_some(_RECEIVE_BYTES))
 
-    async def _answer(self, request: h11.Request) -> Response:
+    async def _answer(self, request: h11.Request) -> HttpResponse:
         path, _, query = request.target.decode("ascii", "replace").partition("?")
         headers = {name.decode(): value.decode("latin-1") for name, value in request.headers}
         try:
-            return await self._respond(Request(path, headers, query))
+            return await self._respond(HttpRequest(path, headers, query))
         except Exception as error:  # noqa: BLE001 - it must not end the node
             self._log.log(events.METRICS_FAILED, exc_info=error, path=path)
             return _error(500, "it failed, see the log of the node")
 
-    async def _send(self, response: Response) -> None:
+    async def _send(self, response: HttpResponse) -> None:
         headers = [
             ("Content-Type", response.content_type),
             ("Content-Length", str(len(response.body))),
@@ -186,5 +186,5 @@ class _Connection:
         await self._stream.send_all(sent)
 
 
-def _error(status: int, text: str) -> Response:
-    return Response(status, f"{text}\n".encode(), headers=[("Connection", "close")])
+def _error(status: int, text: str) -> HttpResponse:
+    return HttpResponse(status, f"{text}\n".encode(), headers=[("Connection", "close")])

@@ -19,7 +19,7 @@ from prometheus_client.core import Metric
 
 from trimaran.metrics.exposition import NAMES, Text, restricted, text_of
 from trimaran.metrics.families import Families
-from trimaran.metrics.http import Request, Response, serve_http
+from trimaran.metrics.http import HttpRequest, HttpResponse, serve_http
 from trimaran.metrics.process import process_metrics
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.runtime.threads import run_computing
@@ -80,20 +80,20 @@ class MetricsServer:
         # Two scrapes at a time would cost the loop twice as much, and tell the same.
         self._scraping = trio.Lock()
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: HttpRequest) -> HttpResponse:
         match request.path:
             case "/metrics":
                 return await self._metrics(request)
             case "/healthz":
-                return Response(200, b"ok\n")
+                return HttpResponse(200, b"ok\n")
             case "/readyz":
                 missing = self._monitor.why_not_ready()
                 text = "".join(f"{one}\n" for one in missing) or "ready\n"
-                return Response(503 if missing else 200, text.encode())
+                return HttpResponse(503 if missing else 200, text.encode())
             case _:
-                return Response(404, _PATHS)
+                return HttpResponse(404, _PATHS)
 
-    async def _metrics(self, request: Request) -> Response:
+    async def _metrics(self, request: HttpRequest) -> HttpResponse:
         zips = "gzip" in request.headers.get("accept-encoding", "")
         wanted = frozenset(parse_qs(request.query).get(NAMES, ()))
         async with self._scraping:
@@ -101,7 +101,7 @@ class MetricsServer:
             make = partial(_text, families, request.headers.get("accept", ""), wanted, zips=zips)
             text = await run_computing(make)
         encoding = [("Content-Encoding", "gzip")] if zips else []
-        return Response(200, text.body, text.content_type, encoding)
+        return HttpResponse(200, text.body, text.content_type, encoding)
 
 
 async def _collected(families: Families) -> list[Metric]:

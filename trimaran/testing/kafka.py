@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 
 from trimaran.client import changes
 from trimaran.client.positions import parse_position
-from trimaran.client.reader import Reader
+from trimaran.client.reader import TopicReader
 from trimaran.client.topic_partitions import leaders_of
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -89,7 +89,7 @@ class Kafka(ABC):
         with self._client() as client:
             start = parse_position("start")
             partitions = list(range(len(leaders_of(client, topic))))
-            reader = Reader(client, topic, partitions, is_committed=committed)
+            reader = TopicReader(client, topic, partitions, is_committed=committed)
             return [
                 ConsumedRecord(
                     index,

@@ -19,7 +19,7 @@ from trimaran.node.config.group_keys import (
     check_group_configs,
 )
 from trimaran.node.config.key_warnings import warning_of
-from trimaran.node.config.loggers import ROOT, Operation, alter_loggers, logger_levels
+from trimaran.node.config.loggers import ROOT, ConfigOperation, alter_loggers, logger_levels
 from trimaran.node.config.server_keys import DYNAMIC_ONLY, SERVER_CONFIGS
 from trimaran.node.config.synonyms import broker_synonyms
 from trimaran.node.config.topic_keys import (
@@ -168,13 +168,13 @@ def test_kafka_log_levels_are_set_and_reset(monkeypatch):
     monkeypatch.setattr(logger, "level", logging.NOTSET)
     monkeypatch.setattr(logging.root, "level", logging.WARNING)
     for word, number, told in LEVELS:
-        assert altered(change(logger.name, Operation.SET, word)) == "ok"
+        assert altered(change(logger.name, ConfigOperation.SET, word)) == "ok"
         assert logger.level == number
         assert logger_levels()[logger.name] == told
         assert logger_levels()[beside.name] == "WARN"
-        assert altered(change(logger.name, Operation.DELETE)) == "ok"
+        assert altered(change(logger.name, ConfigOperation.DELETE)) == "ok"
         assert logger.level == logging.NOTSET
-        assert altered(change(ROOT, Operation.SET, word)) == "ok"
+        assert altered(change(ROOT, ConfigOperation.SET, word)) == "ok"
         assert logging.root.level == number
         assert logger_levels()[ROOT] == logger_levels()[logger.name] == told
         logging.root.setLevel(logging.WARNING)
@@ -187,9 +187,9 @@ def test_kafka_log_levels_are_set_and_reset(monkeypatch):
 def test_levels_change_atomically_on_own_node(monkeypatch):
     logger = logging.getLogger("tests.node.config.levels")
     monkeypatch.setattr(logger, "level", logging.NOTSET)
-    good = change(logger.name, Operation.SET, "ERROR")
+    good = change(logger.name, ConfigOperation.SET, "ERROR")
     assert altered(good, validate_only=True) == "ok"
-    assert "does not exist" in altered(good, change("no.such", Operation.SET, "INFO"))
+    assert "does not exist" in altered(good, change("no.such", ConfigOperation.SET, "INFO"))
     assert altered(good, node="x") == ("INVALID_REQUEST: Node id must be an integer, but it is: x")
     assert altered(good, node="2") == (
         "INVALID_REQUEST: Unexpected node id. Expected 1, but received 2"
@@ -200,8 +200,8 @@ def test_levels_change_atomically_on_own_node(monkeypatch):
 def test_unsupported_logger_operations_are_refused():
     told = "INVALID_REQUEST: {} is not allowed for the BROKER_LOGGER resource"
     for operation, word in (
-        (Operation.APPEND, "APPEND operation"),
-        (Operation.SUBTRACT, "SUBTRACT operation"),
+        (ConfigOperation.APPEND, "APPEND operation"),
+        (ConfigOperation.SUBTRACT, "SUBTRACT operation"),
         (9, "Unknown operation type 9"),
     ):
         assert altered(change(ROOT, operation, "INFO")) == told.format(word)

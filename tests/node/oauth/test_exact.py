@@ -24,7 +24,7 @@ from trimaran.node.oauth.login import (
     from_file,
     unsecured,
 )
-from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
 from trimaran.node.oauth.web import Web, WebError, check_url
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
@@ -74,7 +74,7 @@ UNSECURED = [
 
 
 def test_unsecured_token_is_accepted_or_refused_with_reason():
-    tokens = UnsecuredTokens(TokenRules(), lambda: NOW_MS)
+    tokens = UnsecuredTokens(BearerTokenRules(), lambda: NOW_MS)
 
     def is_so(row):
         text, expected = row
@@ -86,7 +86,7 @@ def test_unsecured_token_is_accepted_or_refused_with_reason():
         assert str(refused.value) == expected
 
     check_each(UNSECURED, is_so)
-    named = UnsecuredTokens(TokenRules(subject_claim="name", skew_seconds=0), lambda: NOW_MS)
+    named = UnsecuredTokens(BearerTokenRules(subject_claim="name", skew_seconds=0), lambda: NOW_MS)
     assert named.validate(of(name="bob")) == BearerToken("bob", 60_000)
     assert named.validate(of(name="bob", exp=NOW + 0.001)) == BearerToken("bob", 1)
     with pytest.raises(TokenRefused, match="run out"):
@@ -97,7 +97,7 @@ def signed(rules=None, data=None):
     found = KeySet("file:///keys", Web())
     found._keys = parse_keys(data or key_set())
     found._read_at = found._tried_at = found._now()
-    return SignedTokens(found, rules or TokenRules())
+    return SignedTokens(found, rules or BearerTokenRules())
 
 
 SIGNED = [
@@ -122,7 +122,7 @@ def test_a_signed_token_is_held_against_the_rules():
         if not rules:
             changes, rules = {**changes, "aud": None}, {}
         text = token(**changes)
-        tokens = signed(TokenRules(**rules))
+        tokens = signed(BearerTokenRules(**rules))
         if refusal is None:
             found = tokens.validate(text)
             assert found.subject == ("bob" if "name" in changes else "alice")

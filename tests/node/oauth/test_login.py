@@ -15,7 +15,7 @@ from trimaran.node.oauth.login import (
     from_file,
     unsecured,
 )
-from trimaran.node.oauth.tokens import TokenRules, UnsecuredTokens
+from trimaran.node.oauth.tokens import BearerTokenRules, UnsecuredTokens
 from trimaran.node.oauth.web import Web
 from trimaran.wire.client.errors import AuthenticationRefused
 
@@ -174,5 +174,5 @@ def test_unsigned_token_is_valid_an_hour(clock):
     assert "=" not in header + claims
     said = json.loads(base64.urlsafe_b64decode(claims + "=="))
     assert said == {"sub": "alice", "iat": 1_700_000_000, "exp": 1_700_003_600}
-    taken = UnsecuredTokens(TokenRules(), now=lambda: 1_700_000_000_000).validate(found.token)
+    taken = UnsecuredTokens(BearerTokenRules(), now=lambda: 1_700_000_000_000).validate(found.token)
     assert (taken.subject, taken.lifetime_ms) == ("alice", 3_600_000)

@@ -19,14 +19,14 @@ from tests.node.oauth.provider import (
     unsigned,
 )
 from trimaran.node.oauth.keys import KeySet
-from trimaran.node.oauth.tokens import SignedTokens, TokenRules, UnsecuredTokens
+from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
 from trimaran.node.oauth.web import Web
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.security.oauthbearer import TokenRefused
 
 HOUR = 3600
 # So wide that it does not matter how long ago the times below were written.
-RULES = TokenRules(ISSUER, (AUDIENCE,), skew_seconds=HOUR)
+RULES = BearerTokenRules(ISSUER, (AUDIENCE,), skew_seconds=HOUR)
 NOW = now_ms() // 1000
 
 
@@ -124,14 +124,14 @@ def test_tokens_that_are_refused(validator, kind):
 
 
 def test_subjects_that_are_no_text_are_refused(validator):
-    rules = TokenRules(ISSUER, (AUDIENCE,), subject_claim="number")
+    rules = BearerTokenRules(ISSUER, (AUDIENCE,), subject_claim="number")
     with pytest.raises(TokenRefused):
         validator(rules=rules).validate(token(number=7))
     assert validator(rules=rules).validate(token(number="seven")).subject == "seven"
 
 
 def test_unset_audience_accepts_only_tokens_without_one(validator):
-    anyone = validator(rules=TokenRules())
+    anyone = validator(rules=BearerTokenRules())
     with pytest.raises(TokenRefused):
         anyone.validate(token())
     assert anyone.validate(token(aud=None, iss=None)).subject == "alice"
@@ -176,7 +176,7 @@ def test_unsecured_tokens_that_are_refused(kind):
     [(1100, 100_000), (1000, 0), (970.5, -29_500), (1e300, 1 << 53), (1000.0015, 1)],
 )
 def test_remaining_token_lifetime_is_exact_in_milliseconds(expiry, lifetime_ms):
-    rules = TokenRules(skew_seconds=30)
+    rules = BearerTokenRules(skew_seconds=30)
     text = unsigned({"alg": "none"}, claims(exp=expiry))
     found = UnsecuredTokens(rules, now=lambda: 1_000_000).validate(text)
     assert found.lifetime_ms == lifetime_ms
@@ -187,7 +187,7 @@ def test_remaining_token_lifetime_is_exact_in_milliseconds(expiry, lifetime_ms):
 )
 def test_token_expires_right_after_skew(expiry, skew_seconds):
     text = unsigned({"alg": "none"}, claims(exp=expiry))
-    one = UnsecuredTokens(TokenRules(skew_seconds=skew_seconds), now=lambda: 1_000_000)
+    one = UnsecuredTokens(BearerTokenRules(skew_seconds=skew_seconds), now=lambda: 1_000_000)
     with pytest.raises(TokenRefused, match="run out"):
         one.validate(text)
 

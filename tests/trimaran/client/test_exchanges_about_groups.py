@@ -22,7 +22,7 @@ from trimaran.client import (
     positions,
 )
 from trimaran.client.positions import Position
-from trimaran.client.reader import Reader
+from trimaran.client.reader import TopicReader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode
@@ -122,7 +122,7 @@ def _parse_position():
 def _reader():
     def read(*, is_committed, exit_at_end):
         def run(client):
-            reader = Reader(client, "t", [1], is_committed=is_committed)
+            reader = TopicReader(client, "t", [1], is_committed=is_committed)
             found = reader.records(Position(offset=0), exit_at_end)
             return [(index, one.offset, one.timestamp_ms) for index, one in found]
 
@@ -130,7 +130,7 @@ def _reader():
 
     def first_of_all(client):
         """Reading that does not end at the end waits for more."""
-        reader = Reader(client, "t", [1], is_committed=False)
+        reader = TopicReader(client, "t", [1], is_committed=False)
         found = reader.records(Position(offset=0), False)
         return [next(found)[1].offset for _ in range(3)]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.trimaran.client.scripted import partition, topic
-from trimaran.client.health import Counts, Reason, count_partitions, judge
+from trimaran.client.health import PartitionCounts, Reason, count_partitions, judge
 
 
 def voter(id_, role="follower", ago=10, lag=0):
@@ -19,7 +19,7 @@ BROKERS = [broker(11), broker(12)]
 
 
 def test_a_good_cluster_has_no_reasons():
-    health = judge(VOTERS, BROKERS, Counts(2, 1200))
+    health = judge(VOTERS, BROKERS, PartitionCounts(2, 1200))
     assert health.level == "good"
     assert health.sentence == (
         "Healthy: 3 voters caught up, 2 brokers active, 1,200 partitions fully replicated."
@@ -28,7 +28,7 @@ def test_a_good_cluster_has_no_reasons():
 
 
 def test_unreachable_quorum_is_not_judged():
-    assert judge([], [broker(1)], Counts(1, 1)).sentence == (
+    assert judge([], [broker(1)], PartitionCounts(1, 1)).sentence == (
         "Healthy: 1 broker active, 1 partition fully replicated."
     )
 
@@ -36,11 +36,18 @@ def test_unreachable_quorum_is_not_judged():
 @pytest.mark.parametrize(
     ("voters", "brokers", "counts", "under_min_isr", "level", "about"),
     [
-        ([VOTERS[0], voter(2, ago=6000), voter(3)], BROKERS, Counts(), 0, "warning", "quorum"),
+        (
+            [VOTERS[0], voter(2, ago=6000), voter(3)],
+            BROKERS,
+            PartitionCounts(),
+            0,
+            "warning",
+            "quorum",
+        ),
         (
             [VOTERS[0], voter(2, ago=None, lag=9), voter(3)],
             BROKERS,
-            Counts(),
+            PartitionCounts(),
             0,
             "warning",
             "quorum",
@@ -48,18 +55,25 @@ def test_unreachable_quorum_is_not_judged():
         (
             [VOTERS[0], voter(2, ago=6000), voter(3, ago=6000)],
             BROKERS,
-            Counts(),
+            PartitionCounts(),
             0,
             "bad",
             "quorum",
         ),
-        (VOTERS, [broker(11), broker(12, "fenced")], Counts(), 0, "warning", "brokers"),
-        (VOTERS, [broker(11, "fenced")], Counts(), 0, "bad", "brokers"),
-        (VOTERS, [], Counts(), 0, "bad", "brokers"),
-        (VOTERS, BROKERS, Counts(1, 9, offline=1), 0, "bad", "offline"),
-        (VOTERS, BROKERS, Counts(1, 9, under_replicated=1), 0, "warning", "under-replicated"),
-        (VOTERS, BROKERS, Counts(1, 9), 1, "bad", "under-min-isr"),
-        (VOTERS, BROKERS, Counts(1, 9, not_preferred=1), 0, "warning", "not-preferred"),
+        (VOTERS, [broker(11), broker(12, "fenced")], PartitionCounts(), 0, "warning", "brokers"),
+        (VOTERS, [broker(11, "fenced")], PartitionCounts(), 0, "bad", "brokers"),
+        (VOTERS, [], PartitionCounts(), 0, "bad", "brokers"),
+        (VOTERS, BROKERS, PartitionCounts(1, 9, offline=1), 0, "bad", "offline"),
+        (
+            VOTERS,
+            BROKERS,
+            PartitionCounts(1, 9, under_replicated=1),
+            0,
+            "warning",
+            "under-replicated",
+        ),
+        (VOTERS, BROKERS, PartitionCounts(1, 9), 1, "bad", "under-min-isr"),
+        (VOTERS, BROKERS, PartitionCounts(1, 9, not_preferred=1), 0, "warning", "not-preferred"),
     ],
 )
 def test_each_problem_is_a_reason(voters, brokers, counts, under_min_isr, level, about):
@@ -68,11 +82,11 @@ def test_each_problem_is_a_reason(voters, brokers, counts, under_min_isr, level,
 
 
 def test_tenth_of_partitions_may_lack_preferred_leader():
-    assert judge(VOTERS, BROKERS, Counts(1, 10, not_preferred=1)).level == "good"
+    assert judge(VOTERS, BROKERS, PartitionCounts(1, 10, not_preferred=1)).level == "good"
 
 
 def test_worst_reason_comes_first_others_are_counted():
-    counts = Counts(1, 9, offline=2, under_replicated=3)
+    counts = PartitionCounts(1, 9, offline=2, under_replicated=3)
     health = judge(VOTERS, [broker(11), broker(12, "fenced")], counts)
     assert health.sentence == "Unhealthy: 2 partitions without a leader, and 2 more."
     assert [reason.level for reason in health.reasons] == ["bad", "warning", "warning"]
@@ -80,7 +94,7 @@ def test_worst_reason_comes_first_others_are_counted():
 
 def test_additional_reasons_count_too():
     health = judge(
-        [], BROKERS, Counts(), beside=[Reason("bad", "the quorum has no leader", "quorum")]
+        [], BROKERS, PartitionCounts(), beside=[Reason("bad", "the quorum has no leader", "quorum")]
     )
     assert health.sentence == "Unhealthy: the quorum has no leader."
 
@@ -97,7 +111,7 @@ def test_quorum_is_lost_with_half_its_voters(voters, silent, level):
     rows += [
         voter(number, ago=9000 if number < 2 + silent else 1) for number in range(2, voters + 1)
     ]
-    assert judge(rows, BROKERS, Counts()).level == level
+    assert judge(rows, BROKERS, PartitionCounts()).level == level
 
 
 @pytest.mark.parametrize(
@@ -113,7 +127,7 @@ def test_quorum_is_lost_with_half_its_voters(voters, silent, level):
     ],
 )
 def test_voter_lag_is_judged_by_silence_first(row, is_behind):
-    reasons = judge([VOTERS[0], row, voter(3)], BROKERS, Counts()).reasons
+    reasons = judge([VOTERS[0], row, voter(3)], BROKERS, PartitionCounts()).reasons
     assert [one.text for one in reasons] == (["voter 2 is not caught up"] if is_behind else [])
 
 
@@ -122,14 +136,14 @@ def test_voter_lag_is_judged_by_silence_first(row, is_behind):
     [(10, 1, False), (10, 2, True), (1000, 100, False), (1000, 101, True), (0, 1, False)],
 )
 def test_more_than_tenth_unpreferred_leaders_is_reported(partitions, not_preferred, is_told):
-    counts = Counts(1, partitions, not_preferred=not_preferred)
+    counts = PartitionCounts(1, partitions, not_preferred=not_preferred)
     assert bool(judge(VOTERS, BROKERS, counts).reasons) is is_told
 
 
 def test_reasons_are_described_worst_first():
     rows = [voter(1, "leader"), voter(2, ago=9000), voter(3), voter(4), voter(5, ago=9000)]
     brokers = [broker(11, "fenced"), broker(12), broker(13, "fenced")]
-    counts = Counts(2, 10, offline=1, under_replicated=2, not_preferred=3)
+    counts = PartitionCounts(2, 10, offline=1, under_replicated=2, not_preferred=3)
     beside = [Reason("warning", "the mirror lags", "mirror")]
     health = judge(rows, brokers, counts, 1, beside)
     assert [tuple(one) for one in health.reasons] == [
@@ -142,8 +156,8 @@ def test_reasons_are_described_worst_first():
         ("warning", "3 partitions not led by the preferred replica", "not-preferred"),
     ]
     assert health.sentence == "Unhealthy: 1 partition without a leader, and 6 more."
-    assert judge(VOTERS, [], Counts()).sentence == "Unhealthy: no broker is active."
-    assert judge(VOTERS, [broker(1), broker(2, "fenced")], Counts()).sentence == (
+    assert judge(VOTERS, [], PartitionCounts()).sentence == "Unhealthy: no broker is active."
+    assert judge(VOTERS, [broker(1), broker(2, "fenced")], PartitionCounts()).sentence == (
         "Needs a look: broker 2 is fenced."
     )
 
@@ -157,4 +171,4 @@ def test_partition_counts_by_leader_and_replicas():
         partition(4, 0, [0, 1], [0, 1]),
         partition(5, 1, [], []),
     ]
-    assert count_partitions([topic("t", *rows), topic("u")]) == Counts(2, 6, 1, 2, 1)
+    assert count_partitions([topic("t", *rows), topic("u")]) == PartitionCounts(2, 6, 1, 2, 1)

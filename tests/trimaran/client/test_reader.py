@@ -7,7 +7,7 @@ import pytest
 
 from tests.trimaran.client.answers import batch_of, listed
 from trimaran.client.positions import Position
-from trimaran.client.reader import HEADERS_READ, Reader, fetched_batches
+from trimaran.client.reader import HEADERS_READ, TopicReader, fetched_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.wire.messages.fetch import (
@@ -155,7 +155,7 @@ def test_reader_returns_records_between_two_positions(seed):
         until = prng.choice([None, *POSITIONS])
         broker = Broker(logs, prng.choice([BATCHES_IN_ANSWER, 2 * BATCHES_IN_ANSWER]))
         turns = []
-        reader = Reader(broker, "t", [4, 7], is_committed=True)
+        reader = TopicReader(broker, "t", [4, 7], is_committed=True)
         found = reader.records(begin, until is None, lambda turns=turns: turns.append(1), until)
         by_partition = {4: [], 7: []}
         for index, record in found:
@@ -189,7 +189,9 @@ def test_endless_reader_continues_from_its_position():
     prng = random.Random(3)
     log = Log(prng)
     broker = Broker({0: log})
-    found = Reader(broker, "t", [0], is_committed=False).records(Position(timestamp_ms=-2), False)
+    found = TopicReader(broker, "t", [0], is_committed=False).records(
+        Position(timestamp_ms=-2), False
+    )
     first = [next(found)[1].offset for _ in log.seen]
     at_end = log.end
     log.batches.append(
@@ -209,7 +211,7 @@ def test_records_before_answers_begin_are_not_repeated():
         return asked(leader, request, **options)
 
     broker.call = from_the_start
-    found = Reader(broker, "t", [0], is_committed=False).records(Position(offset=5), True)
+    found = TopicReader(broker, "t", [0], is_committed=False).records(Position(offset=5), True)
     assert [record.offset for _, record in found] == [5]
 
 

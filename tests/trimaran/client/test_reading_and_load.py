@@ -13,7 +13,7 @@ from trimaran.client.bench import Latencies, Load, _shares
 from trimaran.client.groups import total_lag
 from trimaran.client.health import count_partitions
 from trimaran.client.positions import Position
-from trimaran.client.reader import Reader, fetched_batches
+from trimaran.client.reader import TopicReader, fetched_batches
 from trimaran.client.topics import topic_rows
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
@@ -124,7 +124,7 @@ def test_each_partition_is_read_from_begin_to_end():
     ]
     turns = []
     client = Client(*answers)
-    reader = Reader(client, "t", [4, 7], is_committed=True)
+    reader = TopicReader(client, "t", [4, 7], is_committed=True)
     found = list(reader.records(Position(offset=3), True, lambda: turns.append(1)))
     assert [(index, record.offset) for index, record in found] == [
         *((4, 3), (4, 4)),
@@ -143,7 +143,7 @@ def test_each_partition_is_read_from_begin_to_end():
 @pytest.mark.parametrize(("until", "end"), [(5, [3, 4]), (3, []), (100, [3, 4, 5])])
 def test_partition_is_read_until_position_or_end(until, end):
     client = Client(*offset_answers(6), fetched(data(0, 6)))
-    reader = Reader(client, "t", [0], is_committed=False)
+    reader = TopicReader(client, "t", [0], is_committed=False)
     found = reader.records(Position(offset=3), False, until=Position(offset=until))
     assert [record.offset for _, record in found] == end
 
@@ -153,18 +153,18 @@ def test_partition_is_read_until_position_or_end(until, end):
     [(2, [data(0, 3)], 1002), (3, [data(0, 3), data(5, 1)], 1005), (9, [data(0, 3)], None)],
 )
 def test_timestamp_at_offset_uses_next_record(offset, batches, expected):
-    reader = Reader(Client(fetched(*batches)), "t", [0], is_committed=False)
+    reader = TopicReader(Client(fetched(*batches)), "t", [0], is_committed=False)
     assert reader.timestamp_at(0, offset) == expected
 
 
 def test_refused_fetch_is_reported_with_its_partition():
-    reader = Reader(
+    reader = TopicReader(
         Client(fetched(code=ErrorCode.OFFSET_OUT_OF_RANGE)), "t", [0], is_committed=False
     )
     with pytest.raises(KafkaError, match="t-0 at offset 7"):
         reader.fetch(0, 7, wait=True)
     assert (
-        Reader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False).fetch(
+        TopicReader(Client(FetchResponse(responses=[])), "t", [0], is_committed=False).fetch(
             0, 7, wait=True
         )
         == []

@@ -11,7 +11,7 @@ from email.message import Message
 import pytest
 import trio
 
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.guards import LOCAL_NAMES
 from trimaran.console.serving import application, run
 from trimaran.console.start import listen_on
@@ -84,7 +84,7 @@ def kafka():
 
 @pytest.fixture(scope="package")
 def cluster(kafka):
-    return Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    return ConsoleCluster(kafka.bootstrap, kafka.controller_bootstrap)
 
 
 @pytest.fixture(scope="package")

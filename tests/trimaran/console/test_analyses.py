@@ -12,8 +12,8 @@ import trio.testing
 from tests.trimaran.console.conftest import console_before
 from trimaran.console import analyses as analyses_module
 from trimaran.console.analyses import Analyses, command_of, report_of
-from trimaran.console.cluster import Cluster
-from trimaran.console.login import Login
+from trimaran.console.cluster import ConsoleCluster
+from trimaran.console.login import ConsoleLogin
 from trimaran.errors.user_error import UserError
 
 FORM = "application/x-www-form-urlencoded"
@@ -29,7 +29,7 @@ def local(kafka, tmp_path_factory):
     index.write_text(HTML)
     (data / "report" / "secret").mkdir()
     (data / "report" / "secret" / "index.html").write_text("secret")
-    with console_before(Cluster(kafka.bootstrap, data=data)) as browser:
+    with console_before(ConsoleCluster(kafka.bootstrap, data=data)) as browser:
         yield browser
 
 
@@ -52,7 +52,9 @@ def test_only_reports_of_analyses_are_shown(local, browser):
 
 
 def test_plotly_is_public_reports_need_login(kafka, tmp_path):
-    with console_before(Cluster(kafka.bootstrap, data=tmp_path), login=Login("x" * 12)) as asking:
+    with console_before(
+        ConsoleCluster(kafka.bootstrap, data=tmp_path), login=ConsoleLogin("x" * 12)
+    ) as asking:
         library = asking.get("/plotly.min.js")
         assert library.status == 200
         assert library.headers["cross-origin-resource-policy"] == "cross-origin"
@@ -77,7 +79,7 @@ def test_forms_start_only_existing_analyses(local, browser):
 
 def test_missing_spark_names_the_package(monkeypatch, kafka, tmp_path):
     monkeypatch.setattr(analyses_module, "is_installed", lambda: False)
-    with console_before(Cluster(kafka.bootstrap, data=tmp_path)) as asking:
+    with console_before(ConsoleCluster(kafka.bootstrap, data=tmp_path)) as asking:
         assert asking.json("/analyses")["missing"]["fix"] == "pip install 'trimaran[spark]'"
 
 

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.trimaran.console.conftest import console_before
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.lines import chart, path_of, round_up, summed, worst
-from trimaran.console.samples import SERIES, Point, Samples, values_of
+from trimaran.console.samples import SERIES, SamplePoint, Samples, values_of
 from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 
@@ -33,7 +33,7 @@ def test_the_numbers_of_a_node_are_found():
 
 
 def points(name, *values):
-    return {name: [Point(1000 * at, value) for at, value in enumerate(values)]}
+    return {name: [SamplePoint(1000 * at, value) for at, value in enumerate(values)]}
 
 
 @pytest.fixture
@@ -116,7 +116,9 @@ def test_metrics_of_node_are_drawn(kafka, monkeypatch):
     with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as exporter:
         threading.Thread(target=exporter.serve_forever, daemon=True).start()
         address = f"127.0.0.1:{exporter.server_address[1]}"
-        cluster = Cluster(kafka.bootstrap, metrics=lambda: {"node": address, "away": "127.0.0.1:1"})
+        cluster = ConsoleCluster(
+            kafka.bootstrap, metrics=lambda: {"node": address, "away": "127.0.0.1:1"}
+        )
         for _ in range(3):
             cluster.samples.take()
         with console_before(cluster) as browser:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.trimaran.console.conftest import console_before
-from trimaran.console.cluster import Cluster
-from trimaran.console.metadata_log import MetadataLog
+from trimaran.console.cluster import ConsoleCluster
+from trimaran.console.metadata_log import MetadataHistory
 
 UNKNOWN = "1 record of a later Kafka (type 29 version 0 at offset 40)"
 FORMS = {
@@ -14,14 +14,14 @@ FORMS = {
 }
 
 
-class Later(MetadataLog):
+class Later(MetadataHistory):
     unknown = UNKNOWN
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("path", ["/", "/topics", "/metadata", "/configs"])
 def test_each_page_format_names_unknown_records(kafka, form, path):
-    cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    cluster = ConsoleCluster(kafka.bootstrap, kafka.controller_bootstrap)
     cluster.log = Later(cluster.controller_client, kafka.controller_bootstrap)
     asked = f"{path}?format=csv" if form == "text/csv" else path
     with console_before(cluster) as browser:

@@ -13,7 +13,7 @@ from tests.certificates import Certificates
 from tests.checks import check_each
 from tests.trimaran.console.conftest import console_before
 from trimaran.console import login as login_module
-from trimaran.console.login import Login, way_back, way_to_login
+from trimaran.console.login import ConsoleLogin, way_back, way_to_login
 from trimaran.console.pages.registry import PAGES
 from trimaran.console.start import checked_tls
 from trimaran.console.writes import WRITES
@@ -26,7 +26,7 @@ FORM = "application/x-www-form-urlencoded"
 
 @pytest.fixture(scope="module")
 def guarded(cluster):
-    with console_before(cluster, allow_writes=True, login=Login(PASSWORD)) as asking:
+    with console_before(cluster, allow_writes=True, login=ConsoleLogin(PASSWORD)) as asking:
         yield asking
 
 
@@ -99,7 +99,7 @@ def test_forms_of_other_sites_do_not_log_in(guarded):
 
 
 async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
-    login = Login(PASSWORD)
+    login = ConsoleLogin(PASSWORD)
     waited = []
     for _ in range(8):
         began = trio.current_time()
@@ -115,7 +115,7 @@ async def test_wrong_passwords_are_answered_later_and_later(autojump_clock):
 
 async def test_guesser_does_not_lock_out_right_password(autojump_clock):
     """Behind a proxy all clients have one address."""
-    login = Login(PASSWORD)
+    login = ConsoleLogin(PASSWORD)
     async with trio.open_nursery() as nursery:
         for _ in range(3 * login_module.HELD_MAX):
             nursery.start_soon(login.is_right, "guess", "10.0.0.1")
@@ -137,7 +137,7 @@ def clock(monkeypatch):
 
 async def test_sessions_of_browsers_are_bounded_and_end(clock, monkeypatch):
     monkeypatch.setattr(login_module, "SESSIONS_MAX", 2)
-    login = Login(PASSWORD)
+    login = ConsoleLogin(PASSWORD)
     cookies = [login.open_session().partition(";")[0] for _ in range(3)]
     known = [await login.knows({"cookie": cookie}, "10.0.0.9") for cookie in cookies]
     assert known == [False, True, True]
@@ -164,7 +164,7 @@ def test_console_serves_tls(cluster, tmp_path):
     certificates = Certificates()
     pem = tmp_path / "console.pem"
     pem.write_text("".join(certificates.server))
-    login = Login(PASSWORD, is_secure=True)
+    login = ConsoleLogin(PASSWORD, is_secure=True)
     with console_before(cluster, login=login, tls=checked_tls(pem, None)) as asking:
         trusted = ssl.create_default_context(cadata=certificates.ca)
         secure = http.client.HTTPSConnection(*asking.base, context=trusted, timeout=30)

@@ -8,7 +8,7 @@ from tests.quorum.metadata.build import uid
 from tests.spark.directories import created_topic
 from trimaran.console import metadata_log
 from trimaran.console.charts import Bar, Span, bands
-from trimaran.console.metadata_log import MetadataLog, Snapshot
+from trimaran.console.metadata_log import MetadataHistory, Snapshot
 from trimaran.errors.user_error import UserError
 from trimaran.inspect.metadata.diff import differences, state_differences
 from trimaran.inspect.metadata.source import Base
@@ -74,7 +74,7 @@ def batches_of(history):
 
 def read(history, monkeypatch):
     """A log that has read all of it, and sends no requests."""
-    log = MetadataLog(lambda: None, "nobody")
+    log = MetadataHistory(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._keep_state()
     for batch in batches_of(history):
@@ -183,7 +183,7 @@ def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     values = [encode_metadata_record(one, 0) for one in image_to_records(replay.state.image)]
     id_ = OffsetAndEpoch(6, 1)
     data = b"".join(encode_snapshot(id_, values, appended_at_ms=1005, now_ms=2000))
-    log = MetadataLog(lambda: None, "nobody")
+    log = MetadataHistory(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._begin(_Began(before, data))
     assert log.snapshot() == Snapshot(6, 1, len(data), 1005)

@@ -12,7 +12,7 @@ from tests.checks import check_each
 from tests.cluster.processes import until
 from tests.librdkafka import Consumer, Producer
 from tests.trimaran.console.conftest import console_before
-from trimaran.console.cluster import Cluster
+from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.pages import brokers, zookeeper
 from trimaran.console.pages.messages import shown
 from trimaran.console.pages.registry import PAGES
@@ -170,7 +170,7 @@ def test_missing_or_impossible_pages_are_explained(browser, orders):
 def test_unreachable_cluster_is_shown_as_page():
     with EmbeddedKafka() as gone:
         bootstrap, controllers = gone.bootstrap, gone.controller_bootstrap
-    with console_before(Cluster(bootstrap, controllers)) as asking:
+    with console_before(ConsoleCluster(bootstrap, controllers)) as asking:
         answer = asking.get("/topics", accept="application/json")
         assert answer.status == 503
         assert bootstrap in answer.json["error"]["what"]
@@ -178,7 +178,7 @@ def test_unreachable_cluster_is_shown_as_page():
 
 
 def test_metadata_log_is_read_ahead(kafka):
-    cluster = Cluster(kafka.bootstrap, kafka.controller_bootstrap)
+    cluster = ConsoleCluster(kafka.bootstrap, kafka.controller_bootstrap)
     with console_before(cluster):
         until(lambda: cluster.log._last_change > 0, "it has been read", 30)
 

@@ -7,13 +7,13 @@ import pytest
 import trio
 
 from trimaran.metrics import http
-from trimaran.metrics.http import Response, serve_http
+from trimaran.metrics.http import HttpResponse, serve_http
 
 
 async def _respond(request):
     if request.path == "/fails":
         raise RuntimeError("as it must")
-    return Response(200, f"{request.path} {request.headers.get('accept')}\n".encode())
+    return HttpResponse(200, f"{request.path} {request.headers.get('accept')}\n".encode())
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def test_idle_connections_keep_no_probe_out(sent):
 
 async def test_stalled_connections_do_not_block_probes():
     async def respond(request):
-        return Response(200, bytes(5 << 20) if request.path == "/metrics" else b"")
+        return HttpResponse(200, bytes(5 << 20) if request.path == "/metrics" else b"")
 
     async with serving(respond) as port, AsyncExitStack() as slow:
         for _ in range(http.CONNECTIONS_MAX):
@@ -145,7 +145,7 @@ async def test_connections_that_are_being_answered_are_not_ended(monkeypatch):
     async def slow(request):
         begun.set()
         await may_end.wait()
-        return Response(200, b"late\n")
+        return HttpResponse(200, b"late\n")
 
     async with (
         serving(slow) as port,

@@ -13,7 +13,7 @@ from trimaran.client.acls import (
     sets_more_rules,
     verdict_of,
 )
-from trimaran.console.page import Page, Question, table
+from trimaran.console.page import Page, PageRequest, table
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata.as_json import state_as_json
 from trimaran.quorum.metadata.authorizer import Action
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 COLUMNS = ("principal", "permission", "operation", "resource", "host")
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     with question.cluster.client() as client:
         rows = _acls(client)
         answer = None if rows is None else _explained(question, client)
@@ -52,7 +52,7 @@ def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
         raise
 
 
-def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | None:
+def _explained(question: PageRequest, client: BlockingClient) -> dict[str, Any] | None:
     """The answer to the three words of the form; None where they were not all given."""
     who, what = question.text("principal").strip(), question.text("operation").strip()
     where = question.text("resource").strip()
@@ -72,7 +72,7 @@ def _explained(question: Question, client: BlockingClient) -> dict[str, Any] | N
     return {"allowed": verdict.allowed, "by": why(verdict), "more_rules": more}
 
 
-def _users(question: Question) -> dict[str, Any]:
+def _users(question: PageRequest) -> dict[str, Any]:
     """Users with passwords, and quotas, which the metadata log tells; None where it cannot be read."""
     if question.cluster.controllers is None:
         return {"users": None, "quotas": None}

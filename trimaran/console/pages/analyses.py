@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from trimaran.console.analyses import report_of, why_not
-from trimaran.console.page import Page, Question, table
+from trimaran.console.page import Page, PageRequest, table
 from trimaran.spark.analyses.catalogue import ANALYSES
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     data = question.cluster.data
     rows = [
         {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.brokers import broker_rows
 from trimaran.client.configs import config_rows
 from trimaran.client.log_dirs import log_dirs_of
-from trimaran.console.page import NotHere, Page, Question, Row, table
+from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 from trimaran.errors.user_error import UserError
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import KafkaError
@@ -21,7 +21,7 @@ SIZED_REPLICAS_MAX = 5_000
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     topics = question.cluster.topics()
     with question.cluster.client() as client:
         rows = broker_rows(client, topics)
@@ -32,7 +32,7 @@ def view(question: Question) -> dict[str, Any]:
     return {**shown, "fenced": sum(row["state"] == "fenced" for row in rows)}
 
 
-def view_one(question: Question) -> dict[str, Any]:
+def view_one(question: PageRequest) -> dict[str, Any]:
     wanted = question.path["broker"]
     with question.cluster.client() as client:
         rows = broker_rows(client, question.cluster.topics())
@@ -72,7 +72,7 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
     return found
 
 
-def _registration(question: Question) -> dict[str, Any]:
+def _registration(question: PageRequest) -> dict[str, Any]:
     """Returns the facts about a broker that only the metadata log has; nothing if it cannot be read."""
     if question.cluster.controllers is None:
         return {"registration": None}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.console.lines import Chart, chart, summed, worst
-from trimaran.console.page import Page, Question
+from trimaran.console.page import Page, PageRequest
 from trimaran.console.samples import SERIES
 from trimaran.node.runtime.clock import now_ms
 
@@ -15,7 +15,7 @@ SPARK_MINUTES = 15
 NODES_MAX = 12  # lines that a person can tell apart; of more nodes the sum or the worst is drawn
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     minutes = int(question.choice("minutes", MINUTES))
     samples = question.cluster.samples
     has_sources = samples.look()
@@ -30,7 +30,7 @@ def view(question: Question) -> dict[str, Any]:
     }
 
 
-def sparks(question: Question) -> list[Chart]:
+def sparks(question: PageRequest) -> list[Chart]:
     """A line for the cluster each; what no node tells is left out."""
     samples = question.cluster.samples
     if not samples.look():
@@ -40,12 +40,12 @@ def sparks(question: Question) -> list[Chart]:
     return [one for one in found if one is not None]
 
 
-def _of_cluster(question: Question, series: Any, since: int) -> Chart | None:
+def _of_cluster(question: PageRequest, series: Any, since: int) -> Chart | None:
     told = question.cluster.samples.of(series, since)
     return chart(series.title, series.unit, {"all": (summed if series.is_total else worst)(told)})
 
 
-def _of_nodes(question: Question, series: Any, since: int) -> Chart | None:
+def _of_nodes(question: PageRequest, series: Any, since: int) -> Chart | None:
     told = question.cluster.samples.of(series, since)
     if len(told) > NODES_MAX:
         return _of_cluster(question, series, since)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimaran.console.page import Page, Question, table
+from trimaran.console.page import Page, PageRequest, table
 from trimaran.inspect.metadata.events import ConfigChange
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     rows = [_row(change) for change in question.cluster.log.configs()]
     return table(
         question,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from trimaran.console.page import Page, Question, Row, table
-from trimaran.inspect.metadata.events import KINDS, Event
+from trimaran.console.page import Page, PageRequest, Row, table
+from trimaran.inspect.metadata.events import KINDS, MetadataEvent
 
 ALL = "all"
-FIELDS = tuple(one.name for one in fields(Event))
+FIELDS = tuple(one.name for one in fields(MetadataEvent))
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     kind = question.choice("kind", (ALL, *KINDS))
     events = question.cluster.log.events()
     rows = [row_of(one) for one in events if kind in (ALL, one.kind)]
@@ -22,7 +22,7 @@ def view(question: Question) -> dict[str, Any]:
     return {**shown, "kind": kind, "kinds": (ALL, *KINDS)}
 
 
-def row_of(event: Event) -> Row:
+def row_of(event: MetadataEvent) -> Row:
     """For ten thousand events `dataclasses.asdict` takes ten times as long."""
     return {name: getattr(event, name) for name in FIELDS}
 

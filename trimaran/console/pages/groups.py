@@ -13,7 +13,7 @@ from trimaran.client.groups import (
     offset_rows,
     total_lag,
 )
-from trimaran.console.page import NotHere, Page, Question, Row, table
+from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ("group", "type", "state", "coordinator")
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     """The lag only of the groups on the page: it takes requests for each."""
     with question.cluster.client() as client:
         rows = group_rows(client)
@@ -52,7 +52,7 @@ def _lag(client: BlockingClient, row: Row) -> Row:
     }
 
 
-def view_one(question: Question) -> dict[str, Any]:
+def view_one(question: PageRequest) -> dict[str, Any]:
     name = question.path["group"]
     with question.cluster.client() as client:
         row = next((one for one in group_rows(client) if one["group"] == name), None)

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.positions import Position, parse_position
-from trimaran.client.reader import Reader
-from trimaran.console.page import NotHere, Page, Question, Row
+from trimaran.client.reader import TopicReader
+from trimaran.console.page import NotHere, Page, PageRequest, Row
 from trimaran.console.pages.topic import described
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import bounded
@@ -29,7 +29,7 @@ READ_SECONDS = 10.0
 ALL = "all"
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     name = question.path["topic"]
     form, isolation = question.choice("as", FORMATS), question.choice("isolation", ISOLATIONS)
     limit = question.number("limit", 50, 1, RECORDS_MAX)
@@ -97,7 +97,7 @@ def _read(
 
     found: list[tuple[int, Record]] = []
     for index in partitions:
-        reader = Reader(client, topic, [index], is_committed=isolation == ISOLATIONS[0])
+        reader = TopicReader(client, topic, [index], is_committed=isolation == ISOLATIONS[0])
         found += islice(reader.records(begin, exit_at_end=True, on_turn=check_time), limit)
     found.sort(key=lambda one: (one[1].timestamp_ms, one[0], one[1].offset))
     return found[-limit:] if begin.before_end is not None else found[:limit]

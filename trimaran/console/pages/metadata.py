@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from trimaran.client.positions import parse_time_ms
-from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.console.page import NotHere, Page, PageRequest, table
 from trimaran.inspect.metadata.diff import state_differences
 from trimaran.inspect.metadata.tree import Directory, image_tree
 from trimaran.quorum.metadata.as_json import topic_as_json
@@ -20,7 +20,7 @@ from trimaran.quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trimaran.console.cluster import Cluster
+    from trimaran.console.cluster import ConsoleCluster
     from trimaran.quorum.metadata.image import MetadataImage
 
 RECORDS_SHOWN = 25
@@ -28,7 +28,7 @@ SNAPSHOTS_MAX = 200  # a node keeps a few
 NAMES_MAX = 200  # of a directory; more are found by their text
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     log = question.cluster.log
     first, last = log.bounds()
     offset = question.number("offset", last)
@@ -51,7 +51,7 @@ def view(question: Question) -> dict[str, Any]:
     }
 
 
-def _snapshots(cluster: Cluster) -> list[dict[str, Any]]:
+def _snapshots(cluster: ConsoleCluster) -> list[dict[str, Any]]:
     """The newest first: the one that the leader's log began with, and of a local cluster all on its disks."""
     found = []
     if (told := cluster.log.snapshot()) is not None:
@@ -109,7 +109,7 @@ def _brokers(image: MetadataImage) -> list[dict[str, Any]]:
     ]
 
 
-def _tree(question: Question, image: MetadataImage) -> dict[str, Any]:
+def _tree(question: PageRequest, image: MetadataImage) -> dict[str, Any]:
     """A directory of the state with Kafka's paths: names in it, or the text of a file."""
     path = question.text("path", "/image").rstrip("/") or "/"
     node: Any = image_tree(image)
@@ -133,7 +133,7 @@ def _tree(question: Question, image: MetadataImage) -> dict[str, Any]:
     }
 
 
-def view_diff(question: Question) -> dict[str, Any]:
+def view_diff(question: PageRequest) -> dict[str, Any]:
     log = question.cluster.log
     first, last = log.bounds()
     before, after = question.number("from", first), question.number("to", last)

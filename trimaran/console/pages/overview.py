@@ -10,7 +10,7 @@ from trimaran.client.brokers import broker_rows
 from trimaran.client.health import count_partitions, judge
 from trimaran.client.partitions import is_under_min_isr, is_under_replicated, partitions_of
 from trimaran.client.quorum import ask_quorum
-from trimaran.console.page import Page, Question
+from trimaran.console.page import Page, PageRequest
 from trimaran.console.pages.charts import sparks
 from trimaran.errors.user_error import UserError
 
@@ -33,7 +33,7 @@ LINKS = {
 }
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     cluster = question.cluster
     topics = cluster.topics()
     counts = count_partitions(topics)
@@ -73,7 +73,7 @@ def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopi
     return sum(map(is_under_replicated, rows))
 
 
-def _last_events(question: Question, *, has_leader: bool) -> dict[str, Any]:
+def _last_events(question: PageRequest, *, has_leader: bool) -> dict[str, Any]:
     """None if no controllers were named; the error if they do not answer: the rest of the page may still be true."""
     if question.cluster.controllers is None:
         return {"events": None, "events_missing": ""}

@@ -7,14 +7,14 @@ from typing import Any
 
 from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.console.charts import Span, bands
-from trimaran.console.page import Page, Question
+from trimaran.console.page import Page, PageRequest
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 
 EPOCHS_SHOWN = 50
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     cluster = question.cluster
     with cluster.client() as client:
         partition, nodes = describe_quorum_and_nodes(client)
@@ -31,7 +31,7 @@ def view(question: Question) -> dict[str, Any]:
     return {**quorum_fields(partition), "rows": rows, **_of_the_log(question)}
 
 
-def _of_the_log(question: Question) -> dict[str, Any]:
+def _of_the_log(question: PageRequest) -> dict[str, Any]:
     """Returns the facts that only the log has."""
     if question.cluster.controllers is None:
         return {"epochs": None, "timeline": None}

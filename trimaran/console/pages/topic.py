@@ -10,7 +10,7 @@ from trimaran.client.configs import config_rows
 from trimaran.client.partitions import topics_of
 from trimaran.client.topics import add_offsets
 from trimaran.console.charts import Span, bands
-from trimaran.console.page import NotHere, Page, Question, table
+from trimaran.console.page import NotHere, Page, PageRequest, table
 from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.buffers.primitives import uuid_to_text
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TOPIC_RESOURCE = 2
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     name = question.path["topic"]
     with question.cluster.client() as client:
         topic = described(client, name)
@@ -62,7 +62,7 @@ def described(client: BlockingClient, name: str) -> Any:
     return topic
 
 
-def view_partition(question: Question) -> dict[str, Any]:
+def view_partition(question: PageRequest) -> dict[str, Any]:
     name, wanted = question.path["topic"], int(question.path["partition"])
     with question.cluster.client() as client:
         topic = described(client, name)
@@ -84,7 +84,7 @@ def view_partition(question: Question) -> dict[str, Any]:
     }
 
 
-def _history(question: Question, topic_id: bytes, partition: int) -> dict[str, Any]:
+def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str, Any]:
     """Rows of what the partition became, the newest first, and bands of leaders and in-sync replicas."""
     nothing = {"rows": None, "leaders": None, "in_sync": None}
     if question.cluster.controllers is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trimaran.console.page import Page, Question, Row, table
+from trimaran.console.page import Page, PageRequest, Row, table
 
 if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
@@ -14,7 +14,7 @@ COLUMNS = ("topic", "partitions", "replicas", "under_replicated", "offline", "no
 SHOW = ("all", "under-replicated", "offline", "not-preferred", "internal")
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     show = question.choice("show", SHOW)
     rows = topic_rows(question.cluster.topics())
     internal = sum(row["internal"] for row in rows)

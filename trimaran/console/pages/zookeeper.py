@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.zookeeper import explained, properties_of
 from trimaran.console.cluster import no_controllers, no_zookeeper
-from trimaran.console.page import Page, Question, table
+from trimaran.console.page import Page, PageRequest, table
 from trimaran.errors.zookeeper import why_no_zookeeper
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ COMPARE_SECONDS = 8.0
 COMPARE = ("", "now")
 
 
-def view(question: Question) -> dict[str, Any]:
+def view(question: PageRequest) -> dict[str, Any]:
     from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
 
     connect = question.cluster.zookeeper
@@ -57,7 +57,7 @@ def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int |
     return {"records": found.lag_records, "ms": found.mirror.lag_ms if found.mirror else None}
 
 
-def _compared(question: Question, connect: str, properties: dict[str, str]) -> Any:
+def _compared(question: PageRequest, connect: str, properties: dict[str, str]) -> Any:
     from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
 
     if question.cluster.controllers is None:

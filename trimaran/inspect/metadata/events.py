@@ -29,7 +29,7 @@ _NO_LEADER_CHANGE = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class MetadataEvent:
     """`level`: info, warn or bad. `subject` names the thing, `link` its page in the console, both may be empty."""
 
     offset: int
@@ -76,7 +76,7 @@ class ConfigChange:
 class Happened:
     """The events of one batch. `is_idle`: only NoOpRecords. `changes` by topic id and partition."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[MetadataEvent] = field(default_factory=list)
     configs: list[ConfigChange] = field(default_factory=list)
     changes: dict[tuple[bytes, int], Change] = field(default_factory=dict)
     is_idle: bool = True
@@ -112,8 +112,8 @@ class _Moment:
 
     def event(
         self, kind: str, subject: str, text: str, *, level: str = "info", link: str = ""
-    ) -> Event:
-        return Event(self.offset, self.timestamp_ms, kind, level, subject, text, link)
+    ) -> MetadataEvent:
+        return MetadataEvent(self.offset, self.timestamp_ms, kind, level, subject, text, link)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         found = self.after.topics.by_id.get(topic_id) or self.before.topics.by_id.get(topic_id)
@@ -150,9 +150,9 @@ def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage)
     return found
 
 
-def _together(events: list[Event]) -> list[Event]:
+def _together(events: list[MetadataEvent]) -> list[MetadataEvent]:
     """The changes of one request to one resource are one event."""
-    told: list[Event] = []
+    told: list[MetadataEvent] = []
     for event in events:
         last = told[-1] if told else None
         if last and event.kind == last.kind == "config" and event.subject == last.subject:
@@ -180,24 +180,26 @@ def _topic(name: str) -> str:
     return f"/topics/{quote(name, safe='')}"
 
 
-def _unknown(moment: _Moment, record: UnknownRecord) -> Iterator[Event]:
+def _unknown(moment: _Moment, record: UnknownRecord) -> Iterator[MetadataEvent]:
     text = f"of version {record.version} is of a later Kafka: what it changes is not shown"
     yield moment.event("unknown", f"record type {record.type}", text, level="warn")
 
 
-def _topic_created(moment: _Moment, record: topics.TopicRecord) -> Iterator[Event]:
+def _topic_created(moment: _Moment, record: topics.TopicRecord) -> Iterator[MetadataEvent]:
     topic = moment.after.topics.by_id.get(record.topic_id)
     count = 0 if topic is None else len(topic.partitions)
     text = f"was created with {count} partition{'' if count == 1 else 's'}"
     yield moment.event("topic", record.name, text, link=_topic(record.name))
 
 
-def _topic_removed(moment: _Moment, record: topics.RemoveTopicRecord) -> Iterator[Event]:
+def _topic_removed(moment: _Moment, record: topics.RemoveTopicRecord) -> Iterator[MetadataEvent]:
     name = moment.topic_name(record.topic_id) or "a topic"
     yield moment.event("topic", name, "was deleted", level="warn")
 
 
-def _partition_changed(moment: _Moment, record: topics.PartitionChangeRecord) -> Iterator[Event]:
+def _partition_changed(
+    moment: _Moment, record: topics.PartitionChangeRecord
+) -> Iterator[MetadataEvent]:
     name = moment.topic_name(record.topic_id)
     was = moment.partition_before(record.topic_id, record.partition_id)
     if name is None or was is None:
@@ -223,29 +225,31 @@ def _numbers(ids: Any) -> str:
     return ", ".join(map(str, ids)) or "none"
 
 
-def _broker(moment: _Moment, id_: int, text: str, level: str = "info") -> Event:
+def _broker(moment: _Moment, id_: int, text: str, level: str = "info") -> MetadataEvent:
     return moment.event("broker", f"broker {id_}", text, level=level, link=f"/brokers/{id_}")
 
 
-def _registered(moment: _Moment, record: brokers.RegisterBrokerRecord) -> Iterator[Event]:
+def _registered(moment: _Moment, record: brokers.RegisterBrokerRecord) -> Iterator[MetadataEvent]:
     yield _broker(moment, record.broker_id, "registered")
 
 
-def _unregistered(moment: _Moment, record: brokers.UnregisterBrokerRecord) -> Iterator[Event]:
+def _unregistered(
+    moment: _Moment, record: brokers.UnregisterBrokerRecord
+) -> Iterator[MetadataEvent]:
     yield _broker(moment, record.broker_id, "was unregistered", "warn")
 
 
-def _fenced(moment: _Moment, record: brokers.FenceBrokerRecord) -> Iterator[Event]:
+def _fenced(moment: _Moment, record: brokers.FenceBrokerRecord) -> Iterator[MetadataEvent]:
     yield _broker(moment, record.id, "was fenced", "bad")
 
 
-def _unfenced(moment: _Moment, record: brokers.UnfenceBrokerRecord) -> Iterator[Event]:
+def _unfenced(moment: _Moment, record: brokers.UnfenceBrokerRecord) -> Iterator[MetadataEvent]:
     yield _broker(moment, record.id, "is active again")
 
 
 def _registration_changed(
     moment: _Moment, record: brokers.BrokerRegistrationChangeRecord
-) -> Iterator[Event]:
+) -> Iterator[MetadataEvent]:
     if record.fenced > 0:
         yield _broker(moment, record.broker_id, "was fenced", "bad")
     if record.fenced < 0:
@@ -254,12 +258,14 @@ def _registration_changed(
         yield _broker(moment, record.broker_id, "is shutting down", "warn")
 
 
-def _controller(moment: _Moment, record: brokers.RegisterControllerRecord) -> Iterator[Event]:
+def _controller(
+    moment: _Moment, record: brokers.RegisterControllerRecord
+) -> Iterator[MetadataEvent]:
     subject = f"controller {record.controller_id}"
     yield moment.event("broker", subject, "registered", link="/quorum")
 
 
-def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[Event]:
+def _config(moment: _Moment, record: configs.ConfigRecord) -> Iterator[MetadataEvent]:
     change = _config_change(moment, record)
     subject = f"{change.kind} {change.resource or '(all)'}"
     link = _topic(change.resource) if change.kind == "topic" else ""
@@ -294,11 +300,11 @@ def shown(resource_type: int, key: str, value: str | None) -> str | None:
     return HIDDEN if value is not None and is_sensitive(key, resource_type) else value
 
 
-def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[Event]:
+def _feature(moment: _Moment, record: features.FeatureLevelRecord) -> Iterator[MetadataEvent]:
     yield moment.event("feature", record.name, f"was set to level {record.feature_level}")
 
 
-def _acl(moment: _Moment, record: security.AccessControlEntryRecord) -> Iterator[Event]:
+def _acl(moment: _Moment, record: security.AccessControlEntryRecord) -> Iterator[MetadataEvent]:
     permission = name_of(PERMISSIONS, record.permission_type).lower()
     operation = name_of(OPERATIONS, record.operation).lower().replace("_", "-")
     text = f"{permission} {operation} on {record.resource_name}"
@@ -307,31 +313,31 @@ def _acl(moment: _Moment, record: security.AccessControlEntryRecord) -> Iterator
 
 def _acl_removed(
     moment: _Moment, record: security.RemoveAccessControlEntryRecord
-) -> Iterator[Event]:
+) -> Iterator[MetadataEvent]:
     was = moment.before.acls.get(record.id)
     who = was.principal if was is not None else "an ACL"
     what = f" on {was.resource_name}" if was is not None else ""
     yield moment.event("access", who, f"an ACL{what} was removed", level="warn", link="/access")
 
 
-def _scram(moment: _Moment, record: security.UserScramCredentialRecord) -> Iterator[Event]:
+def _scram(moment: _Moment, record: security.UserScramCredentialRecord) -> Iterator[MetadataEvent]:
     yield moment.event("access", f"User:{record.name}", "got a new password", link="/access")
 
 
 def _scram_removed(
     moment: _Moment, record: security.RemoveUserScramCredentialRecord
-) -> Iterator[Event]:
+) -> Iterator[MetadataEvent]:
     subject = f"User:{record.name}"
     yield moment.event("access", subject, "lost its password", level="warn", link="/access")
 
 
-def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[Event]:
+def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[MetadataEvent]:
     subject = entity_text({one.entity_type: one.entity_name for one in record.entity})
     text = f"{record.key} was deleted" if record.remove else f"{record.key}={record.value:g}"
     yield moment.event("quota", subject, text)
 
 
-_TELLERS: dict[type, Callable[[_Moment, Any], Iterator[Event]]] = {
+_TELLERS: dict[type, Callable[[_Moment, Any], Iterator[MetadataEvent]]] = {
     topics.TopicRecord: _topic_created,
     topics.RemoveTopicRecord: _topic_removed,
     topics.PartitionChangeRecord: _partition_changed,

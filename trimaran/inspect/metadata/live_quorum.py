@@ -8,7 +8,7 @@ from trimaran.quorum.observing import live_quorum
 from trimaran.wire.blocking import BlockingClient
 
 
-class LiveQuorum(live_quorum.LiveQuorum):
+class LiveSource(live_quorum.LiveQuorum):
     """`name` is for messages."""
 
     def __init__(self, client: BlockingClient, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trimaran.inspect.metadata.live_quorum import LiveQuorum
+from trimaran.inspect.metadata.live_quorum import LiveSource
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.quorum.observing.live_quorum import FETCH_WAIT_MS, describe_quorum
 from trimaran.quorum.raft_log.partition import TOPIC
@@ -65,7 +65,7 @@ def test_discontinuous_log_is_the_quorums_error(answer: fetch.FetchResponse):
     """Else it would be asked for the same for ever."""
     quorum = Silent(Quorum()._described(), answer)
     with pytest.raises(RemoteProtocolError):
-        list(LiveQuorum(quorum, "the quorum").batches(5))  # type: ignore[arg-type]
+        list(LiveSource(quorum, "the quorum").batches(5))  # type: ignore[arg-type]
 
 
 class Quorum:
@@ -106,7 +106,7 @@ class Quorum:
 
 def test_leader_is_looked_up_once_per_epoch():
     quorum = Quorum()
-    live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
+    live = LiveSource(quorum, "the quorum")  # type: ignore[arg-type]
     for _ in range(3):
         assert live._fetch(5, 3).high_watermark == 5
     assert quorum.asked == ["DescribeQuorum", "Fetch", "Fetch", "Fetch"]
@@ -120,12 +120,12 @@ def test_other_error_is_raised():
     quorum = Quorum()
     quorum.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="while reading the metadata log"):
-        LiveQuorum(quorum, "the quorum")._fetch(5, 3)  # type: ignore[arg-type]
+        LiveSource(quorum, "the quorum")._fetch(5, 3)  # type: ignore[arg-type]
 
 
 def test_available_records_are_returned_without_waiting():
     quorum = Quorum()
-    live = LiveQuorum(quorum, "the quorum")  # type: ignore[arg-type]
+    live = LiveSource(quorum, "the quorum")  # type: ignore[arg-type]
     assert list(live.batches(5)) == []
     assert quorum.waits == [0]
     quorum.waits.clear()
