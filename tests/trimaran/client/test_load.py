@@ -137,7 +137,7 @@ def fetches(monkeypatch, clock):
             clock.now += 0.25
             return [Batch(3, offset + 3), Batch(3, offset + 6)] if partition != 9 else []
 
-    monkeypatch.setattr(bench, "Reader", Reader)
+    monkeypatch.setattr(bench, "TopicReader", Reader)
     return found
 
 
