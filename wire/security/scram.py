@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages, and the server's side. For the client's side, see `scram_client`.
+"""SCRAM-SHA-256 and SCRAM-SHA-512: keys, messages, and the server's side. See `scram_client` for the client's side.
 
 A server has two keys that do not reveal the password, and never sees the password itself. An unknown user gets the same
 responses as a known one, with a made-up salt, and fails at the same step as a wrong password, after the same work.
