@@ -24,7 +24,8 @@ S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
-# What need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a batch 1 MiB.
+# A result that need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a
+# batch 1 MiB.
 BATCH_RECORDS_MAX = 1_000
 
 

@@ -86,7 +86,7 @@ class GroupKind(Protocol):
         """Sets the timers of loaded members that have none, a member at a time."""
 
     def timer_due(self, key: TimerKey, at: Instant) -> bool:
-        """Does what is due. Returns True if it must be written before another timer of the group is looked at."""
+        """Does what is due. Returns True if it must be written before another timer of the group."""
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
         """A record was replayed into the store; `at_load` says that the shard does not serve yet."""

@@ -1,4 +1,4 @@
-"""What comes of the inputs of a shard, whatever the kind of group, until the runtime takes it."""
+"""The outputs of a shard, for all kinds of groups, until the runtime takes them."""
 
 from __future__ import annotations
 

@@ -246,7 +246,7 @@ class GroupCoordinatorShard:
     def handle_timeout(self, at: Instant) -> None:
         """Does what is due at `at`; calling it early does nothing.
 
-        What a timer of a group leads to may have to be written before the next rule looks at the group, and of a target
+        The outcome of a timer may have to be written before the next rule looks at the group, and of a target
         there is one piece a call: what is due after that follows with the next call, to which `deadline` then points.
         """
         decided: set[str] = set()
@@ -256,7 +256,7 @@ class GroupCoordinatorShard:
                     self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
                     self._removals.expire(at)
                 self._walk_on(at)
-                return  # what it writes off is gone before a group is looked at
+                return  # what it writes off goes before timers of groups
             if key.group_id in decided:
                 self._timers.set(key, at.now)
                 return

@@ -4,7 +4,7 @@ An operation decides on the state, writes records and changes the state by repla
 its last no other one may decide: it would see half of a change. Most have ended when `submit` returns. One of
 thousands of records goes on in `run`, some steps in each turn of the loop, and operations that are submitted meanwhile
 wait behind it; votes, fetches and reads of the image do not wait. If the epoch ends in the middle, nothing of the
-operation was appended, or all of it. In Kafka the queue of `QuorumController`, whose one thread may take any time.
+operation was appended, or all of it. In Kafka the queue of `QuorumController`; its one thread may take any time.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 
 # Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, 10 to 15 with an election each.
 STEPS_PER_TURN = 250
-# What the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one step in
-# five.
+# Objects that the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one
+# step in five.
 OBJECTS_PER_STEP = 3
 # Operations that wait; each connection has few under way.
 WAITING_MAX = 10_000
@@ -91,7 +91,7 @@ class OperationQueue:
                     self._queue.popleft()
 
     def _go_on(self, operation: _Operation) -> None:
-        """What is decided stays until it is applied, as records, or longer, as an image."""
+        """Counts the objects: records stay until they are applied, an image longer."""
         self._long_lived.add(OBJECTS_PER_STEP * operation.go_on())
 
     def close(self) -> None:

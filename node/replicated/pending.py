@@ -33,7 +33,7 @@ class Progress:
         committed: everything below its offset is committed; closed when the epoch ends.
         end_offset: everything below is replayed; at or above what is committed.
         ended: the code for clients whose epoch has ended, and its message.
-        commit_seconds: after so long without a commit a response is refused with `late`.
+        commit_seconds: a response that is not committed by then is refused with `late`.
     """
 
     committed: Watermark
@@ -52,6 +52,7 @@ class PendingResponse(Generic[T]):
     """May leave when it is decided and, with a `progress`, when all that was replayed by then is committed."""
 
     __slots__ = (
+        "__weakref__",
         "_deadline",
         "_end_offset",
         "_error",
@@ -122,7 +123,7 @@ class PendingResponse(Generic[T]):
         """Returns the response as soon as it is decided, committed or not; a checkpoint in each case.
 
         Raises:
-            KafkaError: `Progress.ended`, the epoch ended first; nothing was written. What the decision raised.
+            KafkaError: `Progress.ended`, the epoch ended first; nothing was written. Also the error of the decision.
         """
         if self.is_decided:
             await yield_to_loop()
@@ -137,7 +138,7 @@ class PendingResponse(Generic[T]):
 
         Raises:
             KafkaError: `Progress.ended`, the epoch ended first; `Progress.late`, not committed in time. Whether the
-                records survive is unknown in both cases. What the decision raised.
+                records survive is unknown in both cases. Also the error of the decision.
         """
         response = self.response if self.is_decided else await self.decided()
         if self.ready():

@@ -4,7 +4,7 @@ The active controller and the coordinators of groups and transactions stand on i
 
 1. It decides. It reads the state, changes nothing, and returns a `Result`: records, and the response that is true once
    they are committed. A refusal is an exception (KafkaError), and writes nothing.
-2. The records are appended to the log of this epoch's leader. What may be long (to decide, to encode) is done in
+2. The records are appended to the log of this epoch's leader. Long work (to decide, to encode) is done in
    `Steps`; the append itself is one call, so that all of a result is in the log or nothing.
 3. They are replayed into the state at once, each with its offset. Nothing else changes the state. It runs ahead of the
    commit, and the next operation decides on it without waiting.
@@ -58,7 +58,7 @@ class Producer(NamedTuple):
 
 
 class Result(NamedTuple, Generic[R, T]):
-    """What a decision wants: `records` written, then `response` given.
+    """The wish of a decision: `records` written, then `response` given.
 
     `atomic`: the records go into one batch, all or none; else they may be cut into several, in order. `producer`: they
     are written in its transaction. `is_awaited`: False if the commit is urgent for no client.
@@ -140,7 +140,7 @@ class ReplicatedStateMachine(Generic[R]):
         return pending
 
     def replay_marker(self, end_offset: int, replay: Callable[[], object]) -> None:
-        """Replays the end of a transaction, whose marker is in the log below `end_offset`."""
+        """Replays the end of a transaction; its marker is in the log below `end_offset`."""
         try:
             replay()
         except Exception:

@@ -1,8 +1,8 @@
-"""What one active controller knows beyond the committed image; dropped whole when its epoch ends.
+"""The knowledge of one active controller beyond the committed image; dropped whole when its epoch ends.
 
-Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are nobody else's. A
-revert is to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`, whose
-timeline collections this replaces.
+Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are its own. A
+revert is to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`;
+this replaces its timeline collections.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RECORDS_PER_BATCH = 10_000
 
 
 class Node(Protocol):
-    """What the active controller writes with: `QuorumNode`. Records are of the level that `metadata_version` is."""
+    """The part of `QuorumNode` that writes. Records are of the level that `metadata_version` is."""
 
     metadata_version: int
 
@@ -89,9 +89,9 @@ class ActiveController:
             ended=ErrorCode.NOT_CONTROLLER,
             message="this node is not the active controller any more",
         )
-        self.suspects: dict[int, int] = {}  # broker id → epoch, whose connection has closed
+        self.suspects: dict[int, int] = {}  # by broker id the epoch of one with a closed connection
         self.suspected = AutoResetEvent()
-        # Somebody should look for leaders: of what has none, and with which unclean elections where they are allowed.
+        # A task should elect leaders: for partitions without one, and uncleanly if that is allowed.
         self.leaders_wanted = AutoResetEvent()
         self.unclean_wanted = AutoResetEvent()
         self.draining = AutoResetEvent()
@@ -107,7 +107,7 @@ class ActiveController:
 
     @property
     def state(self) -> ControllerState:
-        """What decisions about partitions read."""
+        """The state that decisions about partitions read."""
         return ControllerState(self.image, self._index, self._config)
 
     @property
@@ -147,7 +147,7 @@ class ActiveController:
             yield 1
 
     def suspect(self, broker_id: int, broker_epoch: int) -> None:
-        """The connection of a broker's heartbeats is closed: somebody should look."""
+        """The connection of a broker's heartbeats is closed: a task should check it."""
         self.suspects[broker_id] = broker_epoch
         self.suspected.set()
 

@@ -35,12 +35,12 @@ def defer(
     version = call.header.api_version
 
     async def response() -> R:
-        found = await pending()
+        found = await pending.wait()
         assert isinstance(found, response_class)
         told = replace(found, leader=_reachable(found.leader, ctx.node, call.connection.listener))
         return write(cast(A, told), version)
 
-    return DeferredResponse(response, ready=lambda: pending.ready)
+    return DeferredResponse(response, ready=pending.ready)
 
 
 def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import trio
 
 from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum import events
@@ -34,7 +35,7 @@ from trimaran.quorum.replica.appliers import Applier
 from trimaran.quorum.replica.cluster_id_check import ClusterIdCheck
 from trimaran.quorum.replica.metrics import QuorumMetrics
 from trimaran.quorum.replica.peers import CALL_ERRORS, Peers
-from trimaran.quorum.replica.pending_requests import PendingRequests, PendingResponse
+from trimaran.quorum.replica.pending_requests import PendingRequests
 from trimaran.quorum.replica.quorum_state_file import save_election
 from trimaran.quorum.replica.snapshot_fetch import SnapshotFetch
 from trimaran.quorum.translate.responses import read_response
@@ -137,17 +138,17 @@ class Driver:
         """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
         self._wanted.set()
 
-    def handle(self, request: core.Request) -> PendingResponse:
-        """Gives a request to the core now; the result, awaited, is its answer.
+    def handle(self, request: core.Request) -> PendingResponse[core.AnyResponse]:
+        """Gives a request to the core now; returns its response, which comes later.
 
         Raises:
             KafkaError: BROKER_NOT_AVAILABLE, there is too much to do, or the node has stopped.
         """
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
-        token, finish = self._pending_requests.open()
+        token, pending = self._pending_requests.open()
         self.submit(partial(self.raft.receive, token, request))
-        return finish
+        return pending
 
     # --- the work
 

@@ -24,6 +24,7 @@ import trio
 
 from trimaran.log.batches.records import BatchBuilder, NewRecord
 from trimaran.log.durability.group_commit import GroupCommit
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.latest import Latest
@@ -44,7 +45,6 @@ from trimaran.quorum.replica.appliers import Applier
 from trimaran.quorum.replica.driver import Driver
 from trimaran.quorum.replica.metrics import QuorumMetrics
 from trimaran.quorum.replica.peers import Peers
-from trimaran.quorum.replica.pending_requests import PendingResponse
 from trimaran.quorum.replica.quorum_state_file import load_election
 from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from trimaran.quorum.replica.status import QuorumStatus, status_of
@@ -349,9 +349,11 @@ class QuorumNode:
         if self._driver is not None:
             self._driver.submit(self._driver.raft.resign)
 
-    def handle(self, request: core.Request) -> PendingResponse:
-        """Gives a request to the core now; the result, awaited, is its answer.
-        Raises KafkaError BROKER_NOT_AVAILABLE.
+    def handle(self, request: core.Request) -> PendingResponse[core.AnyResponse]:
+        """Gives a request to the core now; returns its response, which comes later.
+
+        Raises:
+            KafkaError: BROKER_NOT_AVAILABLE.
         """
         if self._driver is None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")

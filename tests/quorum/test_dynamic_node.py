@@ -81,7 +81,7 @@ class DynamicCluster(QuorumNodes):
         return FirstVoters(path, voters)
 
     async def change(self, request: core.Request) -> core.ChangeResponse:
-        answer = await (await self.leader()).node.handle(request)()
+        answer = await (await self.leader()).node.handle(request).wait()
         assert isinstance(answer, core.ChangeResponse)
         return answer
 
@@ -187,7 +187,7 @@ async def test_voter_is_written_only_after_its_controller_answers(
                 }
                 answers = {}
                 for port in (*wrong, at_3, at_2):
-                    answer = await leader.node.handle(update(leader, 2, port))()
+                    answer = await leader.node.handle(update(leader, 2, port)).wait()
                     answers[port] = ErrorCode(answer.error)
                 assert answers == wrong | {
                     at_3: ErrorCode.INVALID_REQUEST,

@@ -48,7 +48,7 @@ def check_commit(
 def check_transactional_commit(
     group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
 ) -> None:
-    """Of a producer, which names a member and its generation only from version 3 of its request on (KIP-447).
+    """As `check_commit`, for a producer: it names a member and its generation from version 3 on (KIP-447).
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.handlers.context import defer
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Endpoint, Identity, Peer
@@ -18,9 +19,8 @@ async def advertised_leader(leader, listener):
     identity = Identity(1, endpoints=(VOTERS, LOGINS), listener="VOTERS")
     voter = SimpleNamespace(endpoints=(Endpoint("VOTERS", "b", 3), Endpoint("Logins", "b", 4)))
 
-    async def pending():
-        return core.FetchResponse(epoch=1, leader_id=leader.id, leader=leader)
-
+    pending = PendingResponse()
+    pending.complete(core.FetchResponse(epoch=1, leader_id=leader.id, leader=leader))
     node = SimpleNamespace(
         settings=SimpleNamespace(identity=identity), voters={2: voter}, handle=lambda _: pending
     )

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.nodes import CLUSTER_ID
 from tests.quorum.handlers.node_client import LEADER, answered, leader_client
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.quorum.replica.node import QuorumNode
@@ -56,9 +57,7 @@ def test_stopped_node_refuses_votes():
 
 
 def test_vote_is_deferred_until_core_has_it():
-    async def finish(): ...
-
-    context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: finish))
+    context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: PendingResponse()))
     answer = vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
     assert isinstance(answer, DeferredResponse)
 

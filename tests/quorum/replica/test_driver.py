@@ -38,12 +38,12 @@ async def test_input_is_processed_in_its_own_step(tmp_path: Path) -> None:
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
-            assert driver.handle(fetch(0, raft.epoch)).ready
+            assert driver.handle(fetch(0, raft.epoch)).ready()
             news = fetch(2, raft.epoch)._replace(last_fetched_epoch=raft.epoch, high_watermark=2)
             finish = driver.handle(news)
-            assert not finish.ready, "there is nothing new"
+            assert not finish.ready(), "there is nothing new"
             await cluster.propose("b")
-            assert (await finish()).records
+            assert (await finish.wait()).records
 
 
 async def test_inputs_wait_while_a_vote_is_saved(tmp_path: Path, monkeypatch) -> None:
@@ -64,9 +64,9 @@ async def test_inputs_wait_while_a_vote_is_saved(tmp_path: Path, monkeypatch) ->
             finish = driver.handle(fetch(0, epoch))
             for _ in range(10):
                 await trio.lowlevel.checkpoint()
-            assert not finish.ready, "nobody hears of an epoch before it is on disk"
+            assert not finish.ready(), "nobody hears of an epoch before it is on disk"
             released.set()
-            assert (await finish()).epoch > epoch
+            assert (await finish.wait()).epoch > epoch
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_stopped_node_leaves_no_waiter(tmp_path: Path) -> None:
             parked = driver.handle(news)
             await cluster.members[1].kill()
             with pytest.raises(KafkaError, match="has stopped"):
-                await parked()
+                await parked.wait()
             with pytest.raises(KafkaError, match="has stopped"):
                 driver.handle(news)
 
@@ -109,6 +109,6 @@ async def test_failure_ends_node_not_the_caller(tmp_path: Path, monkeypatch) -> 
         async with quorum_nodes(tmp_path, 1) as cluster:
             driver, raft = await leading(cluster)
             driver.submit(broken)
-            came_through = not driver.handle(fetch(0, raft.epoch)).ready
+            came_through = not driver.handle(fetch(0, raft.epoch)).ready()
             await trio.sleep_forever()
     assert came_through
