@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.controller.configs import fail_legacy, legacy_response
+from trimaran.quorum.controller.configs import legacy_response
+from trimaran.quorum.controller.handlers.alter_configs import alter_configs as declared
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
-from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.handles import handles_as
 
 
-@handles(
-    AlterConfigsRequest,
-    versions="0-2",
-    access=BY_CONTROLLER,
-    on_error=fail_legacy,
-    elements_max=CONFIGS_ELEMENTS_MAX,
-)
+@handles_as(declared, access=BY_CONTROLLER)
 async def alter_configs(
     request: AlterConfigsRequest, ctx: Context, call: Call
 ) -> AlterConfigsResponse:

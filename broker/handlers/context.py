@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from trimaran.broker.transactions.coordinator import TransactionCoordinator
     from trimaran.broker.transactions.verification import TransactionVerifier
     from trimaran.node.config.server import ServerConfig
+    from trimaran.quorum.metadata.image import MetadataImage
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,11 @@ class Context:
     zookeeper_offsets: ZooKeeperOffsets | None = None
     replica_selector: ReplicaSelector | None = None
     client_metrics: ClientMetrics | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that has been applied."""
+        return self.metadata.image
 
     @property
     def collects_client_metrics(self) -> bool:

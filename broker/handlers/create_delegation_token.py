@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.controller.delegation_tokens import fail_create_token
+from trimaran.quorum.controller.handlers.create_delegation_token import (
+    create_delegation_token as declared,
+)
 from trimaran.quorum.serving.authorization import may_ask_for_tokens
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_delegation_token import (
@@ -12,16 +15,10 @@ from trimaran.wire.messages.create_delegation_token import (
 )
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
-from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.handles import handles_as
 
 
-@handles(
-    CreateDelegationTokenRequest,
-    versions="0-3",
-    access=BY_CONTROLLER,
-    elements_max=FEW_ELEMENTS_MAX,
-)
+@handles_as(declared, access=BY_CONTROLLER)
 async def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: Context, call: Call
 ) -> CreateDelegationTokenResponse:

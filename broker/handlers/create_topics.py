@@ -6,7 +6,7 @@ import trio
 
 from trimaran.broker.channels.forwarding import decode_answer
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.serving.refusals import fail_create_topics
+from trimaran.quorum.controller.handlers.create_topics import create_topics as declared
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -14,8 +14,7 @@ from trimaran.wire.messages.create_topics import (
 )
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.handles import handles_as
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
 SEEN_SECONDS = 1.0
@@ -24,13 +23,7 @@ SEEN_SECONDS = 1.0
 LOOKED_AT_BYTES_MAX = 1 << 20
 
 
-@handles(
-    CreateTopicsRequest,
-    versions="0-7",
-    access=BY_CONTROLLER,
-    on_error=fail_create_topics,
-    elements_max=DECISION_ELEMENTS_MAX,
-)
+@handles_as(declared, access=BY_CONTROLLER)
 async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
     answer = await ctx.forwarder.forward_request(request, call)
     if not request.validate_only:

@@ -6,24 +6,17 @@ import trio
 
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.create_topics import SEEN_SECONDS
-from trimaran.quorum.serving.refusals import fail_delete_topics
+from trimaran.quorum.controller.handlers.delete_topics import delete_topics as declared
 from trimaran.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
-from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.handles import handles_as
 
 
-@handles(
-    DeleteTopicsRequest,
-    versions="0-6",
-    access=BY_CONTROLLER,
-    on_error=fail_delete_topics,
-    elements_max=DECISION_ELEMENTS_MAX,
-)
+@handles_as(declared, access=BY_CONTROLLER)
 async def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
 ) -> DeleteTopicsResponse:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.controller.configs import fail_incremental, incremental_response
+from trimaran.quorum.controller.configs import incremental_response
+from trimaran.quorum.controller.handlers.incremental_alter_configs import (
+    incremental_alter_configs as declared,
+)
 from trimaran.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
@@ -12,16 +15,12 @@ from trimaran.wire.messages.incremental_alter_configs import (
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import BY_CONTROLLER, cluster
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
-from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.requests.handles import handles_as
 
 
-@handles(
-    IncrementalAlterConfigsRequest,
-    versions="0-1",
+@handles_as(
+    declared,
     access=(BY_CONTROLLER, cluster(Operation.ALTER_CONFIGS).in_handler("loggers of this broker")),
-    on_error=fail_incremental,
-    elements_max=CONFIGS_ELEMENTS_MAX,
 )
 async def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call

@@ -17,10 +17,8 @@ from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_groups import delete_groups
 from trimaran.broker.handlers.delete_records import delete_records
 from trimaran.broker.handlers.delete_topics import delete_topics
-from trimaran.broker.handlers.describe_acls import describe_acls
 from trimaran.broker.handlers.describe_client_quotas import describe_client_quotas
 from trimaran.broker.handlers.describe_cluster import describe_cluster
-from trimaran.broker.handlers.describe_configs import describe_configs
 from trimaran.broker.handlers.describe_delegation_token import describe_delegation_token
 from trimaran.broker.handlers.describe_groups import describe_groups
 from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
@@ -31,7 +29,7 @@ from trimaran.broker.handlers.describe_user_scram_credentials import describe_us
 from trimaran.broker.handlers.end_txn import end_txn
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.find_coordinator import find_coordinator
-from trimaran.broker.handlers.forwarded import FORWARDED_HANDLERS
+from trimaran.broker.handlers.forwarded import passed_on
 from trimaran.broker.handlers.get_telemetry_subscriptions import get_telemetry_subscriptions
 from trimaran.broker.handlers.heartbeat import heartbeat
 from trimaran.broker.handlers.incremental_alter_configs import incremental_alter_configs
@@ -52,17 +50,20 @@ from trimaran.broker.handlers.push_telemetry import push_telemetry
 from trimaran.broker.handlers.sync_group import sync_group
 from trimaran.broker.handlers.txn_offset_commit import txn_offset_commit
 from trimaran.broker.handlers.write_txn_markers import write_txn_markers
+from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.api_versions_features import api_versions_features
 from trimaran.quorum.serving.authorization import ACL_JUDGE
+from trimaran.quorum.serving.describe_acls import describe_acls
+from trimaran.quorum.serving.describe_configs import describe_configs
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.handles import declaration_of
 from trimaran.wire.transport.requests.hooks import Hooks
 
-HANDLERS: tuple[Callable[..., Any], ...] = (
-    *FORWARDED_HANDLERS,
+OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
     alter_configs,
     list_config_resources,
     alter_replica_log_dirs,
@@ -109,6 +110,13 @@ HANDLERS: tuple[Callable[..., Any], ...] = (
     get_telemetry_subscriptions,
     push_telemetry,
 )
+_OWN_REQUESTS = {declaration_of(handler).request for handler in OWN_HANDLERS}
+PASSED_ON = [
+    handler
+    for handler in FORWARDED_HANDLERS
+    if declaration_of(handler).request not in _OWN_REQUESTS
+]
+HANDLERS = (*OWN_HANDLERS, *map(passed_on, PASSED_ON))
 
 
 # Without ZooKeeper these are answered by UNSUPPORTED_VERSION, which old clients understand, and not advertised.
@@ -118,7 +126,7 @@ _OF_ZOOKEEPER: dict[type[Message], Versions] = {
 }
 
 
-# Where nothing collects metrics of clients, they are not asked for any, as in Kafka without a plugin for it.
+# Not served if nothing collects metrics of clients, as in Kafka without a plugin for it.
 _OF_TELEMETRY = (get_telemetry_subscriptions, push_telemetry)
 
 
@@ -128,9 +136,12 @@ def broker_registry(
     client_metrics: bool = True,
     hooks: Hooks | None = None,
 ) -> Registry[Context]:
-    """What a broker's listeners serve."""
+    """Returns what a broker's listeners serve."""
+    handlers = HANDLERS
+    if not client_metrics:
+        handlers = tuple(handler for handler in HANDLERS if handler not in _OF_TELEMETRY)
     return Registry(
-        HANDLERS if client_metrics else [one for one in HANDLERS if one not in _OF_TELEMETRY],
+        handlers,
         unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
         features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
         judge=ACL_JUDGE,

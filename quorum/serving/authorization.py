@@ -11,6 +11,7 @@ from typing import Protocol
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.authorizer import ANY_NAME, Action, Authorizer
+from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving import audit
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.security.acls import Operation, ResourceType
@@ -30,6 +31,13 @@ class Guarded(Protocol):
 
     @property
     def authorizer(self) -> Authorizer | None: ...
+
+
+class Serving(Guarded, Protocol):
+    """The same, for handlers that both kinds of nodes have: they read the committed image of the node."""
+
+    @property
+    def image(self) -> MetadataImage: ...
 
 
 def authorizer_of(config: ServerConfig) -> Authorizer | None:

@@ -1,5 +1,8 @@
-"""The answer to DescribeConfigs (32), the same of a broker and of a controller: each tells of topics, groups and client
-metrics, of itself and its loggers, and of the brokers' default. Source: Kafka's `ConfigHelper`.
+"""DescribeConfigs (32), on brokers and controllers: configs of topics, groups and client metrics, of the node itself
+and its loggers, and the default of all brokers.
+
+Versions: 0 says only what is default, 1 sources and synonyms, 3 types and documentation. Source: Kafka's
+`ConfigHelper`.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from trimaran.quorum.metadata.image import (
     MetadataImage,
 )
 from trimaran.quorum.metadata.topic_names import why_illegal
-from trimaran.quorum.serving.authorization import Guarded, may
+from trimaran.quorum.serving.authorization import Guarded, Serving, may
 from trimaran.quorum.serving.config_entries import ConfigDescription
 from trimaran.quorum.serving.config_sources import Source
 from trimaran.wire.codec.declarations import EncodedArray
@@ -28,7 +31,10 @@ from trimaran.wire.messages.describe_configs import (
     DescribeConfigsResult,
 )
 from trimaran.wire.security.acls import Operation
+from trimaran.wire.transport.requests.access import configs
 from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
+from trimaran.wire.transport.requests.handles import handles, handles_as
 
 # What the configs of one resource take as objects, with synonyms and documentation.
 CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}
@@ -65,21 +71,25 @@ def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
     )
 
 
-async def answer(
-    request: DescribeConfigsRequest, ctx: Guarded, call: Call, image: MetadataImage
+@handles(
+    DescribeConfigsRequest,
+    versions="0-4",
+    access=configs(Operation.DESCRIBE_CONFIGS),
+    on_error=fail_all,
+    elements_max=PARTITIONS_ELEMENTS_MAX,
+    once=asked_once,
+)
+async def describe_configs(
+    request: DescribeConfigsRequest, ctx: Serving, call: Call
 ) -> DescribeConfigsResponse:
-    """`ctx` is of this node, `image` what it knows of topics and dynamic configs.
-
-    Raises:
-        KafkaError: INVALID_REQUEST, there are no configs of such a kind.
-    """
+    """Raises KafkaError: INVALID_REQUEST, a resource has an unknown type."""
     for one in request.resources:
         if one.resource_type not in RESOURCE_TYPES:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
                 f"Unexpected resource type {one.resource_type} for resource {one.resource_name}",
             )
-    config, room = ctx.config, call.room()
+    config, image, room = ctx.config, ctx.image, call.room()
     description = ConfigDescription(
         config,
         image.configs,
@@ -91,16 +101,16 @@ async def answer(
         try:
             _check_access(resource, ctx, call)
             await room.pause(CONFIGS_BYTES.get(resource.resource_type, 0))
-            configs = _describe(resource, description, config.node_id, image)
+            described = _describe(resource, description, config.node_id, image)
             if call.header.api_version == 0:
-                _say_what_is_default(configs)
+                _say_what_is_default(described)
             head = DescribeConfigsResult(
                 error_message="",  # Kafka's, where nothing went wrong
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=[],
             )
-            return await room.encoded_with(head, "configs", configs)
+            return await room.encoded_with(head, "configs", described)
         except KafkaError as error:
             return room.refusal(_failed(resource, error))
 
@@ -109,6 +119,14 @@ async def answer(
         found.append(await result(one))
         await room.pause()
     return DescribeConfigsResponse(results=found)
+
+
+@handles_as(describe_configs, versions="1-4")
+async def describe_configs_of_controller(
+    request: DescribeConfigsRequest, ctx: Serving, call: Call
+) -> DescribeConfigsResponse:
+    """Answers as `describe_configs`. Clients that know version 0 alone know no controllers."""
+    return await describe_configs(request, ctx, call)
 
 
 def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:

@@ -1,5 +1,7 @@
-"""What brokers forward to the active controller: the rows of `broker/handlers/forwarded.py`, and what a broker has a
-handler of its own for. It comes in an Envelope, or from who is connected to a controller itself.
+"""APIs that brokers forward to the active controller: each handler here declares its API, for brokers as well.
+
+A broker passes the request on (`broker/handlers/forwarded.py`), unless it has a handler of its own. The request comes
+in an Envelope, or from a client that is connected to a controller itself.
 """
 
 from __future__ import annotations

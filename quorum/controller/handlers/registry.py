@@ -11,9 +11,7 @@ from trimaran.quorum.controller.handlers.assign_replicas_to_dirs import assign_r
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from trimaran.quorum.controller.handlers.broker_registration import broker_registration
 from trimaran.quorum.controller.handlers.controller_registration import controller_registration
-from trimaran.quorum.controller.handlers.describe_acls import describe_acls
 from trimaran.quorum.controller.handlers.describe_cluster import describe_cluster
-from trimaran.quorum.controller.handlers.describe_configs import describe_configs
 from trimaran.quorum.controller.handlers.envelope import envelope
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.handlers.begin_quorum_epoch import begin_quorum_epoch
@@ -24,6 +22,8 @@ from trimaran.quorum.handlers.update_raft_voter import update_raft_voter
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.serving.api_versions_features import api_versions_features
 from trimaran.quorum.serving.authorization import ACL_JUDGE
+from trimaran.quorum.serving.describe_acls import describe_acls
+from trimaran.quorum.serving.describe_configs import describe_configs_of_controller
 from trimaran.wire.transport.dispatch.registry import Registry
 
 QUORUM_HANDLERS = (
@@ -35,7 +35,7 @@ QUORUM_HANDLERS = (
     update_raft_voter,
 )
 CONTROLLER_HANDLERS = (
-    describe_configs,
+    describe_configs_of_controller,
     describe_cluster,
     alter_partition,
     broker_registration,

@@ -15,24 +15,26 @@ from tests.broker.calls import connection
 from tests.examples import examples
 from tests.wire.strategies import messages
 from trimaran.broker.channels.forwarding import Forwarder
-from trimaran.broker.handlers.forwarded import ROWS, Row
-from trimaran.broker.handlers.registry import broker_registry
-from trimaran.quorum.controller.handlers.envelope import FORWARDED
+from trimaran.broker.handlers.forwarded import OF_TOKENS
+from trimaran.broker.handlers.registry import PASSED_ON, broker_registry
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import encode_request, encode_response
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.schema import Versions
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 from trimaran.wire.transport.requests.error_answers import general_error
+from trimaran.wire.transport.requests.handles import Handled, declaration_of
 
 REGISTRY = broker_registry()
-ALL = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.request.__name__)
-OF_TOKENS = pytest.mark.parametrize(
-    "row", [row for row in ROWS if row.check], ids=lambda row: row.request.__name__
-)
+
+
+def each_of(handlers):
+    declared = [declaration_of(handler) for handler in handlers]
+    return pytest.mark.parametrize("row", declared, ids=lambda row: row.request.__name__)
+
+
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 # Bytes that librdkafka sends behind a request.
 BEHIND = b"\0\0\0"
@@ -70,15 +72,14 @@ def answered(frame: bytes, controller: Any, protocol: str = "SASL_PLAINTEXT") ->
     return bytes(answer)
 
 
-def versions(row: Row) -> st.SearchStrategy[int]:
-    served = Versions.parse(row.versions)
-    return st.integers(served.low, served.high)
+def versions(row: Handled) -> st.SearchStrategy[int]:
+    return st.integers(row.versions.low, row.versions.high)
 
 
-@ALL
+@each_of(PASSED_ON)
 @examples(0.4)
 @given(data=st.data())
-def test_bytes_go_and_come_as_they_are(row: Row, data: st.DataObject) -> None:
+def test_bytes_go_and_come_as_they_are(row: Handled, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version))
     response = data.draw(messages(RESPONSES[row.request.KEY], version))
@@ -95,10 +96,10 @@ def absent(message: Any, version: int) -> set[str]:
     }
 
 
-@ALL
+@each_of(PASSED_ON)
 @examples(0.4)
 @given(data=st.data())
-def test_refusal_is_returned(row: Row, data: st.DataObject) -> None:
+def test_refusal_is_returned(row: Handled, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version, tame=True))
     frame = bytes(encode_request(request, version, 7, "test")) + BEHIND
@@ -113,20 +114,20 @@ def test_refusal_is_returned(row: Row, data: st.DataObject) -> None:
     assert answered(frame, Controller(None, REFUSED)) == encode_response(said, version, 7)
 
 
-@ALL
-def test_malformed_forwarded_request_ends_the_connection(row: Row) -> None:
+@each_of(PASSED_ON)
+def test_malformed_forwarded_request_ends_the_connection(row: Handled) -> None:
     """The controller finds out; the connection ends, as with every request that is malformed."""
-    version = Versions.parse(row.versions).high
+    version = row.versions.high
     flexible = version in row.request.FLEXIBLE
     header = struct.pack(">hhih4s", row.request.KEY, version, 7, 4, b"test") + bytes(flexible)
     with pytest.raises(CloseConnection, match="malformed"):
         answered(header, Controller(None, ErrorCode.INVALID_REQUEST))
 
 
-@OF_TOKENS
+@each_of(OF_TOKENS)
 @examples(0.2)
 @given(data=st.data())
-def test_tokens_are_not_for_plain_text(row: Row, data: st.DataObject) -> None:
+def test_tokens_are_not_for_plain_text(row: Handled, data: st.DataObject) -> None:
     version = data.draw(versions(row))
     request = data.draw(messages(row.request, version, tame=True))
     controller = Controller(None)
@@ -137,12 +138,7 @@ def test_tokens_are_not_for_plain_text(row: Row, data: st.DataObject) -> None:
     assert controller.got == []
 
 
-@ALL
-def test_the_controller_serves_the_same_versions(row: Row) -> None:
-    assert FORWARDED.api_versions()[row.request.KEY] == Versions.parse(row.versions)
-
-
-@ALL
-def test_a_large_request_is_not_decoded(row: Row) -> None:
+@each_of(PASSED_ON)
+def test_a_large_request_is_not_decoded(row: Handled) -> None:
     frame = bytearray(row.request.KEY.to_bytes(2, "big") + bytes(HEAVY_BYTES))
     assert not REGISTRY.is_heavy(memoryview(frame))

@@ -10,8 +10,8 @@ from tests.broker.calls import answered, call, connection, finished, through_wir
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from tests.cluster.nodes import CLUSTER_ID
 from trimaran.broker.handlers.describe_cluster import describe_cluster
-from trimaran.broker.handlers.describe_configs import describe_configs
 from trimaran.broker.handlers.metadata import metadata
+from trimaran.quorum.serving.describe_configs import describe_configs
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

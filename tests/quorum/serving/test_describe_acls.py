@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from tests.broker.handlers.acls import ANY
 from tests.broker.rooms import NotedRoom, turns_of
 from tests.quorum.metadata.build import image_of, uid
 from trimaran.quorum.metadata.authorizer import Authorizer
-from trimaran.quorum.serving.describe_acls import answer
+from trimaran.quorum.serving.describe_acls import describe_acls
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from trimaran.wire.records.security import AccessControlEntryRecord
@@ -25,10 +26,16 @@ TOPIC, LITERAL, READ, WRITE, ALLOW = 2, 3, 3, 4, 3
 @dataclass
 class Node:
     authorizer: Authorizer | None
+    acls: Any
     config: Any = None
 
+    @property
+    def image(self):
+        return SimpleNamespace(acls=self.acls)
 
-HERE = Node(Authorizer())
+
+def asked_of_node(request, asked, known):
+    return describe_acls(request, Node(Authorizer(), known), asked)
 
 
 def acls(*named):
@@ -69,7 +76,7 @@ async def test_acls_are_ordered_by_resource_with_pauses():
     request, asked = asking()
     room = NotedRoom(asked)
     known = Looked(room, acls(("b", WRITE), ("a", READ), ("b", READ)))
-    found = await answer(request, HERE, asked, known)
+    found = await asked_of_node(request, asked, known)
     told = DescribeAclsResponse.decode(found.encode(VERSION), VERSION)
     assert [
         (
@@ -91,7 +98,7 @@ async def test_loop_yields_after_each_thousand_acls():
         request, asked = asking()
         request.resource_name_filter = "none"
         known = acls(*((f"t-{number}", READ) for number in range(count)))
-        return await turns_of(answer(request, HERE, asked, known))
+        return await turns_of(asked_of_node(request, asked, known))
 
     few = await turns(999)
     assert [await turns(1000) - few, await turns(2000) - few] == [1, 2]
@@ -100,6 +107,6 @@ async def test_loop_yields_after_each_thousand_acls():
 async def test_request_without_authorizer_is_refused():
     request, asked = asking()
     with pytest.raises(KafkaError) as caught:
-        await answer(request, Node(None), asked, acls(("a", READ)))
+        await describe_acls(request, Node(None, acls(("a", READ))), asked)
     assert caught.value.code is ErrorCode.SECURITY_DISABLED
     assert caught.value.message == "No Authorizer is configured on the broker"

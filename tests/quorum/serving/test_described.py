@@ -4,7 +4,7 @@ resources.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -23,7 +23,7 @@ from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import ConfigsImage, MetadataImage
 from trimaran.quorum.serving.config_entries import ConfigDescription
 from trimaran.quorum.serving.config_sources import NodeSettings, Source
-from trimaran.quorum.serving.describe_configs import answer, asked_once, fail_all
+from trimaran.quorum.serving.describe_configs import asked_once, describe_configs, fail_all
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from trimaran.wire.security.acls import (
@@ -76,6 +76,7 @@ def image(settings=SET):
 class Node:
     config: Any
     authorizer: Authorizer | None = None
+    image: MetadataImage = field(default_factory=image)
 
 
 def request(*asked, **options):
@@ -94,7 +95,7 @@ async def described(*asked, version=4, authorizer=None, **options):
     """Results as a client reads them."""
     message = through_wire(request(*asked, **options), version)
     node = Node(config(**IN_FILE), authorizer)
-    found = await answer(message, node, call(message, version), image())
+    found = await describe_configs(message, node, call(message, version))
     return through_wire(found, version).results
 
 
@@ -429,7 +430,7 @@ async def test_memory_is_reserved_between_authorization_and_work():
     message = through_wire(request((TOPIC, "t"), (BROKER, NODE_ID), (GROUP, "g")), 4)
     asked = call(message, 4)
     authorizer.room = room = NotedRoom(asked)
-    found = await answer(message, Node(config(**IN_FILE), authorizer), asked, image())
+    found = await describe_configs(message, Node(config(**IN_FILE), authorizer), asked)
     assert len(found.results) == 3
     # Behind each of its configs, too, there is a pause.
     told = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.codec.declarations import Versions
@@ -35,7 +35,7 @@ from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
 from trimaran.wire.transport.requests.guard import Judge
-from trimaran.wire.transport.requests.handles import Handled, handles
+from trimaran.wire.transport.requests.handles import Handled, declaration_of, handles
 from trimaran.wire.transport.requests.hooks import Hooks
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
@@ -123,9 +123,7 @@ class Registry(Generic[C]):
 
     def handled(self) -> dict[int, Handled]:
         """What the functions declare, by api key."""
-        return {
-            key: cast(Any, route.handler).__handles__ for key, route in sorted(self._routes.items())
-        }
+        return {key: declaration_of(route.handler) for key, route in sorted(self._routes.items())}
 
     def dispatch(
         self,

@@ -28,7 +28,7 @@ from trimaran.wire.transport.requests.error_answers import (
     in_version,
 )
 from trimaran.wire.transport.requests.guard import Judge, guarded
-from trimaran.wire.transport.requests.handles import Handled
+from trimaran.wire.transport.requests.handles import declaration_of
 from trimaran.wire.transport.requests.hooks import Hooks
 from trimaran.wire.transport.requests.slices import Slices
 
@@ -107,8 +107,7 @@ def route_of(
     handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
 ) -> Route:
     """The row of a function with `@handles`, behind the guard of `judge`."""
-    handled = getattr(handler, "__handles__", None)
-    assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    handled = declaration_of(handler)
     needs = needs_of(handled.access)
     assert needs, f"{handler!r} does not say who may ask"
     is_async = inspect.iscoroutinefunction(handler)

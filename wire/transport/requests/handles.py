@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from trimaran.wire.codec.declarations import Versions
@@ -63,3 +63,35 @@ def handles(
         return function
 
     return note
+
+
+def handles_as(
+    declared: Callable[..., Any],
+    *,
+    versions: str | None = None,
+    access: Access | None = None,
+    takes_frame: bool = False,
+) -> Callable[[F], F]:
+    """Declares of a function what `declared` declares of itself, with other versions or another access if they are
+    given: an API that two kinds of nodes serve has one declaration.
+    """
+    handled = declaration_of(declared)
+    if versions is not None:
+        handled = replace(handled, versions=Versions.parse(versions))
+    if access is not None:
+        handled = replace(handled, access=access)
+    if takes_frame:
+        handled = replace(handled, takes_frame=True)
+
+    def note(function: F) -> F:
+        cast(Any, function).__handles__ = handled
+        return function
+
+    return note
+
+
+def declaration_of(handler: Callable[..., Any]) -> Handled:
+    """Returns what `handles` or `handles_as` has noted on a function."""
+    handled = getattr(handler, "__handles__", None)
+    assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
+    return handled
