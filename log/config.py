@@ -1,4 +1,4 @@
-"""What a partition's log is told about sizes, times and limits.
+"""The configuration of a partition's log: sizes, times and limits.
 
 Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.3's.
 The table that parses and validates user input is `trimaran.node.config`; this is the typed result that `log` needs.
@@ -24,10 +24,9 @@ class LogConfig:
     segment_ms: int = 7 * 24 * 3600 * 1000
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
-    flush_ms: int = (
-        1 << 63
-    ) - 1  # how long write-behind leaves a record unsynced, once somebody looks
-    flush_messages: int = (1 << 63) - 1  # records that write-behind leaves unsynced at the most
+    # The bounds of write-behind: milliseconds, checked now and then, and records.
+    flush_ms: int = (1 << 63) - 1
+    flush_messages: int = (1 << 63) - 1
     retention_ms: int = 7 * 24 * 3600 * 1000  # -1: for ever
     retention_bytes: int = -1  # -1: without limit
     deletes: bool = True  # cleanup.policy has `delete`

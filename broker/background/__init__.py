@@ -1,1 +1,1 @@
-"""What a broker does beside requests: checkpoints, retention, the log cleaner, moves between directories."""
+"""Background work of a broker: checkpoints, retention, the log cleaner, moves between directories."""

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 ASSIGNMENTS_MAX = 2250
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0
-# The topic, the partition or the replica is gone: nobody waits for the word.
+# The topic, the partition or the replica is gone: the assignment is no longer needed.
 _OVER = frozenset(
     {
         ErrorCode.NONE,
@@ -82,7 +82,7 @@ class DirectoryAssignments:
         assert isinstance(response, AssignReplicasToDirsResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            # A cluster below metadata.version 3.7-IV2 knows no directories: it is told when it does.
+            # A cluster below metadata.version 3.7-IV2 knows no directories: assignments are sent after its upgrade.
             if code is not ErrorCode.UNSUPPORTED_VERSION:
                 events.REPLICA_DIRECTORIES_NOT_TOLD.log(log, replicas=len(batch), error=code.name)
             return False

@@ -55,13 +55,13 @@ class DirectoryMoves:
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[TopicPartition, Move] = {}
-        # Copies of an earlier process that a thread is at, or will be: nobody else touches them. At most those found at
-        # the start.
+        # Copies of an earlier process that a thread checks, or will check: no other task touches them. At most those
+        # found at the start.
         self._unchecked: set[tuple[LogDirectory, TopicPartition]] = set()
         self._wanted = AutoResetEvent()
 
     def of(self, partition: Partition) -> Move | None:
-        """None of a partition that was made anew: the move of the old one ends with its next step."""
+        """None for a partition that was recreated: the move of the old one ends with its next step."""
         move = self._moves.get(partition.topic_partition)
         return move if move is not None and move.partition is partition else None
 
@@ -110,7 +110,7 @@ class DirectoryMoves:
         key = move.partition.topic_partition
         if self._moves.get(key) is move:
             del self._moves[key]
-        if move.copy is None:  # whoever checks it does the rest
+        if move.copy is None:  # the task that checks it does the rest
             return
         source = self._directories.holding(key)
         is_alone = source is None or source.offline is not None
@@ -194,7 +194,7 @@ class DirectoryMoves:
                 self._unchecked.discard((directory, key))
 
     def _unchecked_move(self, directory: LogDirectory, key: TopicPartition) -> Move | None:
-        """What waits for the copy in `directory`: nothing any more, if the replica is to stay or to go elsewhere."""
+        """Returns the move that waits for the copy in `directory`; None if the replica now stays, or goes elsewhere."""
         move = self._moves.get(key)
         return move if move is not None and move.target is directory else None
 

@@ -2,7 +2,7 @@
 
 Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and
 writes (`trimaran.log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is
-said once and left alone until it is opened anew. Left out: `log.cleaner.threads` above 1: they would share one
+logged once and skipped until it is opened again. Not implemented: `log.cleaner.threads` above 1: they would share one
 interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
 """
 
@@ -96,7 +96,7 @@ class LogCleaner:
     ) -> None:
         self._partitions = partitions
         self._directories = directories
-        self._settings = settings  # asked anew for each round
+        self._settings = settings  # read again for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
         # Logs whose last round was given up. The cleaner takes others first: one such log would keep them waiting.
@@ -113,7 +113,7 @@ class LogCleaner:
                     await trio.sleep(self._settings().backoff)
 
     async def _stop_thread_at_the_end(self) -> None:
-        """A thread cannot be cancelled: it is told."""
+        """A thread cannot be cancelled: a flag ends it."""
         try:
             await trio.sleep_forever()
         finally:

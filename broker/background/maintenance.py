@@ -1,4 +1,4 @@
-"""What a broker does now and then: checkpoints, retention, dropping followers that lag.
+"""Periodic work of a broker: checkpoints, retention, dropping followers that lag.
 
 Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
 """
@@ -36,7 +36,7 @@ LEADERS_PER_TURN = 5_000
 # Segments that are removed in one turn, each with four files, and producers that are checked: 10 ms of work.
 SEGMENTS_PER_TURN = 100
 PRODUCERS_PER_TURN = 50_000
-# After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must come to it.
+# After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must reach it.
 FIRST_RETENTION_SECONDS = 30.0
 # How much longer than its delay a deleted file may stay.
 PURGE_SECONDS = 15.0
@@ -58,7 +58,7 @@ class MaintenanceTimes:
 
 
 class Maintenance:
-    """Runs until cancelled. Storage errors end single rounds here; who watches the directory ends the broker."""
+    """Runs until cancelled. Storage errors end single rounds here; the watcher of the directories ends the broker."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class Maintenance:
         since = self._unflushed_since.setdefault(partition_log, self._now_ms())
         if self._now_ms() - since < partition_log.config.flush_ms:
             return False
-        # What is appended behind this flush has its own time.
+        # Records appended behind this flush have their own time.
         del self._unflushed_since[partition_log]
         return True
 
@@ -224,7 +224,7 @@ def _due(
         try:
             files = directory.segment_files(partition.topic_partition)
         except OSError:
-            continue  # whoever opens it next finds out
+            continue  # the next opening reports it
         oldest_ms = min((file.modified_ms for file in files), default=now_ms)
         is_old = 0 <= config.retention_ms < now_ms - oldest_ms
         is_large = 0 <= config.retention_bytes < sum(file.size for file in files)

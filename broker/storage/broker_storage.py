@@ -1,8 +1,8 @@
-"""What a broker stores on: its log directories, each with a group commit of its own, and the one with the metadata log.
+"""The storage of a broker: its log directories, each with a group commit of its own, and the one with the metadata log.
 
 Source: `KafkaRaftServer.initializeLogDirs`, `LogManager.createAndValidateLogDirs` of Kafka. A directory that cannot be
-read at the start is left out, unless it is the one with the metadata log; one that is not formatted, or somebody
-else's, is a mistake of whoever configured it.
+read at the start is left out, unless it is the one with the metadata log; one that is not formatted, or belongs to
+another node, is an error of the configuration.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Storage:
     async def close(
         self, broker_epoch: int | None, high_watermarks: Mapping[TopicPartition, int]
     ) -> None:
-        """Flushes and closes all that is the broker's own. Of a controller's directory the checkpoints are written
-        only.
+        """Flushes and closes all that is the broker's own. A directory shared with a controller gets only its
+        checkpoints.
         """
         if self.shared is not None and broker_epoch is not None:
             self.shared.broker_epoch = broker_epoch

@@ -17,7 +17,7 @@ from trimaran.quorum.serving.node_configs import NodeConfigs
 
 
 class Cordons:
-    """Nothing is kept: who asks sends a heartbeat or makes a replica, which costs far more."""
+    """Nothing is cached: callers send a heartbeat or make a replica, which costs far more."""
 
     def __init__(
         self, config: ServerConfig, configs: NodeConfigs, metadata: BrokerMetadata

@@ -1,5 +1,5 @@
-"""The broker's log directories: which of them holds a replica, where a new one goes, and what happens when one fails
-(KIP-112, KIP-858).
+"""The broker's log directories: the one of each replica, the choice for new ones, and the failure of one (KIP-112,
+KIP-858).
 
 Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another
 topic id than the image says is put aside before the new one is made, so no byte of one topic is served as another's
@@ -105,7 +105,7 @@ class LogDirectories:
         return [one.directory_id for one in self.online]
 
     def offline_ids(self) -> list[bytes]:
-        """Of those that failed since the start: the controller is told with every heartbeat."""
+        """The ids of those that failed since the start: every heartbeat reports them."""
         return [one.directory_id for one in self.all if one.offline is not None]
 
     def cordoned_ids(self) -> list[bytes]:
@@ -135,7 +135,7 @@ class LogDirectories:
     # -- finding
 
     def holding(self, key: TopicPartition) -> LogDirectory | None:
-        """Where the replica is, also if that is offline now; None when it has no directory yet."""
+        """The directory of the replica, also if it is offline now; None when it has no directory yet."""
         offline = None
         for one in self.all:  # asked for every partition at a start
             if key in one:
@@ -153,7 +153,7 @@ class LogDirectories:
         )
 
     def knows_nothing_of(self, key: TopicPartition) -> bool:
-        """All directories are in service, and none has or had the replica: then it is untouched. Quick, as it is asked
+        """All directories are in service, and none has or had the replica: then it is untouched. Quick, as it is called
         for every partition of a fetch.
         """
         if self.failed_at_start:
@@ -166,8 +166,8 @@ class LogDirectories:
         return True
 
     def where(self, key: TopicPartition, assigned: bytes) -> LogDirectory | None:
-        """Where the replica is or will be made, as far as that is known; None: it may be in a directory that is
-        offline.
+        """The directory in which the replica is or will be made, as far as that is known; None: it may be in a
+        directory that is offline.
         """
         found = self.holding(key) or self.preferred.get(key)
         online = self.online
@@ -296,7 +296,7 @@ class LogDirectories:
             self.on_placed(TopicIdPartition(topic_id, key.partition), LOST_DIRECTORY)
 
     def take_out(self, key: TopicPartition, topic_id: bytes, reason: str) -> None:
-        """An open log was found damaged; nobody uses it any more. Blocks shortly."""
+        """Takes out a log that was found damaged; it is no longer used. Blocks shortly."""
         found = self.holding(key)
         assert found is not None
         with self.noting_failure(f"{key} is damaged"):
@@ -312,12 +312,12 @@ class LogDirectories:
         *,
         may_begin_anew: bool,
     ) -> None:
-        """Of a replica that is not led here, so that nobody need open its log: tells where it is if `assigned` is no
-        directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor join
-        the ISR of a partition without records (KIP-858).
+        """For a replica that is not led here, with a log that may stay closed: reports its directory if `assigned` is
+        no directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor
+        join the ISR of a partition without records (KIP-858).
 
-        One that is not here is begun anew where there is a leader to follow, or nobody else may have its records. For
-        one that was reported as lost and is the last by now, the controller gets its directory of before again.
+        One that is not here starts empty if there is a leader to follow, or no other replica may have its records. For
+        one that was reported as lost and is the last by now, the controller gets its earlier directory again.
         """
         is_last = assigned == LOST_DIRECTORY and standing is Standing.LAST
         if is_last and (before := self._out_of_service.take_back(key)) is not None:
@@ -397,10 +397,10 @@ class LogDirectories:
                 directory.forget(key)
 
     async def drop_strays(self, wanted: Container[TopicPartition]) -> None:
-        """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is asked anew for each.
+        """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is read again for each.
 
-        Only names are looked at: whether one is of the wanted topic id shows when it is opened, so that a start opens
-        nothing. One whose own topic id is damaged may be anybody's, and stays.
+        Only names are compared: topic ids are checked when a log is opened, so a start opens nothing. A log with a
+        damaged topic id may belong to any topic, and stays.
         """
         for directory in self.online:
             with self.noting_failure(f"strays in {directory.path}"):
@@ -444,7 +444,7 @@ class LogDirectories:
             await run_blocking(directory.write_checkpoints, collected)
 
     async def lower_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
-        """Notes what replicas will count as flushed, in a thread: whoever cuts their logs then writes no checkpoint."""
+        """Notes what replicas will count as flushed, in a thread: truncating their logs then writes no checkpoint."""
         for directory in self.online:
             held = {key: offset for key, offset in points.items() if key in directory}
             lowered = directory.offsets.begin_lowering(held)
@@ -462,7 +462,7 @@ class LogDirectories:
         high_watermarks: Mapping[TopicPartition, int],
         but: LogDirectory | None = None,
     ) -> None:
-        """Closes all directories, see `LogDirectory.close`; of the one that somebody else closes (`but`) checkpoints
+        """Closes all directories, see `LogDirectory.close`; for the one that is closed elsewhere (`but`) checkpoints
         are written. Blocks.
         """
         for directory in dict.fromkeys([*self.all, self.metadata]):

@@ -1,8 +1,8 @@
 """Whether the log of a replica may be made, when no log directory holds it under its name.
 
 That nothing was found does not say that there is nothing: the replica may lie in a directory that is offline or could
-not be read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. What is new comes from the
-controller's metadata. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka,
+not be read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. The controller's metadata say
+which replicas are new. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka,
 KIP-858; stricter, as Kafka takes every replica for new when its broker starts.
 """
 
@@ -21,7 +21,7 @@ NOWHERE_YET = (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
 
 class Standing(Enum):
-    """What the controller's metadata say of a replica here."""
+    """The state of a replica here in the controller's metadata."""
 
     # The partition was made, or given to this broker, while this process ran.
     NEW = "new"
@@ -34,7 +34,7 @@ class Standing(Enum):
 
     @classmethod
     def of(cls, state: PartitionImage, node_id: int) -> Standing:
-        """Of a replica that is not new."""
+        """Directory ids of a replica that is not new."""
         is_led_elsewhere = state.leader not in (-1, node_id)
         electable = {*state.isr, *state.elr}
         if is_led_elsewhere and node_id not in electable:

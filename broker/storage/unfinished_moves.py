@@ -1,4 +1,4 @@
-"""What a crash left of moves between log directories: of each replica exactly one is kept (KAFKA-8069).
+"""Moves between log directories that a crash left unfinished: one copy of each replica is kept (KAFKA-8069).
 
 A move renames the copy first and the old replica second, so a crash leaves two of one name, and each has everything.
 Releases before this one, and Kafka before 2.4, took the old name away first: then the complete copy is alone. Topic
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: int) -> None:
-    """Before any log is opened: `topics` are those of the cluster as it is now. What a disk that fails meanwhile
-    leaves undone, the next start does.
+    """Before any log is opened: `topics` are those of the cluster as it is now. If a disk fails meanwhile, the next
+    start does the rest.
     """
     await _Moves(directories, topics, node_id).finish()
 
@@ -63,8 +63,8 @@ class _Moves:
         return state if state is not None and self.node_id in state.replicas else None
 
     async def _settle_twins(self, key: TopicPartition) -> None:
-        """Those of another topic id are put aside. Of one topic id the one that is ahead stays, the one that the
-        controller knows if both are equal.
+        """Copies of another topic id are put aside. Among copies of one topic id the longer one stays, or, if both are
+        equal, the one that the controller knows.
         """
         topic = self.topics.by_name.get(key.topic)
         state = self._placed(topic, key.partition)

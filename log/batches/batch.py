@@ -1,7 +1,8 @@
-"""Record batches of format v2: their header as a view over received bytes. What is in them: `log/batches/records.py`.
+"""Record batches of format v2: their header as a view over received bytes. See `log/batches/records.py` for their
+records.
 
 Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
-Of the formats v0 and v1 only what a log needs of them, see `old_view`; their content is of
+The formats v0 and v1 are here only as far as a log needs them, see `old_view`; their content is of
 `log/old_formats/message_sets.py` and `log/old_formats/old_batches.py`.
 """
 
@@ -60,7 +61,7 @@ def begins_transactional(records: Buffer) -> bool:
 
 
 class TimestampType(IntEnum):
-    """Bit 3 of the attributes: whose clock the timestamps are of."""
+    """Bit 3 of the attributes: the clock of the timestamps."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -199,13 +200,13 @@ class BatchView:
         self.leader_epoch = leader_epoch
 
     def stamp_append_time(self, now_ms: int) -> None:
-        """Makes the (writable) batch one of log append time `now_ms`; the CRC is computed anew."""
+        """Makes the (writable) batch one of log append time `now_ms`, and computes its CRC."""
         self.attributes |= ATTRIBUTES_LOG_APPEND_TIME
         _STAMP_ATTRIBUTES.pack_into(self.buffer, _ATTRIBUTES_POSITION, self.attributes)
         self.stamp_max_timestamp(now_ms)
 
     def stamp_max_timestamp(self, timestamp_ms: int) -> None:
-        """Writes it into the (writable) batch; the CRC is computed anew."""
+        """Writes it into the (writable) batch, and computes its CRC."""
         buffer = self.buffer
         self.max_timestamp = timestamp_ms
         _STAMP_TIMESTAMP.pack_into(buffer, _MAX_TIMESTAMP_POSITION, timestamp_ms)
@@ -230,8 +231,8 @@ def old_view(buffer: Buffer, position: int) -> BatchView:
     """A message of v0 or v1, plain or a wrapper, of which 26 or 34 bytes are there, as the batch that it is for the
     log.
 
-    Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. Of a wrapper the
-    header tells only the last offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until
+    Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. The header of a
+    wrapper has only the last offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until
     `old_batches.opened` has looked into it.
     """
     view = BatchView.__new__(BatchView)
@@ -315,7 +316,7 @@ def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
 
 
 def check_crc(batch: BatchView) -> None:
-    """Of a batch whose header is known to be one. Raises KafkaError CORRUPT_MESSAGE."""
+    """The view of a batch with a header that is known to be valid. Raises KafkaError CORRUPT_MESSAGE."""
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
 

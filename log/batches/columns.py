@@ -48,7 +48,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as Arrow's are
 _VARINT_BYTES_MAX = 5
 _GROWTH_BYTES_MAX = (
-    13  # of a record whose timestamp delta is written anew: ten bytes for one, five for two
+    13  # of a record that gets a new timestamp delta: ten bytes for one, five for two
 )
 
 _WHY = {
@@ -139,11 +139,11 @@ class Columns:
         return None if size < 0 else bytes(self.data[start : start + size])
 
     def keys(self) -> list[bytes | None]:
-        """Of all rows, copied: as `key` of each."""
+        """The keys of all rows, copied: as `key` of each."""
         return copy_slices(bytes(self.data), self.key_start, self.key_size)
 
     def values(self) -> list[bytes | None]:
-        """Of all rows, copied: as `value` of each."""
+        """The values of all rows, copied: as `value` of each."""
         return copy_slices(bytes(self.data), self.value_start, self.value_size)
 
 
@@ -185,15 +185,15 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
 
 
 def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Columns:
-    """As `decode_columns` of batches whose records were decompressed before. Raises as it, but for compression."""
+    """As `decode_columns` of batches whose records were decompressed before. Raises as it, except for compression."""
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     starts = list(accumulate(map(len, bodies), initial=0))
     return _decode(data, batches, starts[:-1], starts[1:])
 
 
 def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
-    """The first records of a batch, `count_max` at most; `body` has all of them, decompressed. What is behind them is
-    not looked at.
+    """The first records of a batch, `count_max` at most; `body` has all of them, decompressed. Bytes behind them are
+    not examined.
 
     Raises:
         MalformedRecords: as `decode_columns`.
@@ -355,8 +355,7 @@ def retain(
 ) -> Kept:
     """The records for which the byte of `keep` is not 0, one byte a record; offset deltas stay as they are.
 
-    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and their deltas are written anew, else the
-    bytes are copied.
+    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and get new deltas, else the bytes are copied.
 
     Raises:
         MalformedRecords: as `check_records`, offset deltas and keys are not looked at.

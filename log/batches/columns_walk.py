@@ -85,7 +85,7 @@ class Walker:
     timestamp: cython.longlong
     offset_at: (
         cython.Py_ssize_t
-    )  # where the offset delta lies: what is before depends on the base timestamp
+    )  # of the offset delta: the bytes before it depend on the base timestamp
     offset_delta: cython.longlong
     key_start: cython.Py_ssize_t
     key_size: cython.longlong
@@ -469,7 +469,7 @@ class Walker:
     @cython.nogil
     @cython.exceptval(-1)
     def _record(self, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Reads the record at `at`; where the next begins, or a problem (so do the readers below)."""
+        """Reads the record at `at`; returns the start of the next, or a problem (so do the readers below)."""
         end: cython.Py_ssize_t
         self.record_start = at
         at = self._varint(at, self.stop)

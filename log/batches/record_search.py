@@ -1,8 +1,7 @@
 """The first record of a batch that is late enough, found without holding more of the batch than a piece of it.
 
-Bodies are decompressed and walked piece by piece (`trimaran.log.batches.columns.decode_next`); of a record that is
-larger than a piece only its head is looked at. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every
-record.
+Bodies are decompressed and walked piece by piece (`trimaran.log.batches.columns.decode_next`); a record that is larger
+than a piece is decoded at its head only. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from trimaran.log.codecs.output import too_large
 from trimaran.wire.buffers.primitives import read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
 
-# Of records at once, decompressed: a millisecond of work.
+# Decompressed bytes of records at once: a millisecond of work.
 PIECE_BYTES = 1 << 20
 RECORDS_MAX = 10_000  # of a piece, each with 52 bytes of columns
 _HEAD_BYTES_MAX = 5 + 1 + 10 + 5  # of a record: length, attributes, timestamp and offset delta

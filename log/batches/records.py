@@ -2,7 +2,7 @@
 `trimaran.log.batches.batch.BatchView`.
 
 Source: Kafka's `DefaultRecord` and `MemoryRecordsBuilder` (KIP-98, KIP-82 headers).
-Left out: checks that belong to Produce (`log/validation/validate.py`).
+See `log/validation/validate.py` for the checks of Produce.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _read_headers(
 
 
 class BatchHeader(TypedDict, total=False):
-    """What may be said of a batch besides its records; `BatchBuilder.build` has the defaults."""
+    """Facts about a batch besides its records; `BatchBuilder.build` has the defaults."""
 
     base_offset: int
     leader_epoch: int

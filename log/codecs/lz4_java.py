@@ -1,4 +1,4 @@
-"""What the LZ4 frame format allows and Kafka's Java reader does not read: linked blocks, dictionaries, empty blocks
+"""LZ4 frames that the format allows and Kafka's Java reader does not read: linked blocks, dictionaries, empty blocks
 within a frame.
 
 ```

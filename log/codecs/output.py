@@ -1,4 +1,4 @@
-"""What comes out of a decompressor: how much may, how it is put together, and what is said of it otherwise."""
+"""The output of a decompressor: its limit, its assembly, and its errors."""
 
 from __future__ import annotations
 

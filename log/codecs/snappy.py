@@ -43,7 +43,7 @@ def compress(data: Bytes, _level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytearray:
-    """What the blocks say that they expand to is added up, so that each goes straight to its place."""
+    """The declared sizes of the blocks are summed up, so that each goes straight to its place."""
     blocks = _blocks(memoryview(data))
     total = sum(map(_length, blocks))
     if total > limit_bytes:

@@ -11,7 +11,7 @@ import zstandard
 
 from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts, damaged, step_bytes
 
-# What Java's library takes unless told otherwise (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
+# The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
 # few bytes gets address space only: pages of a window come into memory as output fills them, and that has the caller's
 # limit.
 WINDOW_BYTES_MAX = 1 << 27
@@ -87,7 +87,7 @@ def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompressionReader:
-    """Reads all frames, whose headers were walked."""
+    """Reads all frames; their headers were checked."""
     return _decompressor(_check_frames(data, parts_max)).stream_reader(
         data, read_across_frames=True
     )
@@ -148,7 +148,7 @@ def _check_frames(data: Bytes, parts_max: int) -> int:
 
 
 def _end_of_blocks(data: Bytes, position: int, parts: int, parts_max: int) -> tuple[int, int]:
-    """Where the blocks of a frame end, and how many parts there are then; it stops when one lies outside, or there are
+    """Returns the end of the blocks of a frame, and the number of parts; it stops when one lies outside, or there are
     too many.
     """
     last = False

@@ -44,8 +44,8 @@ class Run(NamedTuple):
         return records_bytes(self.batches[index])
 
     def columns(self, wanted: Sequence[int], body: Buffer | None) -> Iterator[tuple[int, Columns]]:
-        """Of the batches with these indices, some records at a time; before them the place in `wanted` that their
-        `batch` counts from. `body`: the records of the only one, if it is in no block.
+        """Yields the records of the batches with these indices, some at a time; before them the place in `wanted` that
+        their `batch` counts from. `body`: the records of the only one, if it is in no block.
 
         Raises RemoteProtocolError when the records are not what their headers say.
         """
@@ -73,7 +73,8 @@ def clean_run(
     latest_offset: int,
     retention: Retention,
 ) -> Sequence[BatchView]:
-    """What stays of a run, the run's own sequence where that is everything; `offsets` is right up to `latest_offset`.
+    """Returns the records of a run that stay, the run's own sequence if all do; `offsets` is right up to
+    `latest_offset`.
 
     Raises RemoteProtocolError when the records are not what their headers say.
     """
@@ -135,7 +136,7 @@ def _thinned(
 
 
 def _empty(batch: BatchView) -> BatchView:
-    """The header alone: where the batch was, and what its producer had sent."""
+    """The header alone: the place of the batch, and the sequences of its producer."""
     if not batch.count:
         return batch
     return rebuilt(

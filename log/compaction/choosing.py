@@ -55,7 +55,7 @@ def measure(
 ) -> Dirt:
     """How dirty a log is; nothing at or above `stable_offset` is ever cleaned (P13, KAFKA-13194).
 
-    `cleaned_to` is the checkpoint: where it is not within the log, all of the log counts as dirty.
+    `cleaned_to` is the checkpoint: if it is not within the log, all of the log counts as dirty.
     """
     first_dirty = log_start_offset
     if cleaned_to is not None and log_start_offset <= cleaned_to <= log_end_offset:
@@ -81,7 +81,7 @@ def measure(
 
 
 class GroupMember(NamedTuple):
-    """What counts for grouping; index sizes in bytes."""
+    """The sizes that decide on grouping; index sizes in bytes."""
 
     base_offset: int
     next_base_offset: int

@@ -36,8 +36,8 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import Offset
 
-# Kafka's log.cleaner.io.buffer.size. Of 1 MiB, glibc fetches every block from the system anew, and gives it back: half
-# more CPU.
+# Kafka's log.cleaner.io.buffer.size. With 1 MiB, glibc fetches every block from the system again, and gives it back:
+# half more CPU.
 BLOCK_BYTES = 512 << 10
 
 
@@ -46,7 +46,7 @@ class Uncleanable(Exception):
 
 
 class CleaningStopped(Exception):
-    """Somebody wants the round to end, or the log is gone."""
+    """The round was cancelled, or the log is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class Round:
         return cleaned
 
     def discard(self, cleaned: Segment) -> None:
-        """Removes what nobody took over."""
+        """Removes files that were not taken over."""
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(cleaned.path(suffix))
 

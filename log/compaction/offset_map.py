@@ -3,8 +3,8 @@
 compiler.
 
 Source: Kafka's `SkimpyOffsetMap`. Keys are not kept but their 128-bit digests; two keys with one digest would lose a
-record, so the digest is SipHash-2-4-128 under a secret key of each map: nobody can choose keys that collide (Kafka's
-MD5 has known collisions).
+record, so the digest is SipHash-2-4-128 under a secret key of each map: keys that collide cannot be chosen (Kafka's MD5
+has known collisions).
 
 ```
 slot = uint64, uint64 digest, int64 offset (-1: the slot is free)         24 bytes, as Kafka's

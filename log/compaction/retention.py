@@ -1,4 +1,4 @@
-"""What becomes of a batch in compaction, and of its records: decisions only.
+"""Decisions of compaction about batches and their records.
 
 Source: `Cleaner.cleanInto`, `MemoryRecords.filterTo` of Kafka, KIP-534 (delete horizon). A tombstone, and the marker of
 a transaction without batches, gets a delete horizon (now + `delete.retention.ms`) the first time it is met, and goes
@@ -17,7 +17,7 @@ from trimaran.log.compaction.transactions import CleanedTransactions
 
 
 class Fate(IntEnum):
-    """What becomes of the records of a batch; the first three are those of `OffsetMap.mark`."""
+    """The fate of the records of a batch; the first three are those of `OffsetMap.mark`."""
 
     BY_KEY = 0
     BY_KEY_WITHOUT_TOMBSTONES = 1
@@ -26,7 +26,7 @@ class Fate(IntEnum):
 
 
 class LastRecord(NamedTuple):
-    """Of a producer: the last offset of its newest data batch (-1: its epoch has none), and its epoch."""
+    """The state of a producer: the last offset of its newest data batch (-1: its epoch has none), and its epoch."""
 
     data_offset: int
     epoch: int

@@ -1,5 +1,5 @@
-"""What compaction knows of transactions on its way through a log: which batches were aborted, which markers nobody
-needs any more.
+"""The transactions that compaction meets on its way through a log: aborted batches, and markers that are no longer
+needed.
 
 Source: Kafka's `CleanedTransactionMetadata`. A marker stays until no batch of its transaction is left (T9); an entry of
 the transaction index stays as long as its marker has batches (T8, KAFKA-13727).
@@ -18,7 +18,7 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 class CleanedTransactions:
     """Is shown every batch of a range in order; `aborted` are those with a part in it, others do no harm.
 
-    `kept_aborts` are the index entries to write; whoever writes them empties it.
+    `kept_aborts` are the index entries to write; the writer empties it.
     """
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:

@@ -1,1 +1,1 @@
-"""Log directories: what lies in one beside the partitions, who holds it, what it remembers across restarts."""
+"""Log directories: their files other than partitions, their lock, and their memory across restarts."""

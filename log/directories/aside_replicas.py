@@ -50,7 +50,7 @@ class AsideReplicas:
             self._directories.setdefault(key, []).append(self._path / name)
 
     def keep(self, directory: Path) -> None:
-        """It may be the last copy of a replica: nobody removes it."""
+        """It may be the last copy of a replica, so it is never removed."""
         self._deleted.pop(directory, None)
 
     def to_be_removed(self) -> list[tuple[int, bytes, Path]]:
@@ -109,6 +109,6 @@ class AsideReplicas:
 
 
 def forget_topic_id(directory: Path, files: Files) -> None:
-    """Says of a directory that is to be removed that nobody will ask for it; no link is followed. Raises OSError."""
+    """Says of a directory that is to be removed that it is no longer needed; no link is followed. Raises OSError."""
     if files.status(directory).is_directory:
         files.unlink(directory / FILE_NAME)

@@ -7,7 +7,7 @@ Source: Kafka's `CleanShutdownFileHandler` (KIP-966: the controller trusts a bro
                             empty                             before
 ```
 
-One that is damaged says nothing: the logs are checked as after a crash, which loses nothing but time.
+A damaged marker is ignored: the logs are checked as after a crash, which costs only time.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-# Five fsyncs close a log that was written to. Beyond so many logs the whole volume is synced instead, once.
+# Five fsyncs close a log that was written to. With more logs the whole volume is synced instead, once.
 SYNCS_MAX = 100
-# For what a crash left and nobody has opened since: a log takes a millisecond or two, and who stops a container kills
-# it after ten seconds.
+# The seconds for logs of a crash that were not opened since: each takes a millisecond or two, and a container is killed
+# ten seconds after its stop.
 CHECK_SECONDS_MAX = 8.0
 
 

@@ -99,7 +99,7 @@ class FutureReplicas:
         return log
 
     def directory(self, key: TopicPartition) -> Path:
-        """Where the copy is that is on its way here."""
+        """The directory of the copy that is on its way here."""
         return self._directories[key]
 
     def has_records(self, key: TopicPartition) -> bool:

@@ -1,7 +1,7 @@
-"""Where a log starts, when the checkpoint that says so is damaged: else deleted records would be served again.
+"""The start of a log when its checkpoint is damaged: without it deleted records would be served again.
 
-The first entry of the leader epochs moves up with the log's start (`LeaderEpochs.truncate_from_start`), as in Kafka,
-whose own answer to this damage is the first segment's base. The epochs are written by the log's next flush, or at its
+The first entry of the leader epochs moves up with the log's start (`LeaderEpochs.truncate_from_start`), as in Kafka.
+Kafka itself starts such a log at the first segment's base. The epochs are written by the log's next flush, or at its
 close; what was deleted after that is there again.
 """
 

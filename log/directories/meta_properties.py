@@ -1,4 +1,4 @@
-"""`meta.properties`: whose directory this is.
+"""`meta.properties`: the cluster and node of a directory.
 
 Source: Kafka's `MetaProperties`, KIP-858. A Java properties file:
 
@@ -9,8 +9,8 @@ node.id       int; broker.id in version 0
 directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
 ```
 
-Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: nobody knows
-whose directory it is. Ours begins with a comment, which Kafka reads over, so that a changed id is noticed:
+Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: the owner of its
+directory is unknown. Ours begins with a comment, which Kafka reads over, so that a changed id is noticed:
 
     #crc32c <8 hexadecimal digits: of the lines below>
 """

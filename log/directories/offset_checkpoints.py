@@ -1,4 +1,4 @@
-"""What a log directory remembers of its partitions across restarts, and when it is written.
+"""The offsets that a log directory remembers across restarts, and the time of writing them.
 
 ```
 recovery-point-offset-checkpoint     below it everything was flushed
@@ -109,7 +109,7 @@ class OffsetCheckpoints:
             return {}
 
     def _restore_log_starts(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of all at once: the file is written anew before anybody takes what it does not say for 0."""
+        """All at once: the file is written again before a missing entry is taken for 0."""
         for partition in partitions:
             try:
                 start = noted_start(self._directory / str(partition), self._files)
@@ -180,8 +180,8 @@ class OffsetCheckpoints:
         return CollectedCheckpoints(self._truncations, files, frozenset(self._forgotten))
 
     def write(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. What a file holds already is not written again, nor offsets older than a truncation or
-        a deleted namesake.
+        """Blocks; for a thread. Offsets that a file has already are not written again, nor offsets older than a
+        truncation or a deleted namesake.
 
         Returns:
             Whether all are durable now.
@@ -242,13 +242,13 @@ class OffsetCheckpoints:
         return self.collect_lowered()
 
     def collect_lowered(self) -> CollectedCheckpoints:
-        """What `write` is given, of now."""
+        """Returns the present content for `write`."""
         names = set[str]().union(*self._being_lowered.values())
         files = {name: self._live[name].copy() for name in sorted(names)}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
     def end_lowering(self, points: Iterable[TopicPartition]) -> None:
-        """What was lowered is durable."""
+        """Notes that the lowered offsets are durable."""
         for key in points:
             self._being_lowered.pop(key, None)
 
@@ -271,7 +271,7 @@ class OffsetCheckpoints:
 
 
 def _text(name: str, offsets: Mapping[TopicPartition, int]) -> bytes:
-    """What the file holds: of log starts only those above 0."""
+    """The content of the file: of log starts only those above 0."""
     if name == LOG_START_OFFSETS:
         offsets = {key: offset for key, offset in offsets.items() if offset > 0}
     return format_offsets(offsets)

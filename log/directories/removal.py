@@ -16,8 +16,8 @@ log = logging.getLogger(__name__)
 
 
 def remove_deleted(path: Path, files: Files) -> None:
-    """Removes what lies at `path`, all of it that can be removed, and logs the first error of what stays. Of a link
-    only the link itself goes. Blocks. Raises OSError: the disk failed.
+    """Removes what lies at `path`, all of it that can be removed, and logs the first error of what stays. A link itself
+    is removed, never its target. Blocks. Raises OSError: the disk failed.
     """
     # Lists instead of recursion: the depth is up to whoever put something there.
     errors: list[OSError] = []

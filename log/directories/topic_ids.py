@@ -2,7 +2,7 @@
 
 Kafka takes a directory without the file for a stray (KAFKA-16814): nothing was appended to it, as the file is synced
 before. So is a directory of ours, until its log's first flush. Where records were flushed, the file is damaged or lost,
-and the replica is neither another topic's nor nobody's: it is out of service until somebody has looked.
+and the replica must not be taken for another topic's: it is out of service until an operator has looked.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _refused(damage: FileDamaged) -> KafkaError:
 
 
 class TopicIds:
-    """Those of one log directory, as far as they were asked for: `put` and `forget` follow its changes."""
+    """The ids of one log directory, as far as they were read: `put` and `forget` follow its changes."""
 
     def __init__(
         self, files: Files, health: DirectoryHealth, directory_of: Callable[[TopicPartition], Path]

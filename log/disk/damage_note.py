@@ -1,8 +1,7 @@
 """The file `damaged` in a partition's directory: its log was found damaged, while it was open or after a crash, and is
-refused until somebody takes the file away.
+refused until an operator removes the file.
 
-Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks nothing but the log's
-end.
+Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks only the log's end.
 """
 
 from __future__ import annotations

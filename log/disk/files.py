@@ -28,7 +28,7 @@ _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by this system, file s
 
 
 class OpenFile:
-    """An open file; closed when nobody refers to it any more, so readers outlive deletion of the name."""
+    """An open file; closed with the last reference to it, so readers outlive deletion of the name."""
 
     __slots__ = ("_fd", "path")
 
@@ -44,7 +44,7 @@ class OpenFile:
 
 
 class FileStatus(NamedTuple):
-    """Of the name itself, no link followed."""
+    """The status of the name itself; no link is followed."""
 
     size: int
     modified_ms: int
@@ -71,7 +71,7 @@ class Files:
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
         """A regular file. A FIFO or device in its place is refused, never waited for or written to."""
-        # Without O_NONBLOCK the opening of a FIFO that nobody else has open waits for ever.
+        # Without O_NONBLOCK opening a FIFO without a writer waits for ever.
         flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
         fd = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         file = OpenFile(fd, path)
@@ -133,7 +133,7 @@ class Files:
             os.close(fd)
 
     def sync_volume(self, path: Path) -> None:
-        """Makes everything on the file system of `path` durable, whoever wrote it: for thousands of files the one quick
+        """Makes everything on the file system of `path` durable, of all writers: for thousands of files the one quick
         way.
         """
         fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -208,8 +208,8 @@ class Files:
 REAL_FILES = Files()
 
 
-# What lies at a name is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not be
-# touched, or is the place of a mount (EBUSY, EXDEV).
+# Errors of one name: it is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not
+# be touched, or is the place of a mount (EBUSY, EXDEV).
 _OF_NAMES = frozenset(
     {
         errno.EACCES,

@@ -38,5 +38,5 @@ class NamedFile:
         return file
 
     def close(self) -> None:
-        """Lets go of the file; it is closed when nobody else works with it."""
+        """Lets go of the file; it is closed with the last reference to it."""
         self._file = None

@@ -4,9 +4,9 @@ Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segme
 100000`. The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another
 round.
 
-A file that is being sent or synced stays open although it is closed here: whoever works with it holds the `OpenFile`,
-and the last reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the
-next fsync, also by another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
+A file that is being sent or synced stays open although it is closed here: its users hold the `OpenFile`, and the last
+reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the next fsync,
+also by another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def open_files_max(descriptors: int) -> int:
 
 
 class Reopenable(Protocol):
-    """What may be closed at any time, as whoever uses it opens it again: a `trimaran.log.disk.named_file.NamedFile`."""
+    """A file that may be closed at any time, as its next use opens it again: a
+    `trimaran.log.disk.named_file.NamedFile`.
+    """
 
     listed: bool  # the clock knows it
     used: bool  # since the hand passed

@@ -1,7 +1,7 @@
 """Reading a small file: that it is missing is one thing, that it cannot be read another.
 
-Who reads one decides what the second means: what the log says too is made anew and said so, what nothing else says is
-refused by name (mD3).
+The reader decides about the second: content that the log has too is rebuilt and reported, other content is refused by
+name (mD3).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Directories that somebody else writes, read and verified: never written, never trusted."""
+"""Directories that another process writes, read and verified: never written, never trusted."""

@@ -1,4 +1,4 @@
-"""Reading segments of directories that somebody else writes: for analyses and tools, never writing, never trusting.
+"""Reading segments of directories that another process writes: for analyses and tools, never writing, never trusting.
 
 Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are
 live: a scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned

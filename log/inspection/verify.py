@@ -1,13 +1,13 @@
 """Whether the files of a partition's directory fit each other: nothing is written, nothing is mended.
 
-What is checked: every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not fall, records
-that are what the header says); every index entry against the batch that it names; the transaction index against the
-markers; producer snapshots against the batches; `leader-epoch-checkpoint` against the epochs. A directory that is
-written to meanwhile may show a torn end.
+Checked are: every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not fall, records that
+are what the header says); every index entry against the batch that it names; the transaction index against the markers;
+producer snapshots against the batches; `leader-epoch-checkpoint` against the epochs. A directory that is written to
+meanwhile may show a torn end.
 
-Source: Kafka's `DumpLogSegments` (its `--index-sanity-check`, `--verify-index-only`), `LogSegment.recover`. Left out:
-what compaction and retention took away is not missed: a producer that only the batches know, an abort whose transaction
-began below the log's start.
+Source: Kafka's `DumpLogSegments` (its `--index-sanity-check`, `--verify-index-only`), `LogSegment.recover`. Not
+implemented: what compaction and retention took away is not missed: a producer that only the batches know, an abort
+whose transaction began below the log's start.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Span(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """What is kept of a batch."""
+    """The facts kept of a batch."""
 
     position: int
     base_offset: int
@@ -293,7 +293,7 @@ class _Check:
                 yield Problem(str(path), None, what)
 
     def _recovery_point(self) -> int:
-        """What is above is not flushed yet, and then the file of epochs is not either. Without a checkpoint nothing is
+        """Records above it are not flushed yet, and neither is the file of epochs. Without a checkpoint nothing is
         known to be.
         """
         try:

@@ -2,13 +2,13 @@
 v1.
 
 Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old
-formats have neither. Of batches without compression the records below the offset asked for are left out; compressed
-ones stay whole, and the consumer skips what it did not ask for. What the log holds in an old format already (an old
-Kafka wrote it) is sent as it is.
+formats have neither. From batches without compression the records below the requested offset are dropped; compressed
+ones stay whole, and the consumer skips the earlier records. Records that an old Kafka wrote in an old format are sent
+unchanged.
 
 Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole
-message. Left out: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before it has
-been read.
+message. Not implemented: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before
+it has been read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
             converted = _converted(batch, magic, first_offset)
         except KafkaError:
             if out:
-                break  # the next fetch begins here, and is told
+                break  # the next fetch begins here, and gets the error
             raise
         if out and len(out) + len(converted) > len(view):
             break

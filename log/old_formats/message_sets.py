@@ -17,7 +17,7 @@ create time and the wrapper's under log append time. Wrappers are not nested: an
 error, so the cost is one decompression.
 
 Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in
-v0). Left out: what a broker makes of a produced set (`log/old_formats/up_conversion.py`).
+v0). See `log/old_formats/up_conversion.py` for the conversion of produced sets.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> Iterat
 
 
 def _base_offset(wrapper: Message, data: bytes) -> int:
-    """What the inner offsets count from."""
+    """The base of the inner offsets."""
     count, last = _count_and_last_offset(data)
     if not count:
         raise RemoteProtocolError(f"no messages in {wrapper}")
@@ -198,7 +198,7 @@ def _base_offset(wrapper: Message, data: bytes) -> int:
 
 
 def _count_and_last_offset(data: bytes) -> tuple[int, int]:
-    """Of the whole messages in a set, by their prefixes alone."""
+    """Counts the whole messages in a set, by their prefixes alone."""
     count, last, position, end = 0, -1, 0, len(data)
     while end - position >= PREFIX_BYTES:
         offset, size = _PREFIX.unpack_from(data, position)

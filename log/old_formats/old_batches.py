@@ -28,7 +28,7 @@ def opened(view: BatchView) -> BatchView:
     """The whole batch `view` with base offset and count known, which a wrapper's header does not tell; looks at the
     first and last inner message.
 
-    A wrapper that is damaged stays as it is: whoever reads its records is told.
+    A damaged wrapper stays unchanged: reading its records reports it.
     """
     if view.magic >= MAGIC or not view.attributes & ATTRIBUTES_COMPRESSION:
         return view

@@ -1,5 +1,4 @@
-"""What a broker makes of a produced message set (v0, v1): it is checked, and becomes one batch of v2, the format of all
-logs.
+"""Conversion of a produced message set (v0, v1): it is checked, and becomes one batch of v2, the format of all logs.
 
 The set's rows of the test plan, and the codes that Kafka 3.9 answers:
 
@@ -13,10 +12,10 @@ The set's rows of the test plan, and the codes that Kafka 3.9 answers:
 | a wrapper without value or messages, nested, or of zstd           | INVALID_RECORD               |
 | inner messages of another magic than their wrapper                | INVALID_RECORD               |
 | a v1 wrapper whose offset is before its last inner one, and not 0 | INVALID_RECORD               |
-| inner offsets that are no sequence                                | taken, and numbered anew     |
+| inner offsets that are no sequence                                | taken, with new offsets      |
 | a null key, the topic is compacted                                | INVALID_RECORD               |
 | a timestamp beyond the topic's limits                             | INVALID_TIMESTAMP            |
-| log append time set by the producer, where the timestamp is not checked | INVALID_TIMESTAMP      |
+| log append time by the producer: the timestamp is not checked     | INVALID_TIMESTAMP      |
 
 Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative
 timestamps) ours is the code that says it. A set of more than a million messages is RECORD_LIST_TOO_LARGE here, where
@@ -81,7 +80,7 @@ def _too_large(size: int, rules: ProduceRules) -> KafkaError:
 
 
 def _check_outer(records: memoryview, rules: ProduceRules) -> tuple[Message | None, Compression]:
-    """What is checked of every message without opening it; the first one, and the compression of all."""
+    """The checks of every message without opening it; the first one, and the compression of all."""
     first: Message | None = None
     count = compressed = 0
     several_formats = False

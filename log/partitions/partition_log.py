@@ -2,7 +2,7 @@
 
 Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`, reads of `log/partitions/readable_log.py`.
 The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and called from one thread (the event
-loop), except `Flush.run`. Left out: high watermark and leadership (the broker's).
+loop), except `Flush.run`. See `broker/partitions` for high watermark and leadership.
 
 Errors: as those of `LocalLog`.
 """

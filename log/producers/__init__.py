@@ -1,1 +1,1 @@
-"""What a partition's log knows of its producers: epochs, sequences, open transactions. A function of the log."""
+"""The producers of a partition's log: epochs, sequences, open transactions. A function of the log."""

@@ -1,4 +1,4 @@
-"""What a partition knows of one producer id: its epoch, its last batches, its open transaction.
+"""The state of one producer id in a partition: its epoch, its last batches, its open transaction.
 
 Source: Kafka's `ProducerStateEntry`, `BatchMetadata`.
 """
@@ -60,7 +60,7 @@ class ProducerEntry:
 
     @property
     def last_data_offset(self) -> int:
-        """Of the newest data batch of this epoch, -1 when there is none."""
+        """The sequence of the newest data batch of this epoch, -1 when there is none."""
         return self.batches[-1].last_offset if self.batches else -1
 
     def enter_epoch(self, epoch: int) -> None:

@@ -1,8 +1,8 @@
 """The producers of one log, their snapshots and the index of their aborted transactions, as the log grows and is
 shortened.
 
-Source: Kafka's `ProducerStateManager`. What the state says of a batch is of `log/producers/state.py`; how snapshots
-look, and how the state is read back from them, of `log/producers/snapshots.py`.
+Source: Kafka's `ProducerStateManager`. `log/producers/state.py` judges batches; `log/producers/snapshots.py` has the
+format of snapshots, and reads the state back from them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ProducerStateManager:
         self._unfinished: SnapshotInPieces | None = None
 
     def load(self, start_offset: int, end_offset: int) -> Steps[ProducerState]:
-        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. One that
-        somebody else has built between two steps stands: it may have gone on since.
+        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. A state
+        that another caller has built between two steps stays: it may have gone on since.
         """
         state = yield from load_producers(
             self._directory,
@@ -56,13 +56,13 @@ class ProducerStateManager:
         return self.state
 
     def take_snapshot(self, *, durable: bool = False) -> None:
-        """Of what is known: a state that nobody asked for has its snapshot, or is built from the headers again."""
+        """Writes a known state: one that was never used has its snapshot, or is built from the headers again."""
         if self.state is not None:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
     def begin_snapshot(self) -> None:
         """As `take_snapshot`, without holding the loop: `go_on` makes a snapshot of many producers, and it is dropped
-        if the log is closed or cut before. While one is unfinished, no other begins.
+        if the log is closed or cut before. One at a time: no other begins before its end.
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()

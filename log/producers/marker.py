@@ -19,7 +19,7 @@ _VALUE_VERSION = 0
 
 
 class EndMarker(NamedTuple):
-    """`coordinator_epoch` is the leader epoch of the coordinator's partition: who wrote it."""
+    """`coordinator_epoch` is the leader epoch of the coordinator that wrote it."""
 
     is_commit: bool
     coordinator_epoch: int

@@ -173,8 +173,8 @@ def load_producers(
 ) -> Steps[ProducerState]:
     """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on.
 
-    What the transaction indexes lack of the aborts read here (a crash before they were synced) is added to them; a
-    damaged one is cut, and read anew from the first batch on. Between two steps nothing is cut. Raises OSError.
+    Aborts read here that the transaction indexes lack (after a crash before they were synced) are added to them; a
+    damaged index is cut, and read again from the first batch on. Between two steps nothing is cut. Raises OSError.
     """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
     if not (yield from _cut_damaged_indexes(segments)):
@@ -245,7 +245,7 @@ def _read_snapshot(path: Path, offset: int, files: Files) -> ProducerState | Non
 
 
 def _whole_marker(segment: Segment, position: int, view: BatchView) -> BatchView:
-    """Of a transaction marker the record is needed too; of everything else the header is enough."""
+    """A transaction marker is read with its record; for all else the header is enough."""
     if view.is_control and view.producer_id >= 0 and view.size <= CONTROL_BATCH_BYTES_MAX:
         return read_batch(segment.files, segment.file, position, view.size) or view
     return view

@@ -78,12 +78,12 @@ class ProducerState:
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER, a batch is
-                missing before this one (or it is a duplicate older than the last five), also by what was asked of the
-                coordinator; INVALID_TXN_STATE, no transactional batch while a transaction of the producer is open.
+                missing before this one (or it is a duplicate older than the last five), also by the verification with
+                the coordinator; INVALID_TXN_STATE, no transactional batch while a transaction of the producer is open.
         """
         entry = self._producers.get(view.producer_id) if view.producer_id >= 0 else None
         if entry is None:
-            # Unknown, expired or deleted by retention: but for what was asked, any sequence begins a new history.
+            # Unknown, expired or deleted by retention: except after a verification, any sequence begins a new history.
             self._verifications.check(view, is_new=True)
             return None
         if view.producer_epoch == entry.epoch and view.base_sequence >= 0:
@@ -112,7 +112,7 @@ class ProducerState:
         self._verifications.begin(view, has_own_epoch=has_own_epoch)
 
     def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
-        """Whether a coordinator may write in a transaction of this producer: nobody looks at sequences then.
+        """Whether a coordinator may write in a transaction of this producer: sequences are not checked then.
 
         Raises:
             KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here.
@@ -243,7 +243,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """The first offset of the oldest open transaction."""
         return self._transactions.first_open_offset()
 
     def last_stable_offset(self, high_watermark: int) -> int:

@@ -39,7 +39,7 @@ class OpenTransactions:
             self._ended.appendleft(_Ended(first, second.last_offset))
 
     def first_open_offset(self, *, without: int = -1) -> int | None:
-        """Where the oldest open transaction begins, that of producer `without` not counted."""
+        """The first offset of the oldest open transaction, that of producer `without` not counted."""
         for producer_id, offset in self._open.items():
             if producer_id != without:
                 return offset

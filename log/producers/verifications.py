@@ -1,4 +1,4 @@
-"""Producers whose coordinator was asked, and of whom nothing was appended since: what their next batch may be.
+"""Producers verified with their coordinator that have not appended since: the rules for their next batch.
 
 Two batches may be under way. If the question for the first fails and that for the second does not, the second must wait
 for the first to be sent again (KAFKA-14920).
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# Of one partition, 200 KiB. Beyond it the oldest is forgotten, whose next batch may then have any sequence.
+# Entries of one partition: 200 KiB. Beyond it the oldest is forgotten; its next batch may then have any sequence.
 VERIFICATIONS_MAX = 1_000
 
 

@@ -1,4 +1,4 @@
-"""What may take long with a segment, in steps: its largest timestamp, and its indexes anew.
+"""Long work on a segment, in steps: finding its largest timestamp, and rebuilding its indexes.
 
 Between two steps the segment may be read, written to, cut or removed.
 """
@@ -11,12 +11,12 @@ from trimaran.log.segments.segment import Segment
 from trimaran.log.steps import Steps
 from trimaran.wire.identity import Offset
 
-# To open the files of a segment takes as long as so many headers.
+# Opening the files of a segment takes as long as reading this number of headers.
 LOADED_UNITS = 30
 
 
 def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
-    """-1 when no batch has one. A segment not loaded yet is asked through its time index. Raises OSError."""
+    """-1 when no batch has one. A segment not loaded yet is searched through its time index. Raises OSError."""
     if not segment.max_is_known:
         yield LOADED_UNITS
         if segment.removed:
@@ -34,7 +34,7 @@ def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
 
 
 def sound_index(segment: Segment, index_interval: int) -> Steps[None]:
-    """Makes the indexes anew if that of offsets is none, before whoever searches it does so at once. Raises OSError."""
+    """Rebuilds the indexes if that of offsets is invalid, before a search would do it at once. Raises OSError."""
     try:
         _ = segment.offset_index.entries
     except IndexDamaged:

@@ -45,11 +45,11 @@ class IndexDamaged(Exception):
 
 
 class IndexLost(Exception):
-    """As `IndexDamaged`, of a segment that is too large to be read at once: whoever asked for it does without."""
+    """As `IndexDamaged`, of a segment that is too large to be read at once: the caller does without."""
 
 
 def damaged(what: str) -> IndexDamaged:
-    """Logs that a file which is there is no index; one that is missing is made anew without a word."""
+    """Logs that a file which is there is no index; a missing one is rebuilt silently."""
     events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=what)
     return IndexDamaged(what)
 
@@ -194,8 +194,8 @@ class IndexFile:
         """The first slot whose `field` is at least `key`, the entry before it and its own; looked for a block of the
         file at a time.
 
-        Entries lie nearly on a line, so mostly the first block that is looked at is the right one; every second look
-        halves what is left, whatever they lie on.
+        Entries lie nearly on a line, so mostly the first block is the right one; every second step halves the rest, for
+        any entries.
         """
         before = found = None
         if self._pending:
@@ -256,7 +256,7 @@ class IndexFile:
     def _load(self) -> None:
         """Counts the file's entries, and looks at the first and the last, once. Raises IndexDamaged.
 
-        That the others ascend is not looked at: whoever uses one compares it with the batch that it names.
+        The order of the others is not checked: each use compares an entry with its batch.
         """
         if self._loaded:
             return
@@ -281,7 +281,7 @@ class IndexFile:
 
 
 def column(data: bytes | bytearray, layout: struct.Struct, field: int) -> Sequence[int]:
-    """That field of all entries. A segment of 1 GiB has 262,144 of them."""
+    """The values of that field in all entries. A segment of 1 GiB has 262,144 of them."""
     if layout is not OffsetIndex.layout:
         return [entry[field] for entry in layout.iter_unpack(data)]
     flat = array("i", data)

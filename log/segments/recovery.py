@@ -2,12 +2,12 @@
 
 Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery
 point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and
-repaired from its peers instead of growing shorter (P17). Left out: splitting segments whose offsets overflow.
+repaired from its peers instead of growing shorter (P17). Not implemented: splitting segments with overflowing offsets.
 
 Batches fsynced after the last checkpoint of recovery points (5 s) cannot be told from others: nothing durable says
-which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps what
-it was told to keep, so it takes a bad block in the last seconds before a crash; other replicas, if there are any, have
-the records then, and the log says how many whole batches went along.
+which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps
+synced bytes, so it takes a bad block in the last seconds before a crash; other replicas, if there are any, have the
+records then, and the log says how many whole batches went along.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from trimaran.log.disk.files import Files, OpenFile
 BLOCK_BYTES = (
     64 * 1024
 )  # many small batches come with one read; of a large one only its header's block is read
-FIRST_BLOCK_BYTES = 4096  # the default index interval: where a lookup usually ends
+FIRST_BLOCK_BYTES = 4096  # the default index interval: the usual length of a lookup
 BATCH_BYTES_MAX = (1 << 31) - 1
 
 

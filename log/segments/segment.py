@@ -47,7 +47,7 @@ TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further 
 # Batches that lie further apart are found one by one; of smaller ones several headers come with one read.
 LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
 REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work, if batches are small
-HINTS_MAX = 32  # so many sequential readers of one old segment find their next position without it
+HINTS_MAX = 32  # sequential readers of one old segment with a known next position
 
 Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
 _Place = tuple[int, Headers]
@@ -92,7 +92,7 @@ class Segment:
         self.transaction_index = TransactionIndex(self.path(TRANSACTION_INDEX_SUFFIX), files)
         self._log_file = NamedFile(self.path(LOG_SUFFIX), files)
         self.exists = not created  # on the disk
-        self.removed = False  # from the log; who reads it has what it has open
+        self.removed = False  # from the log; readers keep their open files
         self.last_epoch: int | None = None  # of the last batch
         self.max_is_known = created
         self._is_preallocated = False  # there are zeros behind `size`
@@ -194,7 +194,7 @@ class Segment:
         try:
             return [index.file()] if index.changed or index.exists else []
         except IndexDamaged:
-            return []  # whoever reads it makes it anew
+            return []  # the next reader rebuilds it
 
     def create(self, preallocated_bytes: int = 0) -> None:
         """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
@@ -318,11 +318,11 @@ class Segment:
             return
 
     def rebuild(self, index_interval: int) -> int:
-        """Makes both indexes anew from all headers; gives the position where valid headers end. Raises OSError."""
+        """Rebuilds both indexes from all headers; returns the end of the valid headers. Raises OSError."""
         return at_once(self.rebuild_steps(index_interval))
 
     def rebuild_steps(self, index_interval: int) -> Steps[int]:
-        # Nobody uses the segment meanwhile.
+        # The segment is not used meanwhile.
         self._hints.clear()
         self.offset_index.clear()
         self.time_index.clear()
@@ -358,7 +358,7 @@ class Segment:
     # Finding
 
     def end_of_batch(self, position: int) -> int:
-        """Where the batch at `position` ends."""
+        """The end of the batch at `position`."""
         positions = self._tail_positions
         if positions and position >= positions[0]:
             at = bisect_right(positions, position)

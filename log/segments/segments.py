@@ -100,8 +100,8 @@ class Segments:
         self.add(base_offset, now_ms, preallocated_bytes)
 
     def replace(self, old: Sequence[Segment], size: int) -> bool:
-        """Puts a compacted segment of `size` bytes, whose files are called `.cleaned`, in the place of `old`; False
-        when those changed.
+        """Puts a compacted segment of `size` bytes with files called `.cleaned` in the place of `old`; False when those
+        changed.
 
         After a crash anywhere in between, either all of the old or all of the new is found: `recovery.list_segments`.
         """
@@ -162,7 +162,7 @@ class Segments:
             recent.pop(0).release()
 
     def _remove_files(self, segment: Segment) -> None:
-        """Renames the files (cheap); whoever owns threads unlinks them later. Readers keep what they have open."""
+        """Renames the files (cheap); a thread of the caller unlinks them later. Readers keep what they have open."""
         segment.removed = True
         self.removals += 1
         if segment in self._recently_read:
@@ -170,7 +170,7 @@ class Segments:
         if not segment.exists:
             return
         segment.release()
-        # The log goes first: where a crash leaves it, its aborted transactions must be known.
+        # The log goes first: if a crash leaves it, its aborted transactions must be known.
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = segment.path(suffix)
             target = path.with_name(path.name + DELETED_SUFFIX)
@@ -188,7 +188,7 @@ class Segments:
 
 
 def due(deleted: dict[Path, int | None], now_ms: int | None, delay_ms: int) -> list[Path]:
-    """What may go; notes the time of those that are seen for the first time."""
+    """Returns those that may go; notes the time of those that are seen for the first time."""
     if now_ms is None:
         return list(deleted)
     for path, since_ms in list(deleted.items()):

@@ -1,17 +1,17 @@
-"""The aborted transactions whose markers lie in one segment: what a read_committed consumer must leave out.
+"""The aborted transactions whose markers lie in one segment: a read_committed consumer skips them.
 
 Source: Kafka's `TransactionIndex` and `AbortedTxn` (KIP-98).
 
 ```
-.txnindex = { entry }, ascending by last offset; no file where nothing was aborted
+.txnindex = { entry }, ascending by last offset; no file without aborts
 entry     = int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's),
             int64 last stable offset after the marker: whatever ends above it began above it          34 bytes
 ```
 
-An entry stands in the segment of its marker, its first offset may lie in an earlier segment. No handle is kept: most
+An entry is in the segment of its marker; its first offset may lie in an earlier segment. No handle is kept: most
 segments have no such file, and aborts are rare.
 
-Under a transaction that stays open for long, last stable offsets stand still, and none of the aborts after a reader's
+Under a transaction that stays open for long, last stable offsets stay equal, and none of the aborts after a reader's
 offset says that those behind it began too late. So of each few entries the least first offset is known in memory.
 """
 
@@ -52,7 +52,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class _Groups:
-    """Of each `GROUP_ENTRIES` entries: the least first offset, the last marker, the largest last stable offset."""
+    """For each `GROUP_ENTRIES` entries: the least first offset, the last marker, the largest last stable offset."""
 
     __slots__ = ("count", "least", "markers", "stable")
 
@@ -81,12 +81,12 @@ class TransactionIndex:
         self.path = path
         # since this object was made: to be synced before the offsets it speaks of count as flushed
         self.changed = False
-        # What was damaged is gone: the log is to be read from its start, whatever snapshots there are.
+        # A damaged part is gone: the log must be read from its start, even if there are snapshots.
         self.lacks_entries = False
         self._files = files
         self._count: int | None = None  # None: the file was not looked at yet
         self._last_offset = -1
-        self._groups: _Groups | None = None  # nobody has searched it yet
+        self._groups: _Groups | None = None  # it was not searched yet
 
     @property
     def is_empty(self) -> bool:
@@ -99,7 +99,7 @@ class TransactionIndex:
 
     @property
     def last_offset(self) -> Offset:
-        """That of the last entry, -1 when there is none."""
+        """The last offset of the last entry, -1 when there is none."""
         self._load()
         return Offset(self._last_offset)
 

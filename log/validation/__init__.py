@@ -1,1 +1,1 @@
-"""What a producer may send: the checks of Produce."""
+"""The checks of Produce: the rules for batches of producers."""

@@ -2,14 +2,14 @@
 
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
-What is checked: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
+Checked are: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
 transactional flags, producer fields, offset range against record count; and every record of it
-(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. What is
-stored is the producer's bytes, save that the header's largest timestamp is made that of the records, as Kafka does, and
-that a topic's `compression.type` compresses them anew. Compared with a Kafka 4.3 broker on a hundred malformed batches,
-the codes are the same except where Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data,
-lz4 that Java cannot read: ours is the code that says it), where it takes what we refuse (bytes after the batch, a
-producer id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning
+(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. The
+producer's bytes are stored, except that the header's largest timestamp becomes that of the records, as in Kafka, and
+that a topic's `compression.type` compresses them again. Compared with a Kafka 4.3 broker on a hundred malformed
+batches, the codes are the same except if Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed
+data, lz4 that Java cannot read: ours is the specific code), if it takes records that we refuse (bytes after the batch,
+a producer id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning
 set by a client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed
 stream), and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 """
@@ -65,17 +65,17 @@ _KNOWN_ATTRIBUTES = (
     | ATTRIBUTES_DELETE_HORIZON
 )
 INT64_END = 1 << 63
-# Of records, decompressed, that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common
+# Decompressed bytes of records that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common
 # ones. Interpreted, records cost two hundred times as much.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
-# Of one batch, decompressed. Kafka has no limit; producers count bytes before compression (batch.size,
+# Decompressed bytes of one batch. Kafka has no limit; producers count bytes before compression (batch.size,
 # max.request.size), so theirs is above the largest frame that is taken (100 MiB) only by chance.
 DECOMPRESSED_BYTES_MAX = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """What a partition accepts; made once per topic config, `now_ms` is given per call."""
+    """The rules of a partition; made once per topic config, `now_ms` is given per call."""
 
     max_message_bytes: int
     message_timestamp_type: TimestampType
@@ -105,7 +105,7 @@ class OverBudget(Exception):
 
 @dataclass(slots=True)
 class Budget:
-    """What may be checked before somebody else's turn comes; shared by the batches of one request.
+    """The bytes that may be checked before other connections have their turn; shared by the batches of one request.
 
     Raises:
         OverBudget: by `validate_produced`.
@@ -126,7 +126,7 @@ def validate_produced(
     `records` readonly.
 
     `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress
-    anew is over any budget, and so is to say which records are refused.
+    again is over any budget, and so is to say which records are refused.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP;
@@ -138,7 +138,7 @@ def validate_produced(
     if budget is not None and _is_over(records, rules, budget):
         raise OverBudget
     walker = Walker(records)
-    # What is too large is refused without a look at all of it.
+    # Too large a batch is refused without a look at all of it.
     has_sound_header = len(records) <= rules.max_message_bytes and walker.has_sound_header(records)
     batch = BatchView(records) if has_sound_header else _only_batch(records)
     codec = batch.compression
@@ -198,9 +198,10 @@ def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Bud
 
 
 def _is_over(records: memoryview, rules: ProduceRules, budget: Budget) -> bool:
-    """Of what is compressed, or is to be: whether whoever takes its time must look at it, and so makes the checksum.
+    """Whether a compressed batch, or one to be compressed, is too large for this turn; a later turn also computes the
+    checksum.
 
-    What is too large is refused at once.
+    Too large a batch is refused at once.
     """
     if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
         return False
@@ -304,10 +305,10 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
 ) -> Buffer:
-    """The records' bytes, decompressed, which `budget` is charged for (mB7); where they lie when they are not
+    """The records' bytes, decompressed, which `budget` is charged for (mB7); a view of `records` if they are not
     compressed.
 
-    What Java consumers cannot read stops them at this offset for ever, so no producer may write it.
+    Records that Java consumers cannot read stop them at this offset for ever, so no producer may write it.
     """
     payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
@@ -355,7 +356,7 @@ def _check_body(
 def _rejected(
     batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int, error: MalformedRecords
 ) -> KafkaError:
-    """What is said of a batch in which `error` was found first."""
+    """The response for a batch in which `error` was found first."""
     least, most = _timestamp_limits(rules, now_ms)
     try:
         found = find_rejected(

@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock. Left out: monotonic time, which is `trio.current_time()`."""
+"""The one place that reads the wall clock. Monotonic time is `trio.current_time()`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A leadership epoch as a block: nothing that belongs to epoch N is alive when epoch N + 1 begins.
 
 Serves the leadership of the quorum, of a partition and of a coordinator shard, a follower's fetching and the mirror's
-session. Left out: which epoch follows; the caller's loop decides (`Latest.wait_not`).
+session. The caller's loop chooses the next epoch (`Latest.wait_not`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Work that may be too long for one turn of the loop.
 
-A task gives up the loop with `yield_to_loop` (`transport.scheduling.events`). What may not be async (a decision, a
-replay) is a generator, `Steps`: it yields how much it has done since it last did; who runs it counts, and lets others
-have their turn when it was enough (`trimaran.node.replicated.operations`). The unit is a record or a partition
-that was decided on, encoded or replayed: some 20 µs.
+A task gives up the loop with `yield_to_loop` (`transport.scheduling.events`). A synchronous task (a decision, a replay)
+is a generator, `Steps`: it yields the work done since its last yield; its runner adds that up, and lets other tasks run
+when it was enough (`trimaran.node.replicated.operations`). The unit is a record or a partition that was decided on,
+encoded or replayed: some 20 µs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def pieces(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items of now, so many at a time; who works them off looks again at what each has become."""
+    """Yields batches of a snapshot of `items`; callers must check each item again."""
     listed = list(items)
     for start in range(0, len(listed), size):
         yield listed[start : start + size]

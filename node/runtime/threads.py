@@ -49,10 +49,11 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 async def run_computing(
     fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None, seconds: float = LIGHT_SECONDS
 ) -> T:
-    """As `run_blocking` for what computes for long, one at a time: who has used the least lately is next (`Shares`).
+    """As `run_blocking` for what computes for long, one at a time: the connection that has used the least lately is
+    next (`Shares`).
 
-    `whom` is the id of the connection that it is for, if it is for one; it is expected to take so many `seconds`. The
-    loop waits for the interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
+    `whom` is the id of the connection that it is for, if any; `seconds` is the expected time. The loop waits for the
+    interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
     """
     shares = _shares()
     await shares.enter(whom, seconds)

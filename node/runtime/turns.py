@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]], object]) -> None:
-    """Gives `work` the items, so many at a time. Others have their turn after each whole piece, so what is little
-    holds nobody up, and is not held up.
+    """Calls `work` with batches of the items. Other tasks run after each whole batch, so a small one neither delays
+    them nor is delayed.
     """
     for some in pieces(items, size):
         work(some)
@@ -29,7 +29,7 @@ async def in_turns(items: Iterable[object], per_turn: int) -> None:
 
 
 async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
-    """Runs to the end; others have their turn whenever so much is done."""
+    """Runs to the end; other tasks run after each `per_turn` of work."""
     done = 0
     while True:
         try:

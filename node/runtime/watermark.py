@@ -1,8 +1,8 @@
 """An offset that only grows, with waiters that are woken when theirs is reached.
 
 Tasks outside an epoch (the writers of connections) wait here, so the end of the epoch must reach them as an error that
-they can answer with, never as a cancellation of a scope that they are not inside. Left out: offsets that go back; a
-new epoch makes a new watermark.
+they can answer with, never as a cancellation of a scope that they are not inside. Not implemented: offsets that go
+back; a new epoch makes a new watermark.
 """
 
 from __future__ import annotations
