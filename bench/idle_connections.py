@@ -25,8 +25,10 @@ from trimaran.wire.messages.header import encode_request
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.plain import PlainExchange
 from trimaran.wire.security.sasl import SaslSettings
-from trimaran.wire.transport.connection.connection import FRAME_BYTES_BEFORE_LOGIN_MAX
-from trimaran.wire.transport.connection.limits import ConnectionLimits
+from trimaran.wire.transport.connection.limits import (
+    FRAME_BYTES_BEFORE_LOGIN_MAX,
+    ConnectionLimits,
+)
 from trimaran.wire.transport.dispatch.api_versions import Features
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.server.server import Listener, serve_listener
