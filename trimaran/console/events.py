@@ -8,7 +8,7 @@ from trimaran.wire.text.events import Event
 
 _I, _W, _E = logging.INFO, logging.WARNING, logging.ERROR
 CONSOLE_PAGE_FAILED = Event(
-    "console.page_failed", _E, "the page %(path)s failed", "A mistake of ours."
+    "console.page_failed", _E, "the page %(path)s failed", "Internal error; please report it."
 )
 CONSOLE_WRITE = Event(
     "console.write", _I, "%(verb)s %(resource)s by %(user)s: done", "A change by the console, done."

@@ -11,7 +11,7 @@ METRICS_FAILED = Event(
     "metrics.failed",
     _E,
     "answering GET %(path)a failed",
-    "A mistake of ours. The scraper gets 500.",
+    "Internal error; please report it. The scraper gets 500.",
 )
 METRICS_FULL = Event(
     "metrics.full",

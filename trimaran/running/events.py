@@ -13,7 +13,7 @@ CONFIG_WARNING = Event(
     "%(warning)s",
     "A key of the node's file has no effect, or another one than in Apache Kafka.",
 )
-NODE_CRASHED = Event("node.crashed", _E, "the node stops", "A mistake of ours.")
+NODE_CRASHED = Event("node.crashed", _E, "the node stops", "Internal error; please report it.")
 NODE_FAILED = Event(
     "node.failed", _C, "%(what)s: %(why)s; %(fix)s", "The node does not start, or stops."
 )
