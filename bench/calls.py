@@ -36,6 +36,7 @@ from trimaran.broker.handlers.produce import produce
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.conversation import Conversation
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.end_txn import EndTxnRequest
@@ -156,7 +157,7 @@ def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:
 class Client:
     """One connection, with a blocking socket; not the nodes' thread."""
 
-    def __init__(self, address: tuple[str, int], calls: Calls) -> None:
+    def __init__(self, address: Address, calls: Calls) -> None:
         self.calls = calls
         self.created = 0
         self.topic_id: bytes | None = None

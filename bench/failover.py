@@ -46,6 +46,7 @@ from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 SECONDS_MAX = 60.0
@@ -91,9 +92,6 @@ class Round:
 
     seconds: Sequence[float]
     epochs: int
-
-
-Address = tuple[str, int]
 
 
 class Leader(NamedTuple):

@@ -12,6 +12,7 @@ from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
@@ -47,7 +48,7 @@ def open_clients(cluster: Cluster) -> Iterator[Clients]:
         yield {0: next(iter(clients.values())), **clients}
 
 
-def _connected(address: tuple[str, int]) -> BlockingConnection:
+def _connected(address: Address) -> BlockingConnection:
     deadline = time.monotonic() + SECONDS_MAX
     while True:
         try:
@@ -58,7 +59,7 @@ def _connected(address: tuple[str, int]) -> BlockingConnection:
             time.sleep(PAUSE_SECONDS)
 
 
-def _id_at(client: BlockingConnection, address: tuple[str, int]) -> int:
+def _id_at(client: BlockingConnection, address: Address) -> int:
     deadline = time.monotonic() + SECONDS_MAX
     while time.monotonic() < deadline:
         for broker in client.call(MetadataRequest(topics=[])).brokers:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
+from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
 from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from trimaran.wire.client.destinations import AnyNode, Destination, Node
@@ -31,6 +31,7 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.identity import Address
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
-
-Address = tuple[str, int]
 
 
 class BrokerUnknown(ConnectionLost):

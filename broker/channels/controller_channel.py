@@ -23,6 +23,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
@@ -33,8 +34,6 @@ log = logging.getLogger(__name__)
 # which a hundred brokers that wait for a controller cost it a tenth of its time.
 PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_MAX = 0.1
-
-Address = tuple[str, int]
 
 
 class Controller(Protocol):

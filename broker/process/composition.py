@@ -16,7 +16,7 @@ from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.channels.broker_channel import ChannelLimits
 from trimaran.broker.channels.broker_channels import BrokerChannels
 from trimaran.broker.channels.broker_connector import BrokerConnector
-from trimaran.broker.channels.controller_channel import Address, ControllerChannel
+from trimaran.broker.channels.controller_channel import ControllerChannel
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.broker.fetching.sessions import FetchSessions
@@ -67,6 +67,7 @@ from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.identity import Address
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.server.server import Listener
@@ -288,7 +289,7 @@ def _channel(
 
 def _leader_address(access: QuorumAccess) -> Address | None:
     peer = access.node.leader_address
-    return None if peer is None else (peer.host, peer.port)
+    return None if peer is None else Address(peer.host, peer.port)
 
 
 def _lifecycle(
@@ -428,7 +429,7 @@ def _broker_address(
     if broker is None:
         return None
     endpoint = endpoint_of(broker, config.inter_broker_listener_name)
-    return None if endpoint is None else (endpoint.host, endpoint.port)
+    return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
 
 def _maintenance(

@@ -26,6 +26,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class BrokerPublisher:
         self._active = False
         self._long_lived = LongLived()
         # (topic id, partition) in the order in which they come; at most the partitions of an image
-        self._behind: dict[tuple[bytes, int], None] = {}
+        self._behind: dict[TopicIdPartition, None] = {}
         self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
         self._news = AutoResetEvent()
 
@@ -79,7 +80,9 @@ class BrokerPublisher:
         if sum(len(indices) for _, indices in touched) > PARTITIONS_PER_TURN:
             self._gone.update(delta.deleted)
             for topic_id, indices in touched:
-                self._behind.update(dict.fromkeys((topic_id, index) for index in indices))
+                self._behind.update(
+                    dict.fromkeys(TopicIdPartition(topic_id, index) for index in indices)
+                )
             self._news.set()
             return
         for gone in delta.deleted.values():
@@ -106,7 +109,9 @@ class BrokerPublisher:
         self._active = True
         self._partitions.begin_with(image.topics)
         for topic in image.topics.by_id.values():
-            self._behind.update(dict.fromkeys((topic.id, index) for index in topic.partitions))
+            self._behind.update(
+                dict.fromkeys(TopicIdPartition(topic.id, index) for index in topic.partitions)
+            )
             if len(topic.partitions) > PARTITIONS_PER_TURN:
                 await yield_to_loop()
         await self._catch_up()

@@ -16,7 +16,6 @@ from functools import partial
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.channels.controller_channel import Address
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.registry import broker_registry
@@ -33,6 +32,7 @@ from trimaran.node.runtime.graceful import run_gracefully
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)

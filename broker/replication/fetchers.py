@@ -11,6 +11,7 @@ from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
@@ -25,12 +26,12 @@ class Fetchers:
         self._connector = connector
         self._settings = settings
         self._fetchers: dict[int, Fetcher] = {}
-        self._leader_of: dict[tuple[bytes, int], int] = {}
+        self._leader_of: dict[TopicIdPartition, int] = {}
         self._changed = AutoResetEvent()
 
     def follow(self, partition: Partition) -> None:
         leader_id = partition.state.leader
-        self._leader_of[partition.topic_id, partition.index] = leader_id
+        self._leader_of[partition.topic_id_partition] = leader_id
         fetcher = self._fetchers.get(leader_id)
         if fetcher is None:
             fetcher = self._fetchers[leader_id] = Fetcher(
@@ -40,7 +41,7 @@ class Fetchers:
         fetcher.add(partition)
 
     def unfollow(self, partition: Partition) -> None:
-        leader_id = self._leader_of.pop((partition.topic_id, partition.index), None)
+        leader_id = self._leader_of.pop(partition.topic_id_partition, None)
         if leader_id is not None and (fetcher := self._fetchers.get(leader_id)):
             fetcher.remove(partition)
             if not len(fetcher):

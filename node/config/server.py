@@ -17,6 +17,7 @@ from trimaran.node.config.config_def import ConfigError, ConfigKey
 from trimaran.node.config.consumer_group_keys import check_consumer_groups
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
+from trimaran.wire.identity import Address
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
@@ -133,10 +134,10 @@ class ServerConfig(Mapping[str, Any]):
         ]
 
     @property
-    def quorum_bootstrap(self) -> list[tuple[str, int]]:
+    def quorum_bootstrap(self) -> list[Address]:
         """The addresses of the quorum: the voters, else the bootstrap servers."""
         if voters := self.voters:
-            return [(voter.host, voter.port) for voter in voters]
+            return [Address(voter.host, voter.port) for voter in voters]
         key = "controller.quorum.bootstrap.servers"
         return [_host_port(text, key, self.origins.get(key, "")) for text in self[key]]
 
@@ -425,7 +426,7 @@ def _voter(text: str, origin: str) -> ConfiguredVoter:
     return ConfiguredVoter(int(number), host, port)
 
 
-def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:
+def _host_port(text: str, key: str, origin: str) -> Address:
     host, colon, port = text.rpartition(":")
     if not colon or not _is_below(port, 1 << 16):
         raise ConfigError(
@@ -434,7 +435,7 @@ def _host_port(text: str, key: str, origin: str) -> tuple[str, int]:
             "an address is written host:port, with a port below 65536",
             origin=origin,
         )
-    return host.strip("[]"), int(port)
+    return Address(host.strip("[]"), int(port))
 
 
 def _is_below(text: str, bound: int) -> bool:

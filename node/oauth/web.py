@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from trimaran.wire.identity import Address
+
 if TYPE_CHECKING:
     import http.client
 
@@ -115,7 +117,7 @@ class _Deadline:
         if self._socket is not None:
             self._socket.close()
 
-    def connect(self, address: tuple[str, int], timeout: float, *_: object) -> socket.socket:
+    def connect(self, address: Address, timeout: float, *_: object) -> socket.socket:
         """Connects to one of the addresses of a host, all of them within the deadline. Raises OSError."""
         failure = OSError("it has no address")
         for family, kind, protocol, _name, where in socket.getaddrinfo(

@@ -14,6 +14,7 @@ from trimaran.quorum.controller.state import ControllerState, PartitionRef
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -41,7 +42,7 @@ def alter_partition(
     """
     check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     records: list[Message] = []
-    changed: dict[tuple[bytes, int], PartitionImage] = {}
+    changed: dict[TopicIdPartition, PartitionImage] = {}
     answers = []
     for asked in request.topics:
         yield 1
@@ -53,7 +54,9 @@ def alter_partition(
             if topic is None:
                 partitions.append(_refused(index, ErrorCode.UNKNOWN_TOPIC_ID))
                 continue
-            partition = changed.get((topic.id, index)) or topic.partitions.get(index)
+            partition = changed.get(TopicIdPartition(topic.id, index)) or topic.partitions.get(
+                index
+            )
             code = check_proposal(request.broker_id, partition, proposal, state.image)
             if code is not ErrorCode.NONE or partition is None:
                 partitions.append(_refused(index, code))
@@ -61,7 +64,9 @@ def alter_partition(
             found = _decide(PartitionRef(topic, index, partition), proposal, state)
             if found is not None:
                 records.append(found)
-                partition = changed[topic.id, index] = merge_change(partition, found)
+                partition = changed[TopicIdPartition(topic.id, index)] = merge_change(
+                    partition, found
+                )
             if partition.leader != request.broker_id:
                 partitions.append(_refused(index, ErrorCode.NEW_LEADER_ELECTED))
             else:

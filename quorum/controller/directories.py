@@ -15,6 +15,7 @@ from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import BrokerRegistration, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -41,7 +42,7 @@ def assign_replicas(
     check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
     broker = state.image.cluster.brokers[request.broker_id]
     records: list[Message] = []
-    changed: dict[tuple[bytes, int], PartitionImage] = {}
+    changed: dict[TopicIdPartition, PartitionImage] = {}
     directories = []
     for directory in request.directories:
         yield 1
@@ -54,14 +55,18 @@ def assign_replicas(
                 yield 1
                 code, ref = ErrorCode.UNKNOWN_TOPIC_ID, None
                 if topic is not None:
-                    partition = changed.get((topic.id, index)) or topic.partitions.get(index)
+                    partition = changed.get(
+                        TopicIdPartition(topic.id, index)
+                    ) or topic.partitions.get(index)
                     code = _check(partition, broker.id)
                     ref = None if partition is None else PartitionRef(topic, index, partition)
                 if ref is not None and code is ErrorCode.NONE:
                     record = _assign(state, ref, broker, directory.id)
                     if record is not None:
                         records.append(record)
-                        changed[asked.topic_id, index] = merge_change(ref.partition, record)
+                        changed[TopicIdPartition(asked.topic_id, index)] = merge_change(
+                            ref.partition, record
+                        )
                 partitions.append(
                     AssignReplicasToDirsResponsePartitionData(
                         partition_index=index, error_code=code

@@ -27,9 +27,6 @@ _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 PARTITIONS_PER_STEP = 500
 
 
-Key = TopicIdPartition
-
-
 class PartitionIndex:
     """Mutable; belongs to one epoch of the active controller, or to a standby.
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import trio
 
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
+from trimaran.wire.identity import Address
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.client.node_connection import connect
 
@@ -19,9 +20,6 @@ CONNECT_SECONDS = 1.0
 # A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that
 # broke.
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
-
-Address = tuple[str, int]
-"""An IP address and a port: what a host name stands for may change."""
 
 
 class Look(NamedTuple):
@@ -58,7 +56,7 @@ async def _look(endpoint: Endpoint) -> Look:
             host, port = found.getpeername()[:2]
         except OSError:  # it is closed again already
             return Look()
-    return Look(answered=frozenset({(host, port)}))
+    return Look(answered=frozenset({Address(host, port)}))
 
 
 async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
@@ -68,4 +66,4 @@ async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=kind)
     except (OSError, UnicodeError):
         return frozenset()
-    return frozenset((str(address[0]), int(address[1])) for *_, address in found)
+    return frozenset(Address(str(address[0]), int(address[1])) for *_, address in found)

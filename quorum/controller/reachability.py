@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.quorum.controller import liveness
-from trimaran.quorum.controller.liveness import Address
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Until an incarnation has answered us for the first time. A refusal costs both sides a packet.

@@ -20,6 +20,7 @@ from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.raft.listener import LeaderAndEpoch
 from trimaran.quorum.replica.peers import CALL_ERRORS
 from trimaran.wire.client.backoff import ExponentialBackoff
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -36,7 +37,7 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 5.0
 
-AddressOf = Callable[[int], tuple[str, int] | None]
+AddressOf = Callable[[int], Address | None]
 
 
 class Registrar:

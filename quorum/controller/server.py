@@ -57,6 +57,7 @@ from trimaran.quorum.serving.altered_connections import AlteredConnections, conn
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
+from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
 from trimaran.wire.security.scram import MECHANISMS
 from trimaran.wire.text.endpoint import Endpoint
@@ -69,8 +70,6 @@ log = logging.getLogger(__name__)
 # tenth of it; when all controllers are stopped together the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
-
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ import trio
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, Key, PartitionIndex
+from trimaran.quorum.controller.index import PARTITIONS_PER_STEP, PartitionIndex
 from trimaran.quorum.controller.partitions import in_steps
 from trimaran.quorum.controller.state import ControllerState
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
@@ -26,8 +27,8 @@ log = logging.getLogger(__name__)
 WRITE_AGAIN_SECONDS = 1.0
 
 T = TypeVar("T")
-Which = Callable[[PartitionIndex], Iterable[Key]]
-Decide = Callable[[ControllerState, Sequence[Key]], Sequence[Message]]
+Which = Callable[[PartitionIndex], Iterable[TopicIdPartition]]
+Decide = Callable[[ControllerState, Sequence[TopicIdPartition]], Sequence[Message]]
 
 
 async def perform(active: ActiveController, steps: Steps[T]) -> T:
@@ -43,7 +44,7 @@ async def perform(active: ActiveController, steps: Steps[T]) -> T:
 async def process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
     """Decides on the current partitions in batches, each in a turn of its own; returns how many changed."""
 
-    def change(some: Sequence[Key]) -> Steps[int | None]:
+    def change(some: Sequence[TopicIdPartition]) -> Steps[int | None]:
         """Returns how many changed; None if the log refused them."""
         records = yield from in_steps(some, partial(decide, active.state))
         written = not records or (
@@ -62,7 +63,7 @@ async def process_partitions(active: ActiveController, which: Which, decide: Dec
     return changed
 
 
-def list_partitions(active: ActiveController, which: Which) -> Steps[list[Key]]:
+def list_partitions(active: ActiveController, which: Which) -> Steps[list[TopicIdPartition]]:
     """Returns the current keys; only in a turn of its own the index is whole."""
     yield 1
     return list(which(active.state.index))

@@ -6,6 +6,7 @@ from trimaran.node.runtime.errors import WrongCluster
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Identity, Peer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 
 
 class ClusterIdCheck:
@@ -18,7 +19,7 @@ class ClusterIdCheck:
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity
-        self._addresses: set[tuple[str, int]] | None = set()
+        self._addresses: set[Address] | None = set()
 
     def note(self, peer: Peer, response: core.AnyResponse, voter_count: int) -> None:
         """What was answered; raises WrongCluster, see above."""
@@ -27,7 +28,7 @@ class ClusterIdCheck:
         if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
             self._addresses = None
             return
-        self._addresses.add((peer.host, peer.port))
+        self._addresses.add(Address(peer.host, peer.port))
         if 2 * len(self._addresses) > max(1, voter_count or len(self._identity.bootstrap)):
             listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._addresses))
             raise WrongCluster(

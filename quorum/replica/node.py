@@ -49,6 +49,7 @@ from trimaran.quorum.replica.quorum_state_file import load_election
 from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from trimaran.quorum.replica.status import QuorumStatus, status_of
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
@@ -64,7 +65,6 @@ UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
 # (`trimaran.quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
-Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +226,11 @@ class QuorumNode:
         """Where the leader or a voter listens."""
         leader = self.leader_address
         if leader is not None and leader.id == node_id:
-            return leader.host, leader.port
+            return Address(leader.host, leader.port)
         voter = self.voters.get(node_id)
-        return None if voter is None else voter.peer_on(self.settings.identity.listener)[1:]
+        if voter is None:
+            return None
+        return Address(*voter.peer_on(self.settings.identity.listener)[1:])
 
     @property
     def kraft_version(self) -> int:

@@ -24,6 +24,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -90,7 +91,7 @@ class Peers:
         self._connect_seconds = connect_seconds
         self._connections: dict[_PeerKey, _PeerConnection] = {}
         self._closed_traffic = ChannelTraffic()
-        self._reached: dict[tuple[str, int], None] = {}
+        self._reached: dict[Address, None] = {}
 
     def traffic(self) -> ChannelTraffic:
         """Of all connections since the node runs."""
@@ -167,8 +168,8 @@ class Peers:
 
     def _connected(self, host: str, port: int) -> None:
         """Bounded: addresses change as seldom as voters do, and any may be named by who asks to become one."""
-        self._reached.pop((host, port), None)
-        self._reached[host, port] = None
+        self._reached.pop(Address(host, port), None)
+        self._reached[Address(host, port)] = None
         if len(self._reached) > REACHED_MAX:
             del self._reached[next(iter(self._reached))]
 

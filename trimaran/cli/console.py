@@ -25,6 +25,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 from trimaran.node.runtime.ports import HOST
 from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.identity import Address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -165,7 +166,7 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
     )
     assert node.port is not None, "a console has an address"
     login = _login(_password(None), node.port, is_secure=False)
-    serve_console(cluster, listen_on((HOST, node.port)), LOCAL_NAMES, on_ready, login=login)
+    serve_console(cluster, listen_on(Address(HOST, node.port)), LOCAL_NAMES, on_ready, login=login)
 
 
 def ensure_installed() -> None:
@@ -229,7 +230,7 @@ def _metrics_of(data: Path | None) -> Callable[[], Mapping[str, str]]:
     return found
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str) -> Address:
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
@@ -239,7 +240,7 @@ def _address(text: str) -> tuple[str, int]:
             "write HOST:PORT, as --listen 127.0.0.1:8090",
             exit_code=Exit.USAGE,
         )
-    return host, int(port)
+    return Address(host, int(port))
 
 
 def _ensure_addresses(text: str, option: str) -> None:

@@ -19,6 +19,7 @@ from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
@@ -125,7 +126,7 @@ def _no_majority(bootstrap: str) -> UserError | None:
     unreachable = []
     for host, port in addresses:
         try:
-            BlockingConnection((host, port), timeout=1.0).close()
+            BlockingConnection(Address(host, port), timeout=1.0).close()
         except (ConnectionLost, RequestTimedOut):
             unreachable.append(f"{host}:{port}")
     if len(unreachable) == len(addresses):

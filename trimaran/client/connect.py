@@ -26,12 +26,12 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
-    from trimaran.wire.client.bootstrap import Address
     from trimaran.wire.security.listener import ClientSecurity
 
 TIMEOUT_SECONDS = 20.0

@@ -15,9 +15,10 @@ from trimaran.console.cluster import ConsoleCluster
 from trimaran.console.login import ConsoleLogin
 from trimaran.console.serving import Tls, application, run
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.identity import Address
 
 
-def listen_on(address: tuple[str, int]) -> socket.socket:
+def listen_on(address: Address) -> socket.socket:
     """Raises OSError with the address in it: the port is taken, or the address is not ours."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     listener = socket.socket(family)

@@ -19,10 +19,10 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
-    from trimaran.wire.client.bootstrap import Address
     from trimaran.wire.security.listener import ClientSecurity
 
 PROBE_SECONDS = 1.0  # each probe runs once, after a failure
@@ -124,7 +124,7 @@ def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
         )
     if "CERTIFICATE_VERIFY_FAILED" not in text:
         address = where.rpartition(":")
-        if _speaks_plain_kafka((address[0], int(address[2]))):
+        if _speaks_plain_kafka(Address(address[0], int(address[2]))):
             return _plain_listener(where, error)
     return UserError(
         f"TLS verification failed at {where}",

@@ -6,7 +6,8 @@ import socket
 
 from trimaran.errors.connecting import PROBE_SECONDS, nobody_listens, text_of
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.client.bootstrap import Address, parse_bootstrap
+from trimaran.wire.client.bootstrap import parse_bootstrap
+from trimaran.wire.identity import Address
 
 DEFAULT_PORT = "2181"
 # Allowed by default; a ZooKeeper that does not allow it says so.

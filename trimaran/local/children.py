@@ -28,6 +28,7 @@ from trimaran.running import node_process
 from trimaran.running.log_lines import set_up_mirror
 from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import read_file
+from trimaran.wire.identity import Address
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.mirroring.mirror import Mirror
@@ -228,7 +229,7 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
             return
         from trimaran.metrics.server import mirror_with_metrics  # noqa: PLC0415 - slow, and most calls do without
 
-        async with mirror_with_metrics((HOST, node.metrics_port)) as monitor:
+        async with mirror_with_metrics(Address(HOST, node.metrics_port)) as monitor:
 
             def found(mirror: Mirror) -> None:
                 monitor(mirror)

@@ -23,9 +23,8 @@ from trimaran.metrics.http import HttpRequest, HttpResponse, serve_http
 from trimaran.metrics.process import process_metrics
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.runtime.threads import run_computing
+from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.events import yield_to_loop
-
-Address = tuple[str, int]
 
 KEY = "trimaran.metrics.listener"
 
@@ -41,7 +40,7 @@ def address_of(text: str | None) -> Address | None:
     with suppress(ValueError):
         parts = urlsplit(f"//{text}")
         if parts.hostname and parts.port is not None and parts.netloc == text:
-            return parts.hostname, parts.port
+            return Address(parts.hostname, parts.port)
     raise ConfigError(KEY, text, "it is not an address", fix="write HOST:PORT, as 127.0.0.1:9404")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-Address = tuple[str, int]
+from trimaran.wire.identity import Address
 
 
 def parse_bootstrap(text: str) -> list[Address]:
@@ -27,7 +27,7 @@ def _parse(part: str) -> Address:
         host = host[1:-1]
     if not colon or not host or not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
         raise ValueError(f"{part!r} is not host:port")
-    return host, int(port)
+    return Address(host, int(port))
 
 
 class Bootstrap:

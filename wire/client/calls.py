@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.client.bootstrap import Address
 from trimaran.wire.client.destinations import AnyNode, Coordinator, Destination, Leader
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 

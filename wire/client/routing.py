@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimaran.wire.client.bootstrap import Address, Bootstrap
+from trimaran.wire.client.bootstrap import Bootstrap
 from trimaran.wire.client.destinations import (
     AnyNode,
     Controller,
@@ -19,6 +19,7 @@ from trimaran.wire.client.destinations import (
     Node,
 )
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
 from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -91,7 +92,7 @@ class Routing:
     def update_metadata(self, response: MetadataResponse) -> None:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
-        self._learn({node.node_id: (node.host, node.port) for node in response.brokers})
+        self._learn({node.node_id: Address(node.host, node.port) for node in response.brokers})
         for topic in response.topics:
             if topic.name is not None:
                 self._update_topic(topic.name, topic)
@@ -116,7 +117,7 @@ class Routing:
     def update_cluster(self, response: DescribeClusterResponse) -> None:
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
-        self._learn({node.broker_id: (node.host, node.port) for node in response.brokers})
+        self._learn({node.broker_id: Address(node.host, node.port) for node in response.brokers})
 
     def _learn(self, nodes: dict[int, Address]) -> None:
         self.nodes = nodes
@@ -126,7 +127,7 @@ class Routing:
         """Takes an answer of version 3 or below; one with an error is ignored."""
         if response.error_code:
             return
-        self.nodes[response.node_id] = (response.host, response.port)
+        self.nodes[response.node_id] = Address(response.host, response.port)
         self._coordinators[wanted] = response.node_id
         if len(self._coordinators) > _REMEMBERED_MAX:
             del self._coordinators[next(iter(self._coordinators))]

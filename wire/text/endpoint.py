@@ -27,7 +27,7 @@ LISTENERS_MAX = 32
 _PORT_MAX = 65535
 
 
-class Address(Protocol):
+class AnyEndpoint(Protocol):
     """An endpoint as every message has it."""
 
     @property
@@ -38,7 +38,7 @@ class Address(Protocol):
     def port(self) -> int: ...
 
 
-def endpoints_problem(endpoints: Sequence[Address]) -> str | None:
+def endpoints_problem(endpoints: Sequence[AnyEndpoint]) -> str | None:
     """Returns the fault of these listeners, or None. Names of listeners are compared without case."""
     names = [endpoint.name.upper() for endpoint in endpoints]
     if len(endpoints) > LISTENERS_MAX:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from trimaran.wire.client.bootstrap import Address
+from trimaran.wire.identity import Address
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.zkcompat import events
 from trimaran.zkcompat.commands.errors import MirrorLockedError, QuorumUnreachableError

@@ -8,6 +8,7 @@ from typing import Any
 from trimaran.quorum.metadata.topic_names import METADATA_TOPIC
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -21,8 +22,6 @@ from trimaran.zkcompat.legacy.requests.admin_requests import UndecidedError
 CLIENT_ID = "zk-mirror-admin"
 # Longer than any decision of a controller, shorter than the patience of an operator.
 CALL_SECONDS = 30.0
-
-Address = tuple[str, int]
 
 
 class ControllerClient:

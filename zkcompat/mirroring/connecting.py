@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
+from trimaran.wire.identity import Address
 from trimaran.zkcompat import events
 from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.zookeeper.keeper import Keeper
@@ -78,13 +79,13 @@ class Connecting:
                 started = trio.current_time()
 
 
-def _servers(connect: str) -> Iterator[tuple[str, int]]:
+def _servers(connect: str) -> Iterator[Address]:
     for address in connect.partition("/")[0].split(","):
         host, colon, port = address.strip().rpartition(":")
         if not colon:
             host, port = port, str(DEFAULT_PORT)
         if port.isdecimal():
-            yield host.strip("[]"), int(port)
+            yield Address(host.strip("[]"), int(port))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import trio
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
+from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.sections.registry import EVERYTHING
 from trimaran.zkcompat.sections.section import Section
@@ -99,7 +100,7 @@ class ImageFeed:
     ready: bool = False
     history: deque[MetadataImage] = field(default_factory=lambda: deque(maxlen=HISTORY_MAX))
     heard_ms: int = -1
-    leader_address: Callable[[], tuple[str, int] | None] = lambda: None
+    leader_address: Callable[[], Address | None] = lambda: None
     kept_until: int = -1
     kept: MetadataImage = EMPTY
     _times: CommitTimes = field(default_factory=CommitTimes)

@@ -18,7 +18,7 @@ from trimaran.quorum.raft.types import Identity, Peer
 from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.replica.node import NodeSettings, QuorumNode
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.client.bootstrap import Address, parse_bootstrap
+from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -26,6 +26,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import open_node_connection
@@ -125,7 +126,7 @@ async def open_observer(
 def leader_address(node: QuorumNode) -> Address | None:
     """Returns the address of the quorum's leader as the node knows it."""
     peer = node.leader_address
-    return None if peer is None else (peer.host, peer.port)
+    return None if peer is None else Address(peer.host, peer.port)
 
 
 async def tell_leaders(node: QuorumNode, feed: ImageFeed) -> None:

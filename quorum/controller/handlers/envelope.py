@@ -17,6 +17,7 @@ from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.authorization import ACL_JUDGE
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
 from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import decode_request_header
@@ -128,7 +129,7 @@ def _client(
     """The client's connection as far as decisions look at it; it lives as long as the broker's."""
     address = str(address_in(str(ipaddress.ip_address(request.client_host_address))))
     turn = broker.turn.nested()
-    return replace(broker, peer=(address, 0), principal=principal, turn=turn)
+    return replace(broker, peer=Address(address, 0), principal=principal, turn=turn)
 
 
 def _wrapped(answer: Outgoing | None) -> EnvelopeResponse:

@@ -15,6 +15,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     TopicReplay,
     id_text,
 )
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.topics import PartitionRecord, RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
@@ -62,7 +63,7 @@ class TopicHistoryFold(EventFold):
         self._new: dict[
             bytes, tuple[WalkStep, int | None]
         ] = {}  # their rows wait until the batch is whole
-        self._moving: dict[tuple[bytes, int], Moment] = {}
+        self._moving: dict[TopicIdPartition, Moment] = {}
 
     def take(self, step: WalkStep) -> None:
         message = step.message
@@ -83,9 +84,9 @@ class TopicHistoryFold(EventFold):
             self._new[message.topic_id] = step, None
 
     def _moved(self, step: WalkStep, topic_id: bytes, number: int, moving: bool) -> None:
-        began = self._moving.pop((topic_id, number), None)
+        began = self._moving.pop(TopicIdPartition(topic_id, number), None)
         if moving:
-            self._moving[topic_id, number] = step.moment
+            self._moving[TopicIdPartition(topic_id, number)] = step.moment
         event = "reassignment_begun" if moving else "reassignment_ended"
         self._add(step.moment, event, topic_id, partition=number, since=None if moving else began)
 

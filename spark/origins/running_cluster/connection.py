@@ -23,6 +23,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Address
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -105,7 +106,7 @@ class ClusterSettings:
             ) from None
 
 
-def _ensure_let_in(client: BlockingClient, addresses: Sequence[tuple[str, int]]) -> None:
+def _ensure_let_in(client: BlockingClient, addresses: Sequence[Address]) -> None:
     """A refused connection would be retried again and again; the first call finds out whether any node answers."""
     for address in addresses:
         try:

@@ -13,6 +13,7 @@ from trimaran.node.text.wording import entity_text
 from trimaran.quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
 from trimaran.quorum.metadata.epochs import leader_change
 from trimaran.quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records import brokers, configs, features, misc, quotas, security, topics
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
 from trimaran.wire.records.sensitive import is_sensitive
@@ -78,7 +79,7 @@ class Happened:
 
     events: list[MetadataEvent] = field(default_factory=list)
     configs: list[ConfigChange] = field(default_factory=list)
-    changes: dict[tuple[bytes, int], Change] = field(default_factory=dict)
+    changes: dict[TopicIdPartition, Change] = field(default_factory=dict)
     is_idle: bool = True
 
 
@@ -86,9 +87,9 @@ class PartitionHistory:
     """Leaders and ISRs of partitions, the newest of each."""
 
     def __init__(self) -> None:
-        self._changes: dict[tuple[bytes, int], deque[Change]] = {}
+        self._changes: dict[TopicIdPartition, deque[Change]] = {}
 
-    def add(self, changes: dict[tuple[bytes, int], Change]) -> None:
+    def add(self, changes: dict[TopicIdPartition, Change]) -> None:
         for key, change in changes.items():
             known = self._changes.pop(key, None) or deque(maxlen=CHANGES_PER_PARTITION)
             known.append(change)
@@ -98,7 +99,7 @@ class PartitionHistory:
 
     def of(self, topic_id: bytes, partition: int) -> list[Change]:
         """The oldest first."""
-        return list(self._changes.get((topic_id, partition), ()))
+        return list(self._changes.get(TopicIdPartition(topic_id, partition), ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +172,7 @@ def _follow(found: Happened, moment: _Moment, message: Any) -> None:
     topic = moment.after.topics.by_id.get(message.topic_id)
     now = None if topic is None else topic.partitions.get(message.partition_id)
     if now is not None:
-        found.changes[message.topic_id, message.partition_id] = Change(
+        found.changes[TopicIdPartition(message.topic_id, message.partition_id)] = Change(
             moment.offset, moment.timestamp_ms, now.leader, now.isr, now.replicas
         )
 

@@ -20,7 +20,6 @@ import trio
 
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.client.bootstrap import Address
 from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
@@ -30,6 +29,7 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
 from trimaran.wire.security.exchange import ClientMechanism
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, login
@@ -438,7 +438,7 @@ async def open_node_connection(
             disturbed when the connection breaks; its calls fail and `.closed` is set.
     """
     endpoint = await connect_endpoint(host, port, security, timeout=timeout)
-    connection = NodeConnection(endpoint, (host, port), client_id, copy_records=copy_records)
+    connection = NodeConnection(endpoint, Address(host, port), client_id, copy_records=copy_records)
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.run)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import trio
 
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import ANONYMOUS, Principal
@@ -33,7 +34,6 @@ log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 Callback = Callable[[], object]
-Address = tuple[str, int]
 
 # One request may be worth many minutes of a small quota. Kafka has no bound, but forgets a client after an hour.
 MUTED_SECONDS_MAX = 3600.0

@@ -15,6 +15,7 @@ from typing import Any, Self, TypeVar
 
 import trio
 
+from trimaran.wire.identity import Address
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.text import events
 from trimaran.wire.text.hosts import java_text
@@ -24,7 +25,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
 from trimaran.wire.transport.memory.pools import SMALL_BYTES, Memory, MemoryPool
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
-from trimaran.wire.transport.requests.calls import Address, ConnectionInfo
+from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 from trimaran.wire.transport.scheduling.turn import TurnQueue
 from trimaran.wire.transport.server.connection_quotas import ConnectionQuotas
@@ -84,7 +85,7 @@ class Listener:
     @property
     def address(self) -> Address:
         host, port = self.socket.getsockname()[:2]
-        return host, port
+        return Address(host, port)
 
 
 def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
@@ -266,8 +267,8 @@ class _Acceptor(Server):
         info = ConnectionInfo(
             next(self._ids),
             listener.name,
-            (ip, peer[1]),
-            (_ip(local), local[1]),
+            Address(ip, peer[1]),
+            Address(_ip(local), local[1]),
             memory=memory,
         )
         connection = Connection(

@@ -20,11 +20,10 @@ from trimaran.broker.groups.consumer.assignors.model import (
     AssignmentInput,
     Work,
 )
+from trimaran.wire.identity import TopicIdPartition
 
 # As in Kafka: where subscriptions overlap without being equal, each round about halves the imbalance.
 ROUNDS_MAX = 16
-
-TopicPartition = tuple[bytes, int]
 
 
 def assign_uniformly(given: AssignmentInput) -> Work[Assignment]:
@@ -41,17 +40,17 @@ def assign_uniformly(given: AssignmentInput) -> Work[Assignment]:
     return assignment
 
 
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[bytes, frozenset[int]]:
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, frozenset[int]]:
     found: defaultdict[bytes, list[int]] = defaultdict(list)
     for topic_id, partition in partitions:
         found[topic_id].append(partition)
     return {topic_id: frozenset(numbers) for topic_id, numbers in found.items()}
 
 
-def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicPartition]]]:
+def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicIdPartition]]]:
     """What each member has of topics that it subscribes to and that are still so large; each partition once."""
-    taken: set[TopicPartition] = set()
-    owned: dict[str, list[TopicPartition]] = {}
+    taken: set[TopicIdPartition] = set()
+    owned: dict[str, list[TopicIdPartition]] = {}
     work = 0
     for member in given.members:
         mine = owned[member.id] = []
@@ -61,8 +60,8 @@ def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicPartition]]]:
             count = given.topics[topic_id]
             for partition in sorted(partitions):
                 if partition < count and (topic_id, partition) not in taken:
-                    taken.add((topic_id, partition))
-                    mine.append((topic_id, partition))
+                    taken.add(TopicIdPartition(topic_id, partition))
+                    mine.append(TopicIdPartition(topic_id, partition))
             work += len(partitions)
         work += 1
         if work > PIECE:
@@ -72,18 +71,22 @@ def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicPartition]]]:
 
 
 def _unassigned(
-    topics: Iterable[tuple[bytes, int]], owned: dict[str, list[TopicPartition]]
-) -> Work[list[TopicPartition]]:
-    taken: set[TopicPartition] = set()
+    topics: Iterable[tuple[bytes, int]], owned: dict[str, list[TopicIdPartition]]
+) -> Work[list[TopicIdPartition]]:
+    taken: set[TopicIdPartition] = set()
     for number, partitions in enumerate(owned.values()):
         taken.update(partitions)
         if number % PIECE == PIECE - 1:
             yield
-    left: list[TopicPartition] = []
+    left: list[TopicIdPartition] = []
     for topic_id, count in topics:
         for start in range(0, count, PIECE):
             end = min(start + PIECE, count)
-            left += [(topic_id, p) for p in range(start, end) if (topic_id, p) not in taken]
+            left += [
+                TopicIdPartition(topic_id, p)
+                for p in range(start, end)
+                if (topic_id, p) not in taken
+            ]
             yield
     return left
 
@@ -91,7 +94,7 @@ def _unassigned(
 # -- all subscribe to the same
 
 
-def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicPartition]]) -> Work[None]:
+def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicIdPartition]]) -> Work[None]:
     topics = sorted((topic_id, given.topics[topic_id]) for topic_id in given.members[0].topics)
     quota, extra = divmod(sum(count for _, count in topics), len(given.members))
     # Who has most keeps the extra ones.
@@ -120,13 +123,13 @@ def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicPartition]])
 class _Balancer:
     """Members are numbers here, and `counts` says how many partitions each has."""
 
-    def __init__(self, given: AssignmentInput, owned: dict[str, list[TopicPartition]]) -> None:
+    def __init__(self, given: AssignmentInput, owned: dict[str, list[TopicIdPartition]]) -> None:
         self._given = given
         self._owned = owned
         self._ids = [member.id for member in given.members]
         self._counts = [len(owned[member_id]) for member_id in self._ids]
         self._subscribers: defaultdict[bytes, list[int]] = defaultdict(list)
-        self._owners: dict[TopicPartition, int] = {}
+        self._owners: dict[TopicIdPartition, int] = {}
 
     def run(self) -> Work[None]:
         for number, member in enumerate(self._given.members):
@@ -146,7 +149,7 @@ class _Balancer:
         subscribers = len(self._subscribers[topic_id])
         return -self._given.topics[topic_id] / subscribers, subscribers, topic_id
 
-    def _assign(self, left: list[TopicPartition]) -> Work[None]:
+    def _assign(self, left: list[TopicIdPartition]) -> Work[None]:
         """Each to the subscriber that has fewest."""
         topic_id, heap = b"", list[tuple[int, int]]()
         for number, partition in enumerate(left):
@@ -174,7 +177,7 @@ class _Balancer:
         """From the fullest subscriber that has some of the topic to the emptiest, while they differ by two."""
         held: defaultdict[int, list[int]] = defaultdict(list)
         for partition in range(self._given.topics[topic_id]):
-            held[self._owners[topic_id, partition]].append(partition)
+            held[self._owners[TopicIdPartition(topic_id, partition)]].append(partition)
             if partition % PIECE == PIECE - 1:
                 yield
         counts = self._counts
@@ -208,7 +211,7 @@ class _Balancer:
         self, topic_id: bytes, held: defaultdict[int, list[int]], giver: int, taker: int
     ) -> None:
         partition = held[giver].pop()
-        self._owners[topic_id, partition] = taker
+        self._owners[TopicIdPartition(topic_id, partition)] = taker
         self._counts[giver] -= 1
         self._counts[taker] += 1
 
