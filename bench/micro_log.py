@@ -17,6 +17,7 @@ from bench.sizes import sized
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.validation.validate import ProduceRules, validate_produced
 
@@ -45,7 +46,7 @@ def best(action, repeats):
 def open_log(directory):
     config = LogConfig(segment_bytes=1 << 30, message_timestamp_after_max_ms=1 << 60)
     directory.mkdir()
-    return PartitionLog.open(directory, config, recovery_point=0, clean_shutdown=True, now_ms=0)
+    return PartitionLog.open(directory, config, LastRun(clean_shutdown=True), now_ms=0)
 
 
 def measure(root, name, count, value_bytes, idempotent):

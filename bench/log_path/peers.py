@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 
 from tests.interop import apache_kafka
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.validation.validate import ProduceRules, validate_produced
 
@@ -70,9 +71,7 @@ class Ours:
         self._log = self._open(directory, clean=True)
 
     def _open(self, directory: Path, *, clean: bool) -> PartitionLog:
-        return PartitionLog.open(
-            directory, CONFIG, recovery_point=0, clean_shutdown=clean, now_ms=now_ms()
-        )
+        return PartitionLog.open(directory, CONFIG, LastRun(clean_shutdown=clean), now_ms=now_ms())
 
     def append(self, cpu_seconds: float, bytes_max: int) -> Line:
         log, frame = self._log, self._frame

@@ -14,6 +14,7 @@ from tests.spark.directories import leader_change, make_node, metadata_batch
 from trimaran.log.batches.batch import header_at
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from trimaran.wire.schema import Message
@@ -36,7 +37,7 @@ def log_of(folder: Path, *, size: int, total_bytes: int) -> int:
     ]
     batch = bytearray(build_batch(rows))
     config = LogConfig(segment_bytes=SEGMENT_BYTES, retention_ms=-1)
-    log = PartitionLog.open(folder, config, recovery_point=0, clean_shutdown=True, now_ms=0)
+    log = PartitionLog.open(folder, config, LastRun(clean_shutdown=True), now_ms=0)
     count = max(1, total_bytes // len(batch))
     for i in range(count):
         batch[0:8] = (i * each).to_bytes(8, "big")

@@ -39,6 +39,7 @@ from trimaran.log.partitions.names import (
     is_partition_directory,
     partition_of,
 )
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.partitions.preparing import prepare
 from trimaran.log.segments.recovery import takes_long
@@ -251,11 +252,13 @@ class LogDirectory:
             return PartitionLog.open(
                 directory,
                 config,
-                recovery_point=Offset(self.offsets.recovery_points.get(key, 0)),
-                clean_shutdown=self.clean_shutdown,
+                LastRun(
+                    recovery_point=Offset(self.offsets.recovery_points.get(key, 0)),
+                    clean_shutdown=self.clean_shutdown,
+                    log_start_offset=Offset(self.offsets.log_starts.get(key, 0)),
+                    cleaned_to=self.offsets.cleaned_to(key),
+                ),
                 now_ms=self._now_ms(),
-                log_start_offset=Offset(self.offsets.log_starts.get(key, 0)),
-                cleaned_to=self.offsets.cleaned_to(key),
                 files=self._files,
                 health=self.health,
             )
@@ -306,8 +309,7 @@ class LogDirectory:
         log = PartitionLog.open(
             directory,
             config,
-            recovery_point=Offset(0),
-            clean_shutdown=True,
+            LastRun(clean_shutdown=True),
             now_ms=self._now_ms(),
             files=self._files,
             health=self.health,

@@ -23,9 +23,10 @@ from trimaran.log.partitions.names import (
     future_name,
     parse_directory_name,
 )
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import TopicPartition
 
 
 class FutureReplicas:
@@ -86,8 +87,7 @@ class FutureReplicas:
             log = PartitionLog.open(
                 found or self._make(key, topic_id),
                 config,
-                recovery_point=Offset(0),
-                clean_shutdown=found is None,
+                LastRun(clean_shutdown=found is None),
                 now_ms=self._now_ms(),
                 files=self._files,
                 health=self._health,

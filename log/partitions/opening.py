@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from pathlib import Path
+from typing import NamedTuple
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import LogConfig
@@ -30,16 +31,25 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
+LOG_START = Offset(0)
+
+
+class LastRun(NamedTuple):
+    """The facts about a log that the last process left in the files of the log directory.
+
+    Every offset below `recovery_point` was flushed: only records above it may be cut. After a `clean_shutdown` all was
+    flushed, and only the end is checked. The log starts at `log_start_offset`, or at its first segment if that is
+    higher. Below `cleaned_to` compaction may have left gaps between segments.
+    """
+
+    clean_shutdown: bool
+    recovery_point: Offset = LOG_START
+    log_start_offset: Offset = LOG_START
+    cleaned_to: int = 0
+
 
 def load_log(
-    directory: Path,
-    config: LogConfig,
-    files: Files,
-    *,
-    recovery_point: Offset,
-    clean_shutdown: bool,
-    log_start_offset: Offset,
-    cleaned_to: int,
+    directory: Path, config: LogConfig, files: Files, last_run: LastRun
 ) -> tuple[list[Segment], LeaderEpochs]:
     """The segments, the last one ready for appending, and the epochs of what they hold.
 
@@ -47,6 +57,7 @@ def load_log(
         SegmentDamaged: what was flushed is not there any more, or not intact.
         OSError
     """
+    clean_shutdown, recovery_point, log_start_offset, cleaned_to = last_run
     segments = list_segments(directory, files)
     if not segments:
         if recovery_point > log_start_offset:

@@ -22,7 +22,7 @@ from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.fetched_batches import sound_batches
 from trimaran.log.partitions.local_log import Cut
 from trimaran.log.partitions.names import parse_directory_name
-from trimaran.log.partitions.opening import load_log
+from trimaran.log.partitions.opening import LOG_START, LastRun, load_log
 from trimaran.log.partitions.readable_log import ReadableLog
 from trimaran.log.partitions.retention import LogBounds, date_oldest, deletable
 from trimaran.log.producers.manager import ProducerStateManager
@@ -36,7 +36,6 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset
 
 Aborted = list[AbortedTransaction]
-LOG_START = Offset(0)
 EPOCH_MAX = LeaderEpoch((1 << 31) - 1)
 
 
@@ -85,20 +84,13 @@ class PartitionLog(ReadableLog):
         cls,
         directory: Path,
         config: LogConfig,
+        last_run: LastRun,
         *,
-        recovery_point: Offset,
-        clean_shutdown: bool,
         now_ms: int,
-        log_start_offset: Offset = LOG_START,
-        cleaned_to: int = 0,
         files: Files = REAL_FILES,
         health: DirectoryHealth | None = None,
     ) -> PartitionLog:
         """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
-
-        Every offset below `recovery_point` was flushed: only what lies above may be cut. After a `clean_shutdown`
-        everything was, and nothing is checked but the end. `log_start_offset` is as checkpointed; the first segment's
-        base if that is higher. Below `cleaned_to` there may be gaps between segments: compaction was there.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged or something else lies where a file should
@@ -107,23 +99,16 @@ class PartitionLog(ReadableLog):
         health = health or DirectoryHealth()
         with health.guard_names(f"opening {directory}"):
             try:
-                segments, epochs = load_log(
-                    directory,
-                    config,
-                    files,
-                    recovery_point=recovery_point,
-                    clean_shutdown=clean_shutdown,
-                    log_start_offset=log_start_offset,
-                    cleaned_to=cleaned_to,
-                )
+                segments, epochs = load_log(directory, config, files, last_run)
             except SegmentDamaged as damage:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         log = cls(directory, config, segments, epochs, files=files, health=health)
         log._segments.active.opened_ms = now_ms
-        log.log_start_offset = max(log_start_offset, segments[0].base_offset)
-        log._flushing.flushed_offset = log.log_end_offset if clean_shutdown else recovery_point
+        log.log_start_offset = max(last_run.log_start_offset, segments[0].base_offset)
+        is_clean = last_run.clean_shutdown
+        log._flushing.flushed_offset = log.log_end_offset if is_clean else last_run.recovery_point
         # Recovery may have made indexes, and damaged epochs must be written again.
-        log._flushing.touched = not clean_shutdown or epochs.version > 0
+        log._flushing.touched = not is_clean or epochs.version > 0
         return log
 
     # Facts

@@ -19,6 +19,7 @@ from tests.log.helpers import open_log, view_of
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.snapshots import parse_snapshot
@@ -179,7 +180,7 @@ def partition_directory(kafka):
 def open_copy(source, target):
     shutil.copytree(source, target)
     config = LogConfig(segment_bytes=1 << 20, compacts=True, deletes=False)
-    return PartitionLog.open(target, config, recovery_point=0, clean_shutdown=True, now_ms=0)
+    return PartitionLog.open(target, config, LastRun(clean_shutdown=True), now_ms=0)
 
 
 def naive_aborts(log):
@@ -215,7 +216,7 @@ def test_kafkas_transactions_and_compaction_are_read_alike(kafka_with_transactio
     snapshot = max(source.glob("*.snapshot"))
     kept = parse_snapshot(snapshot.read_bytes(), int(snapshot.stem))
     rebuilt = PartitionLog.open(
-        ours.directory, ours.config, recovery_point=0, clean_shutdown=False, now_ms=0
+        ours.directory, ours.config, LastRun(clean_shutdown=False), now_ms=0
     )
     assert rebuilt.aborted_transactions(0, end) == theirs, "rebuilt from the batches"
     assert facts(rebuilt.producers) == facts(kept)

@@ -7,6 +7,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
 from trimaran.log.disk.files import REAL_FILES
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 
 SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=150, retention_ms=-1)
@@ -35,11 +36,11 @@ def open_log(
     return PartitionLog.open(
         directory,
         config,
-        recovery_point=recovery_point,
-        clean_shutdown=clean,
+        LastRun(
+            recovery_point=recovery_point, clean_shutdown=clean, log_start_offset=log_start_offset
+        ),
         now_ms=0,
         files=files,
-        log_start_offset=log_start_offset,
     )
 
 

@@ -16,6 +16,7 @@ from trimaran.log.disk.checkpoints import (
     LOG_START_OFFSETS,
     format_offsets,
 )
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum.metadata.versions import LATEST
 from trimaran.wire.messages.control import (
@@ -77,7 +78,7 @@ def write_partition(
     directory = node / f"{topic}-{partition}"
     directory.mkdir()
     config = LogConfig(segment_bytes=segment_bytes, index_interval_bytes=300, retention_ms=-1)
-    log = PartitionLog.open(directory, config, recovery_point=0, clean_shutdown=True, now_ms=0)
+    log = PartitionLog.open(directory, config, LastRun(clean_shutdown=True), now_ms=0)
     for batch in batches:
         log.append_as_follower(memoryview(bytearray(batch)))
     log.flush()

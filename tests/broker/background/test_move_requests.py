@@ -200,7 +200,8 @@ async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch
     open_log = PartitionLog.open
 
     def noting(*arguments, **options):
-        opened.append((options["recovery_point"], options["log_start_offset"]))
+        last_run = arguments[2]
+        opened.append((last_run.recovery_point, last_run.log_start_offset))
         return open_log(*arguments, **options)
 
     monkeypatch.setattr(PartitionLog, "open", noting)

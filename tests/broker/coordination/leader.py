@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import AppendInfo, PartitionLog
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.watermark import Watermark
@@ -15,9 +16,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 def open_log(path: Path) -> PartitionLog:
     path.mkdir()
-    return PartitionLog.open(
-        path, LogConfig(), recovery_point=0, clean_shutdown=True, now_ms=now_ms()
-    )
+    return PartitionLog.open(path, LogConfig(), LastRun(clean_shutdown=True), now_ms=now_ms())
 
 
 class Leader:

@@ -9,6 +9,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions.watchers import Interest
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.config import LogConfig
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
@@ -258,7 +259,7 @@ def test_crash_restores_only_committed_deleted_records(harness, watermark, left)
     drop_deleted(held, 2)
     harness.flush()
     log = PartitionLog.open(
-        held.log.directory, LogConfig(), recovery_point=0, clean_shutdown=False, now_ms=0
+        held.log.directory, LogConfig(), LastRun(clean_shutdown=False), now_ms=0
     )
     assert log.log_end_offset - log.log_start_offset == left
     log.close(clean=False)

@@ -16,6 +16,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.log.durability.health import DirectoryHealth, StorageFailure
 from trimaran.log.durability.syncing import use
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=150, retention_ms=-1)
@@ -31,8 +32,7 @@ def make_logs(root, files, health):
             PartitionLog.open(
                 directory,
                 CONFIG,
-                recovery_point=0,
-                clean_shutdown=True,
+                LastRun(clean_shutdown=True),
                 now_ms=0,
                 files=files,
                 health=health,

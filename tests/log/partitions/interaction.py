@@ -23,6 +23,7 @@ from trimaran.log.durability import flush
 from trimaran.log.durability.flush import Flush
 from trimaran.log.old_formats.message_sets import build_message_set
 from trimaran.log.partitions import timestamps
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.partitions.preparing import prepare
 from trimaran.log.partitions.timestamps import Candidate
@@ -189,11 +190,13 @@ class Interaction(logging.Handler):
         self.log = PartitionLog.open(
             self.directory,
             self.config,
-            recovery_point=int(point),
-            clean_shutdown=clean == "yes",
+            LastRun(
+                recovery_point=int(point),
+                clean_shutdown=clean == "yes",
+                log_start_offset=int(start),
+                cleaned_to=int(cleaned),
+            ),
             now_ms=int(now),
-            log_start_offset=int(start),
-            cleaned_to=int(cleaned),
             files=self.files,
         )
         self.log.before_truncate = lambda point: self.files.lines.append(

@@ -13,6 +13,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.disk.checkpoints import LEADER_EPOCHS
 from trimaran.log.disk.files import WRITTEN_OUT_BYTES
 from trimaran.log.durability.health import DirectoryHealth
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -113,8 +114,7 @@ def test_one_failure_takes_all_logs_offline(tmp_path):
             PartitionLog.open(
                 tmp_path / name,
                 SMALL,
-                recovery_point=0,
-                clean_shutdown=True,
+                LastRun(clean_shutdown=True),
                 now_ms=0,
                 files=files,
                 health=health,

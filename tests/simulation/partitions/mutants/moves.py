@@ -18,6 +18,7 @@ from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.future_replicas import FutureReplicas
 from trimaran.log.partitions import opening
 from trimaran.log.partitions.names import FUTURE_SUFFIX
+from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -125,8 +126,7 @@ def _a_copy_of_another_topic_goes_on() -> Patch:
         return PartitionLog.open(
             found or self._make(key, topic_id),
             config,
-            recovery_point=0,
-            clean_shutdown=found is None,
+            LastRun(clean_shutdown=found is None),
             now_ms=0,
             files=self._files,
             health=self._health,
