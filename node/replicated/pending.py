@@ -68,7 +68,7 @@ class PendingResponse(Generic[T]):
         self._response: T | None = None
         self._error: Exception | None = None
         self._event: trio.Event | None = None  # made by a task that waits: most never do
-        self._end_offset = 0
+        self._end_offset = 0  # with a progress it is set when the response is decided
         self._deadline = inf
 
     def complete(self, response: T) -> None:
@@ -90,7 +90,7 @@ class PendingResponse(Generic[T]):
         if self.is_decided:
             return
         self.is_decided = True
-        self._error = error
+        self._error, self._progress = error, None  # an error waits for no commit
         if self._event is not None:
             self._event.set()
 
@@ -113,11 +113,7 @@ class PendingResponse(Generic[T]):
         if not self.is_decided:
             return False
         progress = self._progress
-        return (
-            progress is None
-            or self._error is not None
-            or progress.committed.offset >= self._end_offset
-        )
+        return progress is None or progress.committed.offset >= self._end_offset
 
     async def decided(self) -> T:
         """Returns the response as soon as it is decided, committed or not; a checkpoint in each case.

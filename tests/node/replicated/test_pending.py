@@ -143,6 +143,19 @@ async def test_error_is_raised_without_waiting_for_a_commit(autojump_clock):
     assert await outcome(pending) == (E.INVALID_REQUEST, 0)
 
 
+async def test_waiting_task_gets_the_error(nursery):
+    pending, found = PendingResponse(), []
+
+    async def wait():
+        found.append((await outcome(pending))[0])
+
+    nursery.start_soon(wait)
+    await trio.testing.wait_all_tasks_blocked()
+    pending.fail(KafkaError(E.INVALID_REQUEST))
+    await trio.testing.wait_all_tasks_blocked()
+    assert found == [E.INVALID_REQUEST]
+
+
 async def test_decided_response_is_known_before_its_commit():
     """A task that makes many decisions lets others run between two of them."""
     with trio.testing.assert_checkpoints():

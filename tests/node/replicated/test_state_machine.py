@@ -173,3 +173,12 @@ def test_ended_epoch_decides_nothing(decide):
     counter.close()
     with pytest.raises(KafkaError, match="NOT_CONTROLLER: another node leads"):
         decide(counter)
+
+
+def test_a_turn_and_the_queue_have_bounds():
+    counter = Counter()
+    queue = counter.machine.operations
+    long = counter.add_slowly(1, operations.STEPS_PER_TURN)
+    assert not queue.submit(long).is_decided
+    assert operations.STEPS_PER_TURN <= 500
+    assert operations.WAITING_MAX <= 20_000
