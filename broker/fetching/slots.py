@@ -1,4 +1,4 @@
-"""What a fetch wants of one partition, and what it was last told."""
+"""The state of one partition in a fetch: its position, and what the last response said."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def unopened(
 def not_begun(
     partitions: Iterable[Partition | None], *, for_writing: bool = False, follower_id: int = NOBODY
 ) -> list[Partition]:
-    """As `unopened`, of partitions that were found already; None stands for one that is not here."""
+    """As `unopened`, of partitions that were found already; None means that the replica is not on this broker."""
     found = []
     for partition in partitions:
         if partition is None or partition.deleted:
@@ -90,7 +90,7 @@ def takes_one_turn(found: Sequence[Partition]) -> bool:
 
 
 async def open_leaders(found: Sequence[Partition]) -> None:
-    """Begins their leader epochs. One that fails is left: whoever asks for it is told why."""
+    """Begins their leader epochs. A failure is left to the request, which meets it again."""
     for count, partition in enumerate(found, 1):
         try:
             if partition.must_check:
@@ -110,7 +110,7 @@ def opening(
     follower_id: int = NOBODY,
 ) -> Handling[None]:
     """Opens the logs of the partitions called `keys` that this broker leads, before a handler reads from them. A log
-    that cannot be opened is left: its leader raises the error when it is asked.
+    that cannot be opened is left: the request meets the error again.
     """
     found: list[Partition] = []
     for some in pieces(keys, KEYS_PER_PIECE):

@@ -22,8 +22,8 @@ class PartitionAppend:
 
     Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the
     `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in Kafka's
-    `ProducePartitionStatus`. `verified_from`: where the log ended when the coordinator of its transaction was asked; -1
-    if nobody was, or it does not matter.
+    `ProducePartitionStatus`. `verified_from` is the end of the log at the
+    time when the coordinator of the transaction was asked, or -1.
     """
 
     __slots__ = (
