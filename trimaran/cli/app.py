@@ -14,7 +14,6 @@ from cyclopts import App, CycloptsError, Parameter
 from trimaran.cli import global_options
 from trimaran.cli.commands import COMMANDS, NOUNS
 from trimaran.cli.output import be_quiet, complain
-from trimaran.errors.command_line import of_command_line
 from trimaran.errors.user_error import Exit, UserError
 
 # A path on the command line is mistyped, or another user's.
@@ -111,6 +110,8 @@ def _call(arguments: list[str]) -> object:
 
 
 def _of_command_line(error: CycloptsError) -> UserError:
+    from trimaran.errors.command_line import of_command_line  # noqa: PLC0415 - for mistakes only
+
     return of_command_line(error)
 
 
