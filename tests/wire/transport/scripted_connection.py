@@ -21,6 +21,7 @@ from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.security.sasl import Login, Reply, SaslSettings
 from trimaran.wire.transport.connection.connection import Connection
+from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
@@ -295,21 +296,16 @@ class World:
             settings = SaslSettings({}, token_bytes_max, 0.5, blocks=blocks)
         logger = logging.Logger("scripted")
         logger.addHandler(self._handler())
-        self.connection = Connection(
-            self.endpoint,
-            self.info,
-            self.registry,
-            "context",
-            LIMITS,
-            self.memory,
-            self.counters,
-            LimitedLog(logger, 0.0),
-            ListenerSecurity(None, settings),
+        log = LimitedLog(logger, 0.0)
+        self.service = Service(
+            self.registry, "context", LIMITS, trio.current_time, log, self.counters
         )
+        security = ListenerSecurity(None, settings)
+        self.connection = Connection(self.endpoint, self.info, self.service, security)
         self.turn = ScriptedTurn(self.told.say, self.info.loop_time)
         self.connection._turn = self.turn
         if sasl:
-            self.connection._authenticator = ScriptedAuthenticator(self.told.say, None)
+            self.connection.core._authenticator = ScriptedAuthenticator(self.told.say, None)
 
     def _handler(self):
         handler = logging.Handler()
@@ -319,9 +315,9 @@ class World:
         return handler
 
     def state(self):
-        one, share = self.connection, self.connection._share
+        one, share = self.connection.core, self.connection.core.share
         used = [pool.used for pool in self.memory.pools()]
-        deadline = one._serving.deadline
+        deadline = self.connection._serving.deadline
         counted = {
             name: getattr(self.counters, name)
             for name in (
@@ -331,17 +327,19 @@ class World:
             if getattr(self.counters, name)
         }
         words = [f"progress {one.progress()}", f"activity {one.activity()}"]
-        rest = "" if one._owed is NOTHING else " in a queue"
-        words.append(f"owed {len(one._owed)} of {one._owed_bytes}{rest}, unsent {one._unsent.size}")
+        rest = "" if one.owed is NOTHING else " in a queue"
+        words.append(f"owed {len(one.owed)} of {one.owed_bytes}{rest}, unsent {one.unsent.size}")
         words.append(f"holds {share.frame} {share.requests} {share.answers} of {used}")
-        pools = [one.held_of(pool) for pool in self.memory.pools()]
+        pools = [share.of(pool) for pool in self.memory.pools()]
         assert pools == [share.frame if share.frame > 65536 else 0, share.requests, share.answers]
         words.append(f"until {'ever' if deadline == math.inf else deadline}")
-        words.append(f"buffer {len(one._frames._buffer)}, unread {one._frames.unread}")
+        words.append(f"buffer {len(one.frames._buffer)}, unread {one.frames.unread}")
         if counted:
             words.append(" ".join(f"{name} {count}" for name, count in counted.items()))
         if self.info.muted_until is not None:
-            words.append(f"muted until {self.info.muted_until}, abandoned {one.is_abandoned()}")
+            words.append(
+                f"muted until {self.info.muted_until}, abandoned {self.connection.is_abandoned()}"
+            )
         if self.info.principal.name not in ("ANONYMOUS", "peer"):
             words.append(f"is {self.info.principal}")
         return words
@@ -450,7 +448,7 @@ class Script:
 
     async def _shrink(self, _):
         await wait_all_tasks_blocked()
-        self.world.connection.shrink()
+        self.world.connection.core.shrink()
 
     async def _stop(self, _):
         await wait_all_tasks_blocked()

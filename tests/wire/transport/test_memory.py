@@ -160,7 +160,7 @@ async def connected(server, receive_buffer=None, *, task_status):
 
 
 def receive_buffers(server):
-    return sum(len(one._frames._buffer) for one in server.connections.values())
+    return sum(len(one.core.frames._buffer) for one in server.connections.values())
 
 
 async def test_frames_that_arrive_hold_no_more_than_they_may(autojump_clock):
@@ -315,7 +315,7 @@ async def test_a_frame_that_has_not_begun_keeps_its_share(autojump_clock):
         frames, *_ = server.pools()
         assert frames.used > MIB
         for connection in server.connections.values():
-            connection.shrink()
+            connection.core.shrink()
         assert frames.used > MIB
         event.set()
         assert (await client.heartbeat())[0] == 1

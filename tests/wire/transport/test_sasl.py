@@ -245,6 +245,6 @@ async def test_before_the_login_a_connection_holds_no_more_than_a_frame():
             await client.send(bytes(BEFORE_LOGIN - 1))
             (connection,) = server.connections.values()
             with trio.fail_after(5):
-                while connection._frames.unread < BEFORE_LOGIN + 3:
+                while connection.core.frames.unread < BEFORE_LOGIN + 3:
                     await trio.lowlevel.checkpoint()
-            assert len(connection._frames._buffer) <= BEFORE_LOGIN + 4
+            assert len(connection.core.frames._buffer) <= BEFORE_LOGIN + 4

@@ -20,6 +20,7 @@ from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.text import events
 from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.connection.connection import Connection
+from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
@@ -172,11 +173,13 @@ class _Acceptor(Server):
         quotas: ConnectionQuotas,
     ) -> None:
         super().__init__(listeners, registry, limits)
-        self._context = context
         self._limits = limits
         self._quotas = quotas
         self._protected = frozenset(one.name for one in listeners if one.for_nodes)
         self._log = LimitedLog(log)
+        self._service = Service(
+            registry, context, limits, trio.current_time, self._log, self.counters
+        )
         self._ids = itertools.count(1)
         self._accepting = trio.CancelScope()
 
@@ -271,18 +274,8 @@ class _Acceptor(Server):
             Address(_ip(local), local[1]),
             memory=memory,
         )
-        connection = Connection(
-            endpoint,
-            info,
-            self.registry,
-            self._context,
-            self._limits,
-            memory,
-            self.counters,
-            self._log,
-            listener.security,
-            self._turns[listener.for_nodes],
-        )
+        turns = self._turns[listener.for_nodes]
+        connection = Connection(endpoint, info, self._service, listener.security, turns)
         self.connections[info.id] = connection
         self._quotas.opened(listener.name, ip)
         self.counters.accepted += 1
@@ -331,11 +324,11 @@ class _Acceptor(Server):
         """Notes what the connection did since the last sweep, closes it if that was nothing for too long."""
         if connection.is_abandoned():
             connection.abort()
-        progress = connection.progress()
+        progress = connection.core.progress()
         before, since = seen.get(connection.info.id, (None, now))
         if progress is None or progress != before:
             return progress, now
-        connection.shrink()
+        connection.core.shrink()
         if now - since >= self._limits.idle_seconds:
             self.counters.idle_closed += 1
             connection.abort()
@@ -347,26 +340,28 @@ class _Acceptor(Server):
         """
         while True:
             await pool.wait_pressed()
-            before = {one.info.id: one.activity() for one in self._holders(pool)}
+            before = {one.info.id: one.core.activity() for one in self._holders(pool)}
             deadline = trio.current_time() + self._limits.stalled_seconds
             while pool.waiting and trio.current_time() < deadline:
                 for one in self.connections.values():
-                    one.shrink()
+                    one.core.shrink()
                 await trio.sleep(_RELIEF_SECONDS)
             if pool.waiting:
                 self._close_stalled(pool, before)
 
     def _holders(self, pool: MemoryPool) -> list[Connection]:
-        return [one for one in self.connections.values() if one.held_of(pool) > SMALL_BYTES]
+        return [one for one in self.connections.values() if one.core.share.of(pool) > SMALL_BYTES]
 
     def _close_stalled(self, pool: MemoryPool, before: Mapping[int, object]) -> None:
         """The largest first, until a quarter of the pool is free."""
         excess = pool.used - pool.bytes_max * 3 // 4
-        for one in sorted(self._holders(pool), key=lambda one: one.held_of(pool), reverse=True):
+        for one in sorted(
+            self._holders(pool), key=lambda one: one.core.share.of(pool), reverse=True
+        ):
             if excess <= 0:
                 return
-            if before.get(one.info.id) == one.activity():
-                excess -= one.held_of(pool)
+            if before.get(one.info.id) == one.core.activity():
+                excess -= one.core.share.of(pool)
                 self.counters.stalled_closed += 1
                 self._log.log(events.CONNECTION_STALLED, connection=one.info)
                 one.abort()

@@ -118,8 +118,8 @@ async def test_a_peer_that_does_not_read_is_not_read_from():
         await settled()
         begun = server.counters.requests
         assert begun < count
-        assert connection._unsent.size < 4096 + 1000
-        assert len(connection._frames._buffer) <= 65536
+        assert connection.core.unsent.size < 4096 + 1000
+        assert len(connection.core.frames._buffer) <= 65536
         await settled()
         assert server.counters.requests == begun
         for i in range(count):
@@ -136,7 +136,7 @@ async def test_ten_thousand_unread_api_versions_do_no_harm():
         await greedy.send(api_versions_frame(4, 1) * 10_000)
         assert (await ask_api_versions(other)).error_code == 0
         (connection, _) = server.connections.values()
-        assert connection._unsent.size <= (1 << 20) + 1000
+        assert connection.core.unsent.size <= (1 << 20) + 1000
         for _ in range(10_000):
             assert (await greedy.answer(18, 4))[0] == 1
 

@@ -200,9 +200,9 @@ async def test_idle_connections_give_memory_back(autojump_clock):
             for _ in range(20_000):
                 await client.heartbeat()
             (connection,) = server.connections.values()
-            grown = len(connection._frames._buffer)
+            grown = len(connection.core.frames._buffer)
             await trio.sleep(200)
-            assert len(connection._frames._buffer) <= min(grown, 65536)
+            assert len(connection.core.frames._buffer) <= min(grown, 65536)
             await client.send(heartbeat_frame("g", 3))
             assert (await client.heartbeat())[0] == 3
 

@@ -82,13 +82,14 @@ class ScriptedConnection:
     """`serve` ends when it is aborted, or is told to read no more."""
 
     def __init__(self, scene, endpoint, info, *more):
-        registry, context, limits, memory, counters, _log, security, turns = more
+        service, security, turns = more
         acceptor = scene.acceptor
-        assert (registry, context, limits) == ("registry", "context", scene.limits)
+        assert (service.registry, service.context) == ("registry", "context")
+        assert service.limits == scene.limits
         for_nodes = info.listener == "NODES"
-        assert memory is info.memory is acceptor._memory[for_nodes]
+        assert info.memory is acceptor._memory[for_nodes]
         assert turns is acceptor._turns[for_nodes]
-        assert (counters, security) == (acceptor.counters, PLAINTEXT_LISTENER)
+        assert (service.counters, security) == (acceptor.counters, PLAINTEXT_LISTENER)
         self._scene, self.info = scene, info
         self._scope = trio.CancelScope()
         self._read_no_more = trio.Event()
@@ -128,7 +129,15 @@ class ScriptedConnection:
     def activity(self):
         return self.moves
 
-    def held_of(self, pool):
+    @property
+    def core(self):
+        return self
+
+    @property
+    def share(self):
+        return self
+
+    def of(self, pool):
         return self.held if pool is self._scene.pool else 0
 
     def shrink(self):

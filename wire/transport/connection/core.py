@@ -1,0 +1,333 @@
+"""The state of one connection without I/O: order of responses, login, back-pressure, muting, and when it must close.
+
+Bytes come in by `frames`, and leave by `unsent`; `trimaran.wire.transport.connection.connection` is the shell around
+it. The rules, in the order in which a frame meets them:
+
+    muted         nothing is read until `muted_until` (KIP-219), responses still leave
+    memory        while all connections together hold too much, no request begins
+    login         on a listener with SASL an authenticator takes the frames until the peer is known, and again when it
+                  logs in anew (KIP-368); until then frames are small, and there is a `deadline`
+    begin         the handler runs; its response leaves at once if no earlier one is outstanding, else it queues up
+    back-pressure nothing more begins while `is_full`: a request blocks the next one, or too many or too large ones
+                  are under way, or the peer does not take its responses; so the kernel's buffers fill and it stops
+
+Not here: turns of the event loop, waiting, logging.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuffer
+from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
+from trimaran.wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator, SaslSettings
+from trimaran.wire.text import events
+from trimaran.wire.text.events import Event
+from trimaran.wire.transport.connection.failed_logins import DelayedAnswer
+from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
+from trimaran.wire.transport.connection.session import Session
+from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.dispatch.running import RunningRequest
+from trimaran.wire.transport.endpoint.send_queue import NOTHING, SendQueue
+from trimaran.wire.transport.memory.pools import SMALL_BYTES
+from trimaran.wire.transport.memory.share import MemoryShare
+from trimaran.wire.transport.metrics.limited_log import LimitedLog
+from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
+
+# A frame that trickles in counts as progress only every so many bytes.
+_PROGRESS_BYTES = 16384
+# The same while others wait for memory.
+_STALLED_BYTES = 65536
+
+# A response that is not known yet.
+Pending: TypeAlias = RunningRequest | DelayedAnswer
+
+
+@dataclass(slots=True, frozen=True, eq=False)
+class Service:
+    """What all connections of a server share. `clock` is that of the event loop, in seconds."""
+
+    registry: Registry[Any]
+    context: Any
+    limits: ConnectionLimits
+    clock: Callable[[], float]
+    log: LimitedLog
+    counters: Counters = field(default_factory=Counters)
+
+
+class ConnectionCore:
+    """One connection. Only the reader begins requests, and only the writer drives the pending ones."""
+
+    __slots__ = (
+        *(
+            "_authenticator",
+            "_failure_delay_seconds",
+            "_finished",
+            "_limits",
+            "_newest",
+            "_requests",
+        ),
+        *("_sasl", "_service", "_session", "deadline", "frames", "has_frame", "info", "owed"),
+        *("owed_bytes", "share", "unsent"),
+    )
+
+    def __init__(
+        self, info: ConnectionInfo, service: Service, sasl: SaslSettings | None = None
+    ) -> None:
+        self.info = info
+        # When the connection closes unless something happens before, on the service's clock.
+        self.deadline = math.inf
+        # A frame was taken from the buffer and has not begun: the buffer is in use.
+        self.has_frame = False
+        # Responses behind the first pending one, which is at the front; at most `in_flight_max`.
+        self.owed: deque[Outgoing | Pending] = NOTHING
+        # The size of those that are known.
+        self.owed_bytes = 0
+        self.share = MemoryShare(info.memory)
+        self.unsent = SendQueue()
+        self._service = service
+        self._limits = limits = service.limits
+        self._sasl = sasl
+        # None once the peer is known.
+        self._authenticator: Authenticator | None = None
+        # Set if the login expires.
+        self._session: Session | None = None
+        self._failure_delay_seconds = 0.0
+        self._newest: Pending | None = None
+        self._requests = 0
+        self._finished = 0
+        frame_bytes_max = limits.frame_bytes_max
+        if sasl is not None:
+            self._authenticator = SaslAuthenticator(sasl)
+            frame_bytes_max = limits.frame_bytes_before_login(sasl.token_bytes_max)
+        self.frames = FrameBuffer(frame_bytes_max)
+
+    def connected(self) -> None:
+        """The transport stands; TLS and login must be done within `handshake_seconds`."""
+        self.deadline = self._service.clock() + self._limits.handshake_seconds
+
+    def shook_hands(self) -> None:
+        """TLS is done; without SASL the peer is known."""
+        if self._authenticator is None:
+            self.deadline = math.inf
+
+    # Requests
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every frame is a request, and none a login."""
+        return self._authenticator is None and self._session is None
+
+    def logs_in_apart(self, frame: memoryview) -> bool:
+        """Whether `frame` is for a mechanism that blocks. Raises as `is_at_login`."""
+        return self._sasl is not None and self._sasl.blocks and self.is_at_login(frame)
+
+    def is_at_login(self, frame: memoryview) -> bool:
+        """Whether `frame` is for the authenticator: the first login, or another one of an open connection.
+
+        Raises:
+            CloseConnection: the session has ended, and this is no login.
+        """
+        if self._authenticator is not None:
+            return True
+        if self._session is None:
+            return False
+        now = self._service.clock()
+        if self._session.begins_login(frame, now):
+            self._authenticator = self._session.authenticator()
+            self.deadline = now + self._limits.handshake_seconds
+            return True
+        if now >= self._session.ends_at:
+            self._service.counters.expired_sessions += 1
+            raise CloseConnection("its login has expired")
+        return False
+
+    def count_request(self) -> None:
+        self._requests += 1
+        self._service.counters.requests += 1
+        self.info.owes = bool(self.owed)
+
+    def begin(self, frame: memoryview) -> None:
+        """Handles one frame, which may be a step of a login.
+
+        Raises:
+            RemoteProtocolError: the frame makes no sense; the connection closes once earlier responses have left.
+            CloseConnection: so it does, for another reason.
+        """
+        self.count_request()
+        if self._authenticator is None and (self._session is None or not self.is_at_login(frame)):
+            service = self._service
+            self.owe(service.registry.dispatch(frame, service.context, self.info))
+        else:
+            self.answer_login(self.authenticator.receive(frame), frame)
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """The login that is under way."""
+        assert self._authenticator is not None
+        return self._authenticator
+
+    def answer_login(self, reply: Reply, frame: memoryview) -> None:
+        """Does what the authenticator says to `frame`. Raises as `begin`."""
+        service = self._service
+        if reply.passes:
+            budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
+            self.owe(service.registry.dispatch(frame, service.context, self.info, budget))
+            return
+        if reply.refused is not None:
+            self.owe(service.registry.refuse(frame, reply.refused, reply.closes or ""))
+        elif reply.delayed:
+            assert self._sasl is not None
+            base, failed = self._sasl.failure_delay_seconds, service.counters.failed_logins
+            delay = failed.delay(self.info.peer[0], base, service.clock())
+            self._failure_delay_seconds = delay
+            self.owe(DelayedAnswer(reply.answer, delay))
+        else:
+            self.owe(reply.answer)
+        if reply.login is not None:
+            self._open(reply.login)
+        if reply.closes is not None:
+            service.counters.failed_authentications += 1
+            raise CloseConnection(reply.closes)
+
+    def _open(self, login: Login) -> None:
+        self.info.principal = login.principal
+        self._authenticator = None
+        before, self._session = self._session, None
+        if login.session_ms is not None:
+            assert self._sasl is not None
+            ends_at = self._service.clock() + login.session_ms / 1000
+            began = None if before is None else before.login_began
+            self._session = Session(self._sasl, login, ends_at, began)
+        self.frames.allow(self._limits.frame_bytes_max)
+        self.deadline = math.inf
+
+    # Back-pressure
+
+    def is_blocked(self) -> bool:
+        """Whether the newest request has effects yet to come."""
+        return self._newest is not None and self._newest.blocks
+
+    def is_full(self) -> bool:
+        """Whether no further request may begin now."""
+        limits = self._limits
+        return (
+            (self._newest is not None and self._newest.blocks)
+            or len(self.owed) >= limits.in_flight_max
+            or self.unsent.size + self.owed_bytes >= limits.unsent_bytes_max
+            or self.share.requests >= limits.in_flight_bytes_max
+        )
+
+    def lacks_memory(self, size: int) -> bool:
+        """Whether a request of `size` bytes must wait for memory that other connections hold."""
+        memory = self.info.memory
+        return memory.answers.is_full or (size > SMALL_BYTES and memory.requests.is_full)
+
+    def muted_until(self) -> float | None:
+        """Returns until when nothing is read, None for no time."""
+        until = self.info.muted_until
+        if until is not None and until <= self._service.clock():
+            until = self.info.muted_until = None
+        return until
+
+    def shrink(self) -> None:
+        """Gives back memory that only a busy connection needs."""
+        if not self.has_frame and self.frames.coming <= BUFFER_BYTES_KEPT:
+            self.frames.shrink()
+            self.share.give_back_frame()
+
+    # Responses
+
+    def owe(self, response: Outgoing | Pending | None) -> None:
+        """The response to the request that came last; None if none is owed."""
+        if response is None:
+            return
+        if isinstance(response, Outgoing):
+            if not self.owed:
+                self.unsent.add_frame(response)
+                return
+            self.owed_bytes += len(response)
+        else:
+            self.share.take_request(response.held)
+            self._newest = response
+        if self.owed is NOTHING:
+            self.owed = deque()
+        self.owed.append(response)
+
+    def first(self) -> Pending | None:
+        """Moves what is known to `unsent`, in order; returns the pending response that is at the front then."""
+        while self.owed:
+            response = self.owed[0]
+            if not isinstance(response, Outgoing):
+                return response
+            self.owed.popleft()
+            self.owed_bytes -= len(response)
+            self.unsent.add_frame(response)
+        return None
+
+    def proceeded(self, pending: Pending, held: int) -> None:
+        """The pending response at the front, which held so many bytes, has been driven on."""
+        if not pending.is_known:
+            self.share.give_back_request(held - pending.held)
+            return
+        self.owed.popleft()
+        self._finished += 1
+        self.share.give_back_request(held)
+        if pending is self._newest:
+            self._newest = None
+        if pending.response is not None:
+            self.unsent.add_frame(pending.response)
+            self.count_responses()
+
+    def count_responses(self) -> None:
+        """Holds the bytes of responses that have not left against the node's memory."""
+        held = self.unsent.in_memory + self.owed_bytes
+        if held != self.share.answers:
+            self.share.set_answers(held)
+
+    # The end
+
+    def count_error(self, error: RemoteProtocolError | CloseConnection) -> Event:
+        """Counts why nothing is read any more; returns the event to log."""
+        counters = self._service.counters
+        if isinstance(error, BadFrame):
+            counters.bad_frames += 1
+            return events.CONNECTION_BAD_FRAME
+        if isinstance(error, RemoteProtocolError):
+            counters.bad_requests += 1
+            return events.CONNECTION_BAD_REQUEST
+        return events.CONNECTION_CLOSED
+
+    def half_closed(self) -> None:
+        """Nothing is read any more. Responses that are owed still leave, for `half_closed_seconds`."""
+        seconds = self._limits.half_closed_seconds + self._failure_delay_seconds
+        self.deadline = self._service.clock() + seconds
+
+    def close(self) -> None:
+        """Ends handlers that have not ended, and gives back all memory."""
+        self.frames.drop()
+        for response in self.owed:
+            if isinstance(response, RunningRequest):
+                response.close()
+        self.owed.clear()
+        self.unsent = SendQueue()
+        self.share.give_back_all()
+
+    # For the server, which looks for idle and stalled connections
+
+    def progress(self) -> tuple[int, int, int] | None:
+        """Stays the same while the peer does nothing; None while the peer waits for this node."""
+        if (self.owed and not self.unsent) or self.info.muted_until is not None:
+            return None
+        return self._requests, self.unsent.sent, self.frames.unread // _PROGRESS_BYTES
+
+    def activity(self) -> tuple[int, int, int, int]:
+        """Stays the same while neither requests nor responses move, or hardly any bytes of one."""
+        sent, unread = self.unsent.sent // _STALLED_BYTES, self.frames.unread // _STALLED_BYTES
+        return self._requests, self._finished, sent, unread
