@@ -63,8 +63,14 @@ def decode_request_header(
         pos += size
     elif size != -1:
         raise RemoteProtocolError(f"the client id has size {size}")
-    if _has_tags(key, version):
-        pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
+    has_tags = _known_tags.get((key, version))
+    if has_tags is None:
+        has_tags = _has_tags(key, version)
+    if has_tags:
+        if pos < len(view) and not view[pos]:
+            pos += 1  # as from nearly every client: no tags
+        else:
+            pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
     # Without the function of its own that a NamedTuple is made by: each request makes one.
     return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id)), pos
 
@@ -75,9 +81,6 @@ _known_tags: dict[tuple[int, int], bool] = {}
 
 def _has_tags(key: int, version: int) -> bool:
     """Whether a request header has tags; False where we cannot know."""
-    known = _known_tags.get((key, version))
-    if known is not None:
-        return known
     request = REQUESTS.get(key)
     if request is None or version not in request.VERSIONS:
         return False

@@ -303,7 +303,7 @@ class World:
         security = ListenerSecurity(None, settings)
         self.connection = Connection(self.endpoint, self.info, self.service, security)
         self.turn = ScriptedTurn(self.told.say, self.info.loop_time)
-        self.connection._turn = self.turn
+        self.connection._turn = self.connection._writer._turn = self.turn
         if sasl:
             self.connection.core._authenticator = ScriptedAuthenticator(self.told.say, None)
 

@@ -17,15 +17,14 @@ from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.text import events
 from trimaran.wire.transport.connection.core import ConnectionCore, Service
 from trimaran.wire.transport.connection.session import LOGIN_THREADS
+from trimaran.wire.transport.connection.writer import Writer
 from trimaran.wire.transport.endpoint.endpoint import Endpoint
-from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
-from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
-from trimaran.wire.transport.scheduling.turn import TURN_SECONDS, Turn, TurnQueue
+from trimaran.wire.transport.scheduling.turn import Turn, TurnQueue
 
 
 class Connection:
@@ -43,14 +42,11 @@ class Connection:
         self.core = ConnectionCore(info, service, security.sasl)
         self._endpoint = endpoint
         self._service = service
-        self._writer_sends = False
-        self._reading_ended = False
-        self._writer_wanted = AutoResetEvent()
-        self._room_made = AutoResetEvent()
         self._reading = trio.CancelScope()
         self._serving = trio.CancelScope()
         self._deadline = self.core.deadline
         self._turn = info.turn = Turn(turns or TurnQueue(loop_turns()), info.loop_time)
+        self._writer = Writer(endpoint, self.core, self._turn)
 
     async def serve(self) -> None:
         """Never raises but Cancelled: errors of one connection stay there."""
@@ -129,8 +125,11 @@ class Connection:
             self.info.mark_closed()
             core.half_closed()
             self._follow_deadline()
-        self._reading_ended = True
-        self._writer_wanted.set()
+        self._writer.end()
+
+    async def _write(self) -> None:
+        await self._writer.run()
+        self._serving.cancel()
 
     async def _read_requests(self) -> None:
         endpoint, core, turn = self._endpoint, self.core, self._turn
@@ -149,75 +148,73 @@ class Connection:
 
     async def _begin_received(self) -> None:
         core, turn, registry = self.core, self._turn, self._service.registry
+        frames, unsent_max = core.frames, self._service.limits.unsent_bytes_max
         try:
-            while (frame := self._next_frame()) is not None:
+            while True:
+                frame = frames.next_frame()
+                if frame is None:
+                    # If a flush waits for the end of the slice, requests that have come meanwhile share it.
+                    joined = turn.may_be_joined() and not frames.unread
+                    if joined and self._endpoint.receive_nowait(frames):
+                        continue
+                    return
                 core.has_frame = True
-                if self.info.muted_until is not None:
-                    await self._wait_unmuted()
-                    await turn.begin()
                 size = len(frame)
-                if core.lacks_memory(size):
-                    await self._wait_for_memory()
-                    await turn.begin()
+                if self.info.muted_until is not None or core.lacks_memory(size):
+                    await self._wait_to_begin(size)
                 if size > HEAVY_BYTES and registry.is_heavy(frame) and not core.is_at_login(frame):
                     await self._begin_heavy(frame)
-                elif core.logs_in_apart(frame):
+                elif core.blocks_at_login and core.is_at_login(frame):
                     await self._begin_login(frame)
                 else:
                     core.begin(frame)
                 frame = None
                 core.has_frame = False
-                if core.is_full():
-                    self._send_or_wake()
+                if (core.owed or core.unsent.size >= unsent_max) and core.is_full():
+                    self._writer.flush()
                     while core.is_full():
-                        await self._room_made.wait()
+                        await self._writer.progress.wait()
                     await turn.begin()
-                elif core.frames.unread and turn.is_over():
-                    self._send_or_wake()
+                elif turn.is_over() and frames.unread:
+                    self._writer.flush()
                     await turn.begin()
         finally:
             frame = None  # a traceback would keep it
             if core.deadline != self._deadline:
                 self._follow_deadline()
-            self._send_or_wake()
-
-    def _next_frame(self) -> memoryview | None:
-        """If a flush waits for the end of the slice, requests that have come meanwhile share it."""
-        frames = self.core.frames
-        frame = frames.next_frame()
-        if frame is None and not frames.unread and self._turn.may_be_joined():
-            self._endpoint.receive_nowait(frames)
-            frame = frames.next_frame()
-        return frame
+            self._writer.flush()
 
     async def _wait_unmuted(self) -> None:
         """The writer goes on: responses leave."""
-        self._send_or_wake()
+        self._writer.flush()
         while (until := self.core.muted_until()) is not None:  # noqa: ASYNC110 - it may move
             await trio.sleep_until(until)
 
-    async def _wait_for_memory(self) -> None:
-        self._send_or_wake()
-        for pool in (self.info.memory.requests, self.info.memory.answers):
-            async with holding(pool, EXPECTED_BYTES):
-                pass
+    async def _wait_to_begin(self, size: int) -> None:
+        """Waits until the connection is not muted, and has the memory for a request of `size` bytes."""
+        await self._wait_unmuted()
+        if self.core.lacks_memory(size):
+            for pool in (self.info.memory.requests, self.info.memory.answers):
+                async with holding(pool, EXPECTED_BYTES):
+                    pass
+        await self._turn.begin()
 
     async def _begin_heavy(self, frame: memoryview) -> None:
         """One at a time: a large frame takes much more memory when it is decoded."""
         core, registry = self.core, self._service.registry
         try:
-            self._send_or_wake()
+            self._writer.flush()
             while core.owed:
-                await self._room_made.wait()
+                await self._writer.progress.wait()
             core.count_request()
             async with holding(self.info.memory.requests, registry.memory_of(frame)):
                 handling = registry.dispatch_heavy(frame, self._service.context, self.info)
                 response = await LoopTimed(handling, self._turn)
                 core.owe(response)
                 if response is not None and core.is_blocked():
-                    self._send_or_wake()
+                    self._writer.flush()
                     while core.is_blocked():
-                        await self._room_made.wait()
+                        await self._writer.progress.wait()
         finally:
             del frame  # a traceback would keep it
 
@@ -225,70 +222,9 @@ class Connection:
         """A mechanism that blocks has a thread, for as long as a login may take."""
         core = self.core
         core.count_request()
-        self._send_or_wake()
+        self._writer.flush()
         receive, data = core.authenticator.receive, memoryview(bytes(frame))
         reply = await trio.to_thread.run_sync(
             receive, data, abandon_on_cancel=True, limiter=LOGIN_THREADS
         )
         core.answer_login(reply, data)
-
-    def _send_or_wake(self) -> None:
-        """Ends the reader's slice: it is about to wait."""
-        core = self.core
-        if core.unsent.size and not self._writer_sends:
-            self._endpoint.send_nowait(core.unsent)
-        if core.owed or core.unsent.size:
-            self._writer_wanted.set()
-        if core.unsent.size or core.owed_bytes or core.share.answers:
-            core.count_responses()
-        self._turn.end()
-
-    async def _write(self) -> None:
-        core = self.core
-        while True:
-            await self._writer_wanted.wait()
-            while core.owed or core.unsent:
-                await self._send_ready()
-                if core.owed:
-                    await self._drive_pending()
-            core.owed = NOTHING
-            if self._reading_ended:
-                self._serving.cancel()
-                return
-
-    async def _send_ready(self) -> None:
-        """Sends everything before the first pending response."""
-        core = self.core
-        core.first()
-        if not core.unsent:
-            return
-        self._writer_sends = True
-        try:
-            await self._endpoint.send(core.unsent)
-        finally:
-            self._writer_sends = False
-        core.count_responses()
-        self._room_made.set()
-        if core.owed:
-            await yield_to_loop()
-
-    async def _drive_pending(self) -> None:
-        """Drives the first pending response until it is known, and those behind it that need not be waited for."""
-        core, answers = self.core, self.info.memory.answers
-        began = self.info.loop_time.seconds
-        while (pending := core.first()) is not None:
-            if core.unsent and not pending.ready():
-                return
-            if answers.is_full and not core.share.answers:
-                async with holding(answers, EXPECTED_BYTES):
-                    pass
-            held = pending.held
-            await pending.proceed()
-            core.proceeded(pending, held)
-            self._room_made.set()
-            has_taken = self.info.loop_time.seconds - began
-            if pending.is_known and (
-                core.unsent.size >= self._service.limits.unsent_bytes_max
-                or has_taken > TURN_SECONDS
-            ):
-                return

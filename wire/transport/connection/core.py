@@ -73,7 +73,17 @@ class ConnectionCore:
             "_newest",
             "_requests",
         ),
-        *("_sasl", "_service", "_session", "deadline", "frames", "has_frame", "info", "owed"),
+        *(
+            "_sasl",
+            "_service",
+            "_session",
+            "blocks_at_login",
+            "deadline",
+            "frames",
+            "has_frame",
+            "info",
+            "owed",
+        ),
         *("owed_bytes", "share", "unsent"),
     )
 
@@ -94,6 +104,8 @@ class ConnectionCore:
         self._service = service
         self._limits = limits = service.limits
         self._sasl = sasl
+        # Whether a step of a login may wait for something.
+        self.blocks_at_login = sasl is not None and sasl.blocks
         # None once the peer is known.
         self._authenticator: Authenticator | None = None
         # Set if the login expires.
@@ -123,10 +135,6 @@ class ConnectionCore:
     def is_open(self) -> bool:
         """Whether every frame is a request, and none a login."""
         return self._authenticator is None and self._session is None
-
-    def logs_in_apart(self, frame: memoryview) -> bool:
-        """Whether `frame` is for a mechanism that blocks. Raises as `is_at_login`."""
-        return self._sasl is not None and self._sasl.blocks and self.is_at_login(frame)
 
     def is_at_login(self, frame: memoryview) -> bool:
         """Whether `frame` is for the authenticator: the first login, or another one of an open connection.
@@ -160,9 +168,11 @@ class ConnectionCore:
             RemoteProtocolError: the frame makes no sense; the connection closes once earlier responses have left.
             CloseConnection: so it does, for another reason.
         """
-        self.count_request()
+        self._requests += 1
+        service = self._service
+        service.counters.requests += 1
+        self.info.owes = bool(self.owed)
         if self._authenticator is None and (self._session is None or not self.is_at_login(frame)):
-            service = self._service
             self.owe(service.registry.dispatch(frame, service.context, self.info))
         else:
             self.answer_login(self.authenticator.receive(frame), frame)
@@ -227,7 +237,8 @@ class ConnectionCore:
     def lacks_memory(self, size: int) -> bool:
         """Whether a request of `size` bytes must wait for memory that other connections hold."""
         memory = self.info.memory
-        return memory.answers.is_full or (size > SMALL_BYTES and memory.requests.is_full)
+        answers, requests = memory.answers, memory.requests
+        return answers.used >= answers.bytes_max or (size > SMALL_BYTES and requests.is_full)
 
     def muted_until(self) -> float | None:
         """Returns until when nothing is read, None for no time."""
@@ -285,6 +296,10 @@ class ConnectionCore:
             self.unsent.add_frame(pending.response)
             self.count_responses()
 
+    def sends_enough(self) -> bool:
+        """Whether so much is to be sent that it is sent before further responses are made."""
+        return self.unsent.size >= self._limits.unsent_bytes_max
+
     def count_responses(self) -> None:
         """Holds the bytes of responses that have not left against the node's memory."""
         held = self.unsent.in_memory + self.owed_bytes
@@ -323,7 +338,7 @@ class ConnectionCore:
 
     def progress(self) -> tuple[int, int, int] | None:
         """Stays the same while the peer does nothing; None while the peer waits for this node."""
-        if (self.owed and not self.unsent) or self.info.muted_until is not None:
+        if (self.owed and not self.unsent.size) or self.info.muted_until is not None:
             return None
         return self._requests, self.unsent.sent, self.frames.unread // _PROGRESS_BYTES
 

@@ -138,9 +138,15 @@ class Registry(Generic[C]):
             RemoteProtocolError: nothing was called; the connection must close.
             CloseConnection: the handler wants it closed.
         """
-        route = self._route(frame)
-        if isinstance(route, Outgoing):
-            return route
+        if len(frame) < _HEAD.size:
+            raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes.get(key)
+        if route is None:
+            raise UnsupportedRequest(f"api key {key} is not served here")
+        versions = route.versions
+        if not versions.low <= version <= versions.high:
+            return self._unsupported(route, version, correlation_id)
         return begin(route, *decode(route, frame, budget, connection), context)
 
     async def dispatch_heavy(
@@ -150,10 +156,11 @@ class Registry(Generic[C]):
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Answer:
-        """As `dispatch`, for a frame that is too large to be decoded on the loop; `frame` is kept meanwhile."""
-        route = self._route(frame)
-        if isinstance(route, Outgoing):
-            return route
+        """As `dispatch`, for a frame that `is_heavy`; `frame` is kept meanwhile."""
+        key, version, correlation_id = _HEAD.unpack_from(frame)
+        route = self._routes[key]
+        if version not in route.versions:
+            return self._unsupported(route, version, correlation_id)
         whom = connection.id
         call, request = await run_apart(decode, route, frame, budget, connection, whom=whom)
         call.heavy = call.heavy or not route.takes_frame
@@ -173,22 +180,6 @@ class Registry(Generic[C]):
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         elements = min(len(frame) // ELEMENT_FRAME_BYTES, route.elements_max)
         return len(frame) + elements * ELEMENT_BYTES
-
-    def _route(self, frame: memoryview) -> Route | Outgoing:
-        """Who handles this; or the answer to a version that is too new.
-
-        Raises:
-            RemoteProtocolError: nobody.
-        """
-        if len(frame) < _HEAD.size:
-            raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
-        key, version, correlation_id = _HEAD.unpack_from(frame)
-        route = self._routes.get(key)
-        if route is None:
-            raise UnsupportedRequest(f"api key {key} is not served here")
-        if not route.versions.low <= version <= route.versions.high:
-            return self._unsupported(route, version, correlation_id)
-        return route
 
     def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
         """The answer with `code` to a request whose body is not looked at; None where its response has no

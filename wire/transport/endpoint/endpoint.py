@@ -136,20 +136,28 @@ class SocketEndpoint:
         return count
 
     def send_nowait(self, queue: SendQueue) -> None:
-        self._send_some(queue)
+        pieces = queue.pieces
+        if len(pieces) > 1 or type(pieces[0]) is not bytearray:
+            self._send_some(queue)
+            return
+        try:
+            sent = self._socket.send(pieces[0], 0)
+        except BlockingIOError:
+            return
+        queue.sent_bytes(sent)
 
     async def send(self, queue: SendQueue) -> None:
-        while queue:
+        while queue.size:
             began = time.perf_counter()
             wanted = self._send_some(queue)
             self.seconds += time.perf_counter() - began
-            if queue:
+            if queue.size:
                 await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
         """Sends up to a turn's worth."""
         budget = queue.sent + _TURN_BYTES
-        while queue and queue.sent < budget:
+        while queue.size and queue.sent < budget:
             piece = queue.pieces[0]
             try:
                 if not isinstance(piece, FilePiece):
@@ -280,11 +288,11 @@ class TlsEndpoint:
         self._send_some(queue)
 
     async def send(self, queue: SendQueue) -> None:
-        while queue:
+        while queue.size:
             began = time.perf_counter()
             wanted = self._send_some(queue)
             self.seconds += time.perf_counter() - began
-            if queue:
+            if queue.size:
                 await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
@@ -293,7 +301,7 @@ class TlsEndpoint:
         It takes all that it is given before it says how much that was, so it is given a turn's worth at the most.
         """
         budget = queue.sent + _TLS_TURN_BYTES
-        while queue and queue.sent < budget:
+        while queue.size and queue.sent < budget:
             piece = queue.pieces[0]
             if isinstance(piece, FilePiece):
                 if is_cold(piece):
@@ -388,7 +396,7 @@ class StreamEndpoint:
         """As `receive_nowait`."""
 
     async def send(self, queue: SendQueue) -> None:
-        while queue:
+        while queue.size:
             piece = queue.pieces[0]
             if isinstance(piece, FilePiece):
                 count = min(piece.size, _BYTES_PER_READ)

@@ -48,13 +48,15 @@ class SendQueue:
     def add_frame(self, frame: Outgoing) -> None:
         """Appends a frame, with its size in front. The queue owns `frame` from here on."""
         size = frame.wire_size if frame.splices else len(frame)
-        self._add_small(size.to_bytes(4, "big"))
-        if frame.splices:
-            self._add_spliced(frame)
-        elif size <= _COPY_BYTES_MAX:
-            self._add_small(frame)
+        head = size.to_bytes(4, "big")
+        if size <= _COPY_BYTES_MAX and not frame.splices:
+            self._add_small(head + frame)
         else:
-            self._append(memoryview(frame))
+            self._add_small(head)
+            if frame.splices:
+                self._add_spliced(frame)
+            else:
+                self._append(memoryview(frame))
         self.size += size + 4
 
     def _add_spliced(self, frame: Outgoing) -> None:
@@ -95,8 +97,10 @@ class SendQueue:
         last = self.pieces[-1] if self.pieces else None
         if type(last) is bytearray and len(last) < _COPY_BYTES_MAX * 4:
             last += data
-        else:
-            self._append(bytearray(data))
+            return
+        if self.pieces is NOTHING:
+            self.pieces = deque()
+        self.pieces.append(bytearray(data))
 
     def sent_bytes(self, count: int) -> None:
         """Drops `count` bytes from the front; they must not be of a file."""
@@ -109,7 +113,9 @@ class SendQueue:
                 self.pieces[0] = memoryview(piece)[count:]
                 return
             count -= len(piece)
-            self._drop_front()
+            self.pieces.popleft()
+        if not self.pieces:
+            self.pieces = NOTHING
 
     def sent_of_file(self, count: int) -> None:
         """Drops `count` bytes of the file piece at the front."""

@@ -37,7 +37,9 @@ class Hooks:
 
     def end(self, call: Call, response: Response) -> None:
         if self.charge is not None:
-            call.throttle(self.charge(call, response))
+            seconds = self.charge(call, response)
+            if seconds > 0:
+                call.throttle(seconds)
         if call.throttle_ms:
             told = getattr(response, "throttle_time_ms", None)
             if told is not None:

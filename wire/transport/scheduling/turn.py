@@ -209,7 +209,7 @@ class Turn:
         return self._queue.clock() > self._ends
 
     def may_be_joined(self) -> bool:
-        """Whether what begins when the slice ends is for all that have come, and it has time left."""
+        """Returns whether what begins when the slice ends is for all that have come, and it has time left."""
         return self._queue.slice_end.is_shared and not self.is_over()
 
     def end(self) -> None:

@@ -283,8 +283,8 @@ def test_request_after_the_end_of_a_session_closes():
 
 @pytest.mark.parametrize(("blocks", "apart"), [(False, False), (True, True)])
 def test_login_that_blocks_goes_to_a_thread(blocks, apart):
-    assert sasl_peer(blocks=blocks).core.logs_in_apart(HANDSHAKE) is apart
-    assert not Peer().core.logs_in_apart(HANDSHAKE)
+    assert sasl_peer(blocks=blocks).core.blocks_at_login is apart
+    assert not Peer().core.blocks_at_login
 
 
 def test_handler_closes_behind_earlier_responses():

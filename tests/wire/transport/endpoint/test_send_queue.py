@@ -64,7 +64,7 @@ LAYOUTS = [
     # A buffer is filled up to 64 KiB, and then another one is begun.
     ([[b"x" * 16_380]] * 4, [65_536]),
     ([[b"x" * 16_380]] * 4 + [[b"y"]], [65_536, 4 + 1]),
-    ([[b"x" * 16_380]] * 3 + [[b"x" * 16_379], [b"y"]], [65_535 + 4, 1]),
+    ([[b"x" * 16_380]] * 3 + [[b"x" * 16_379], [b"y"]], [65_535 + 5]),
     # Small pieces of files are read at once.
     ([[b"head", (0, 32_768), b"tail"]], [32_780]),
     ([[b"head", (0, 32_769), b"tail"]], [8, -32_769, 4]),

@@ -1,0 +1,90 @@
+"""The writer of a connection: drives pending responses, one after the other, and sends what is known."""
+
+from __future__ import annotations
+
+from trimaran.wire.transport.connection.core import ConnectionCore
+from trimaran.wire.transport.endpoint.endpoint import Endpoint
+from trimaran.wire.transport.endpoint.send_queue import NOTHING
+from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
+from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.turn import TURN_SECONDS, Turn
+
+
+class Writer:
+    """While no response is pending it sleeps, and the reader sends by `flush`.
+
+    `progress` is set when responses have left or become known, so that the reader may begin more.
+    """
+
+    def __init__(self, endpoint: Endpoint, core: ConnectionCore, turn: Turn) -> None:
+        self.progress = AutoResetEvent()
+        self._endpoint = endpoint
+        self._core = core
+        self._turn = turn
+        self._wanted = AutoResetEvent()
+        self._sends = False
+        self._reading_ended = False
+
+    def flush(self) -> None:
+        """Ends the reader's slice, which is about to wait: what is known leaves."""
+        core = self._core
+        if core.unsent.size and not self._sends:
+            self._endpoint.send_nowait(core.unsent)
+        if core.owed or core.unsent.size:
+            self._wanted.set()
+        if core.unsent.size or core.owed_bytes or core.share.answers:
+            core.count_responses()
+        self._turn.end()
+
+    def end(self) -> None:
+        """Nothing is read any more: `run` returns when all responses have left."""
+        self._reading_ended = True
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Until the reading has ended and all responses have left."""
+        core = self._core
+        while True:
+            await self._wanted.wait()
+            while core.owed or core.unsent.size:
+                await self._send_known()
+                if core.owed:
+                    await self._drive_pending()
+            core.owed = NOTHING
+            if self._reading_ended:
+                return
+
+    async def _send_known(self) -> None:
+        """Sends everything before the first pending response."""
+        core = self._core
+        core.first()
+        if not core.unsent.size:
+            return
+        self._sends = True
+        try:
+            await self._endpoint.send(core.unsent)
+        finally:
+            self._sends = False
+        core.count_responses()
+        self.progress.set()
+        if core.owed:
+            await yield_to_loop()
+
+    async def _drive_pending(self) -> None:
+        """Drives the first pending response until it is known, and those behind it that need not be waited for."""
+        core, loop_time = self._core, self._core.info.loop_time
+        began, answers = loop_time.seconds, core.info.memory.answers
+        while (pending := core.first()) is not None:
+            if core.unsent.size and not pending.ready():
+                return
+            if answers.is_full and not core.share.answers:
+                async with holding(answers, EXPECTED_BYTES):
+                    pass
+            held = pending.held
+            await pending.proceed()
+            core.proceeded(pending, held)
+            self.progress.set()
+            if pending.is_known and (
+                core.sends_enough() or loop_time.seconds - began > TURN_SECONDS
+            ):
+                return
