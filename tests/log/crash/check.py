@@ -10,8 +10,7 @@ from random import Random
 
 from tests.log.crash.life import (
     DIRECTORIES,
-    INDEX,
-    TOPIC,
+    KEY,
     TOPIC_ID,
     Batch,
     Life,
@@ -134,7 +133,7 @@ def _start_with_one_away(life: Life, step: Step, root: Path, unread: str) -> Non
     config = replace(life.config, compacts=False, deletes=True)
     directories = open_directories(root, FaultyFiles(), unread)
     try:
-        log = directories.open_log(TOPIC, INDEX, TOPIC_ID, config)
+        log = directories.open_log(KEY, TOPIC_ID, config)
     except KafkaError:
         return
     else:
@@ -148,13 +147,13 @@ def _recovered(life: Life, step: Step, root: Path, files: FaultyFiles) -> list[B
     config = replace(life.config, compacts=False, deletes=True)
     directories = open_directories(root, files)
     try:
-        holder = directories.holding(TOPIC, INDEX)
+        holder = directories.holding(KEY)
         if holder is None:
             demand(not required(step) and not step.durable_end, "the replica is gone")
             return []
         if required(step):
-            demand(holder.topic_id(TOPIC, INDEX) == TOPIC_ID, "the topic id is lost")
-        log = holder.open_log(TOPIC, INDEX, config)
+            demand(holder.topic_id(KEY) == TOPIC_ID, "the topic id is lost")
+        log = holder.open_log(KEY, config)
         return _judge(life, step, log)
     finally:
         directories.close(broker_epoch=None, high_watermarks={})

@@ -38,8 +38,9 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from trimaran.wire.identity import TopicPartition
 
-TOPIC, INDEX = KEY = ("t", 0)
+TOPIC, INDEX = KEY = TopicPartition("t", 0)
 NODE_ID = 11
 TOPIC_ID = bytes(range(100, 116))
 DIRECTORIES = ("d0", "d1")
@@ -174,7 +175,7 @@ class Life:
         self.steps.append(Step(name, first, end, before, self.state, self._durable_end))
 
     def _open(self) -> PartitionLog:
-        log = self.directories.open_log(TOPIC, INDEX, TOPIC_ID, self.config)
+        log = self.directories.open_log(KEY, TOPIC_ID, self.config)
         lower = log._flushing.lower
 
         def lower_and_note(offset: int) -> None:
@@ -350,7 +351,7 @@ class Life:
             self.flush()
         log = self.log
         mark = log.flushed_offset
-        directory = self.directories.holding(TOPIC, INDEX)
+        directory = self.directories.holding(KEY)
         cleaned_to = directory.offsets.cleaner_offsets.get(KEY)
         dirt = dirt_of(log, cleaned_to=cleaned_to, high_watermark=mark, now_ms=self._clock_ms)
         if not dirt.dirty_bytes:
@@ -433,10 +434,10 @@ class Life:
         self._change(batches=found, start_offset=start)
 
     def move(self) -> None:
-        current = self.directories.holding(TOPIC, INDEX)
+        current = self.directories.holding(KEY)
         target = next(one for one in self.directories.all if one is not current)
         source = self.log
-        copy = target.futures.open(TOPIC, INDEX, TOPIC_ID, self.config)
+        copy = target.futures.open(KEY, TOPIC_ID, self.config)
         align(source, copy)
         while copy.log_end_offset < source.log_end_offset:
             data = source.read_bytes(copy.log_end_offset, 900, upto_offset=source.log_end_offset)
@@ -445,15 +446,15 @@ class Life:
             if self._prng.random() < 0.04:
                 copy.close(clean=False)  # given up, or left for the next process
                 if self._prng.random() < 0.5:
-                    target.futures.drop(TOPIC, INDEX)
+                    target.futures.drop(KEY)
                 else:
                     self.kill()
                 return
         copy.flush()
         start = source.log_start_offset
         copy.close()
-        target.promote_future(TOPIC, INDEX, end_offset=copy.flushed_offset, start_offset=start)
-        current.hand_over(TOPIC, INDEX)
+        target.promote_future(KEY, end_offset=copy.flushed_offset, start_offset=start)
+        current.hand_over(KEY)
         self._note_flushed(copy.flushed_offset)
         self.log = self._open()
         # A copy that was begun before a crash may know of a deletion that the source has forgotten.
