@@ -198,7 +198,9 @@ async def test_senseless_bytes_after_a_wait_are_no_fault_of_the_peer():
 
 
 @pytest.mark.parametrize(
-    "effect", [None, Wait(trio.sleep_forever), Blocking(trio.sleep_forever)], ids=repr
+    "effect",
+    [None, Wait(trio.sleep_forever), Blocking(trio.sleep_forever)],
+    ids=["boundary", "wait", "blocking"],
 )
 async def test_closing_runs_the_finally_blocks(effect):
     ended = []
