@@ -200,7 +200,7 @@ def test_every_handler_has_a_test_of_its_name():
     handlers = [
         path.relative_to(ROOT)
         for path in sources("broker", "quorum")
-        if re.search(r"^@handles\(", path.read_text(), re.MULTILINE)
+        if re.search(r"^@handles(_as)?\(", path.read_text(), re.MULTILINE)
     ]
     untested = [
         str(path)

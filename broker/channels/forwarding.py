@@ -1,6 +1,6 @@
 """Takes a client's request to the active controller inside an Envelope, and the answer back (KIP-590).
 
-The controller decides as if the client had asked it: principal and address of the client travel along. Source:
+The controller decides as if the client had asked it: the Envelope has the client's principal and address. Source:
 `ForwardingManager` of Kafka.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeVar
 
 from trimaran.broker.channels.controller_channel import ControllerChannel
@@ -24,11 +25,18 @@ from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
-from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import (
+    INLINE_COST_MAX,
+    Compute,
+    Handling,
+    Wait,
+)
 
 PRINCIPAL_VERSION = 0
 
-# Answers that begin with a throttle time from that version on, and the controller may have put one there.
+# The cost of a byte of a message that is decoded or encoded: a message of `HEAVY_BYTES` is too much for the loop.
+MESSAGE_COST = INLINE_COST_MAX // HEAVY_BYTES
+# The first version whose answer begins with a throttle time, for APIs whose quota the controller counts.
 THROTTLED_SINCE = {
     CreateTopicsRequest.KEY: 2,
     DeleteTopicsRequest.KEY: 1,
@@ -39,36 +47,37 @@ M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
-    """For what only the controller decides.
+    """Requests that only the controller decides.
 
-    `forward_frame` where nobody looks inside, `forward_request` for a request that is at hand, `forward` for an answer
-    that is looked at.
+    `forward_frame` takes a request that was not decoded, `forward_request` one that was; `forward` also decodes the
+    answer.
     """
 
     def __init__(self, controller: ControllerChannel, seconds_max: float) -> None:
-        """`seconds_max`: Kafka's request.timeout.ms. Who asked has given up after this."""
+        """`seconds_max`: Kafka's request.timeout.ms, after which a client gives up."""
         self._controller = controller
         self._seconds_max = seconds_max
 
-    async def forward(self, request: Message, call: Call, answer_type: type[M]) -> M:
-        """The controller's answer to `request`. Raises as `forward_request`."""
-        forwarded = await self.forward_request(request, call)
-        if len(forwarded) > HEAVY_BYTES:
-            return await run_apart(decode_answer, forwarded, call, answer_type)
-        return decode_answer(forwarded, call, answer_type)
+    def forward(self, request: Message, call: Call, answer_type: type[M]) -> Handling[M]:
+        """Returns the controller's answer to `request`. Raises as `forward_request`."""
+        forwarded = yield from self.forward_request(request, call)
+        answer: M = yield Compute(
+            len(forwarded) * MESSAGE_COST, partial(decode_answer, forwarded, call, answer_type)
+        )
+        return answer
 
-    async def forward_request(self, request: Message, call: Call) -> Outgoing:
-        """As `forward_frame`, for `request` in the version in which the client asked."""
-        data = await run_apart(_encoded, request, call) if call.heavy else _encoded(request, call)
-        return await self.forward_frame(data, call)
+    def forward_request(self, request: Message, call: Call) -> Handling[Outgoing]:
+        """Does the same as `forward_frame` with `request`, in the version of the client's request."""
+        frame = yield Compute(call.frame_bytes * MESSAGE_COST, partial(_encoded, request, call))
+        answer: Outgoing = yield Wait(partial(self.forward_frame, frame, call))
+        return answer
 
     async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
-        """The controller's answer to the request in `frame` as the client is to have it: header and body.
+        """Returns the controller's answer to the request in `frame`, as the client shall get it: header and body.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT, what the controller said of the Envelope itself, or UNKNOWN_SERVER_ERROR if
-                what it said makes no
-                sense: that is not the client's fault, whose connection stays.
+            KafkaError: REQUEST_TIMED_OUT; the error of the Envelope itself; UNKNOWN_SERVER_ERROR if the answer makes no
+                sense, which is not the client's fault: its connection stays.
         """
         forwarded = Outgoing()
         forwarded += await self._enveloped(frame, call)
@@ -77,8 +86,8 @@ class Forwarder:
         return forwarded
 
     async def ask_for(self, call: Call, request: Message, version: int, answer_type: type[M]) -> M:
-        """The controller's answer to a request that the client of `call` did not send itself, and that is judged, and
-        counts for quotas, as if it had. Raises as `forward_frame`.
+        """Returns the controller's answer to a request that the client of `call` did not send itself. It is authorized,
+        and counts for quotas, as if it had. Raises as `forward_frame`.
         """
         header = call.header
         frame = encode_request(request, version, header.correlation_id, header.client_id)
@@ -101,7 +110,7 @@ class Forwarder:
 
 
 def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
-    """The controller does not see the client's connection: this broker mutes it for as long as its answer tells."""
+    """Mutes the client's connection, which the controller does not see, for the time in the controller's answer."""
     since = THROTTLED_SINCE.get(call.header.api_key)
     if since is not None and call.header.api_version >= since:
         told = memoryview(forwarded)[body : body + 4]
@@ -109,7 +118,7 @@ def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
 
 
 def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
-    """What is passed on, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
+    """Returns the answer, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
     with _as_server_error():
         return answer_type.decode(
             memoryview(forwarded)[_body_of(forwarded, call) :], call.header.api_version
@@ -133,7 +142,7 @@ def _as_server_error() -> Iterator[None]:
 
 
 def _body_of(forwarded: Outgoing, call: Call) -> int:
-    """Where the body of the answer begins."""
+    """Returns the position of the answer's body."""
     header = call.header
     view = memoryview(forwarded)
     correlation_id, body = decode_response_header(view, header.api_key, header.api_version)

@@ -10,10 +10,11 @@ from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfi
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles_as(declared, access=BY_CONTROLLER)
-async def alter_configs(
+def alter_configs(
     request: AlterConfigsRequest, ctx: Context, call: Call
-) -> AlterConfigsResponse:
-    return await altered(request, ctx, call, legacy_response)
+) -> Handling[AlterConfigsResponse]:
+    return altered(request, ctx, call, legacy_response)

@@ -1,4 +1,4 @@
-"""What a broker answers itself of a change of configs: its loggers, and what could not be meant for the controller.
+"""The part of a change of configs that a broker answers itself: its loggers, and what only it can refuse.
 
 Source: Kafka's `ConfigAdminManager`.
 """
@@ -6,7 +6,8 @@ Source: Kafka's `ConfigAdminManager`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from trimaran.broker.handlers.context import Context
@@ -14,7 +15,6 @@ from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.loggers import ConfigOperation, alter_loggers
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import in_turns
 from trimaran.quorum.controller.config_checks import CORDONED
 from trimaran.quorum.controller.configs import NONE, resource_of
 from trimaran.quorum.metadata.authorizer import Action
@@ -30,40 +30,47 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import alter_configs, incremental_alter_configs
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.calls import Call
-from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import (
+    ITEM_COST_BYTES,
+    Blocking,
+    Compute,
+    Handling,
+)
 
 R = TypeVar(
     "R",
     alter_configs.AlterConfigsResponse,
     incremental_alter_configs.IncrementalAlterConfigsResponse,
 )
-# Looked at between two checkpoints: 5 ms of work where each is refused.
-RESOURCES_PER_TURN = 500
 TAKING_AWAY = (ConfigOperation.DELETE, ConfigOperation.SUBTRACT)
 Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
 
 
-async def altered(
+def altered(
     request: alter_configs.AlterConfigsRequest
     | incremental_alter_configs.IncrementalAlterConfigsRequest,
     ctx: Context,
     call: Call,
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
-) -> R:
-    """What is answered here and, behind it, the controller's answer to the rest of the request."""
+) -> Handling[R]:
+    """Returns this broker's answer to some resources and, behind it, the controller's answer to the others."""
     answered: dict[ConfigResource, KafkaError] = {}
-    answering = answer_here(
+    yield from answer_here(
         request.resources,
         ctx,
         answered,
         validate_only=request.validate_only,
         may_alter_loggers=may(ctx, call, Action(Operation.ALTER_CONFIGS)),
     )
-    await in_turns(answering, RESOURCES_PER_TURN)
-    await _check_own_listeners(request.resources, ctx, answered)
-    own, left = await run_apart(_parted, request.resources, answered, respond)
+    yield from _check_own_listeners(request.resources, ctx, answered)
+    own: R
+    own, left = yield Compute(
+        ITEM_COST_BYTES * len(request.resources),
+        partial(_parted, request.resources, answered, respond),
+    )
     if left:
-        response = await ctx.forwarder.forward(request.replace(resources=left), call, type(own))
+        wanted = request.replace(resources=left)
+        response = yield from ctx.forwarder.forward(wanted, call, type(own))
         own.responses.extend(response.responses)
     return own
 
@@ -73,8 +80,9 @@ def _parted(
     answered: Mapping[ConfigResource, KafkaError],
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
 ) -> tuple[R, list[Any]]:
-    """The answer as far as it is known, and the resources that the controller is to answer."""
-    return respond(answered), [one for one in resources if resource_of(one) not in answered]
+    """Returns the response with the answers that are known, and the resources that the controller shall answer."""
+    left = [resource for resource in resources if resource_of(resource) not in answered]
+    return respond(answered), left
 
 
 def answer_here(
@@ -84,13 +92,13 @@ def answer_here(
     *,
     validate_only: bool,
     may_alter_loggers: bool,
-) -> Iterator[None]:
-    """Puts the resources that need not go to the controller into `answered`; NONE where all is well. In steps of a
-    resource.
-    """
-    times = Counter(map(resource_of, resources))
+) -> Handling[None]:
+    """Puts the resources that need not go to the controller into `answered`: NONE if all is well, or the error."""
+    times: Counter[ConfigResource] = yield Compute(
+        ITEM_COST_BYTES * len(resources), lambda: Counter(map(resource_of, resources))
+    )
     for resource in resources:
-        yield
+        yield None
         key = resource_of(resource)
         try:
             if times[key] > 1:
@@ -133,46 +141,47 @@ def _check_is_us(name: str, node_id: int) -> None:
 
 
 def _check_cordoned(resource: Resource, ctx: Context) -> None:
-    """That they are directories of ours: the controller knows no paths."""
+    """Raises KafkaError: INVALID_REQUEST, a cordoned directory is no directory of this broker."""
     key = SERVER_CONFIGS[CORDONED]
     dynamic = ctx.metadata.image.configs.of(BROKER_RESOURCE, str(ctx.node_id))
     try:
-        for one in resource.configs:
-            operation = getattr(one, "config_operation", ConfigOperation.SET)
-            if one.name != CORDONED or one.value is None or operation in TAKING_AWAY:
+        for config in resource.configs:
+            operation = getattr(config, "config_operation", ConfigOperation.SET)
+            if config.name != CORDONED or config.value is None or operation in TAKING_AWAY:
                 continue
             appends = operation == ConfigOperation.APPEND
             present = key.parse_stored(dynamic.get(CORDONED, "")) if appends else []
-            added = [name for name in key.parse(one.value) if name not in present]
+            added = [name for name in key.parse(config.value) if name not in present]
             ctx.config.check_cordoned([*present, *added])
     except ConfigError as error:
         raise _invalid(error.answer) from error
 
 
-async def _check_own_listeners(
+def _check_own_listeners(
     resources: Sequence[Resource], ctx: Context, answered: dict[ConfigResource, KafkaError]
-) -> None:
-    """Refuses configs of this node with which its listeners could not go on: the controller has no files of ours. One
-    resource at most is this node's. The files that it names are read in a thread.
+) -> Handling[None]:
+    """Refuses configs of this node with which its listeners could not go on: the controller does not have its files.
+
+    One resource at most is this node's. The files that it names are read in a thread.
     """
     for resource in resources:
         kind, name = key = resource_of(resource)
         if key not in answered and kind == BROKER_RESOURCE and name:
             try:
-                await run_blocking(_check_listeners, resource, ctx)
+                yield Blocking(partial(run_blocking, _check_listeners, resource, ctx))
             except KafkaError as error:
                 answered[key] = error
 
 
 def _check_listeners(resource: Resource, ctx: Context) -> None:
-    """Reads certificates and users, with which our listeners would go on."""
+    """Checks the certificates and users with which this broker's listeners would go on. Raises KafkaError."""
     configs = ctx.metadata.image.configs
     changes: dict[str, str | None] = {}
-    if isinstance(resource, alter_configs.AlterConfigsResource):  # says all that there shall be
+    if isinstance(resource, alter_configs.AlterConfigsResource):  # lists all configs that remain
         changes = dict.fromkeys(configs.of(BROKER_RESOURCE, str(ctx.node_id)))
-    for one in resource.configs:
-        operation = getattr(one, "config_operation", ConfigOperation.SET)
-        changes[one.name] = None if operation in TAKING_AWAY else one.value
+    for config in resource.configs:
+        operation = getattr(config, "config_operation", ConfigOperation.SET)
+        changes[config.name] = None if operation in TAKING_AWAY else config.value
     try:
         check_altered(ctx.config, configs, changes)
     except ConfigError as error:

@@ -16,18 +16,19 @@ from trimaran.wire.messages.create_delegation_token import (
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles_as(declared, access=BY_CONTROLLER)
-async def create_delegation_token(
+def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: Context, call: Call
-) -> CreateDelegationTokenResponse:
+) -> Handling[CreateDelegationTokenResponse]:
     requester = str(call.connection.principal)
     if not may_ask_for_tokens(ctx, call.connection):
         code = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         return fail_create_token(request, requester, code, call.header.api_version)
     try:
-        response = await ctx.forwarder.forward(request, call, CreateDelegationTokenResponse)
+        response = yield from ctx.forwarder.forward(request, call, CreateDelegationTokenResponse)
     except KafkaError as error:
         return fail_create_token(request, requester, error.code, call.header.api_version)
     return response

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import trio
 
-from trimaran.broker.channels.forwarding import decode_answer
+from trimaran.broker.channels.forwarding import MESSAGE_COST, decode_answer
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.controller.handlers.create_topics import create_topics as declared
 from trimaran.wire.buffers.outgoing import Outgoing
@@ -15,24 +18,33 @@ from trimaran.wire.messages.create_topics import (
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Compute, Handling, Wait
 
 # The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
-SEEN_SECONDS = 1.0
-# A larger answer, of some 500 topics, is not looked at, which would hold the loop: then all that were asked for are
-# waited for, also what was refused.
-LOOKED_AT_BYTES_MAX = 1 << 20
+KNOWN_SECONDS = 1.0
+# A larger answer, of some 500 topics, is not decoded: the broker then waits for all topics of the request, the refused
+# ones as well.
+DECODED_BYTES_MAX = 1 << 20
 
 
 @handles_as(declared, access=BY_CONTROLLER)
-async def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Outgoing:
-    answer = await ctx.forwarder.forward_request(request, call)
-    if not request.validate_only:
-        names = [topic.name for topic in request.topics]
-        if len(answer) <= LOOKED_AT_BYTES_MAX:
-            told = decode_answer(answer, call, CreateTopicsResponse)
-            names = [topic.name for topic in told.topics if not topic.error_code]
-        with trio.move_on_after(SEEN_SECONDS):
-            await ctx.metadata.wait_for(
-                lambda image: all(name in image.topics.by_name for name in names)
-            )
+def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Handling[Outgoing]:
+    answer = yield from ctx.forwarder.forward_request(request, call)
+    if request.validate_only:
+        return answer
+    names = [topic.name for topic in request.topics]
+    if len(answer) <= DECODED_BYTES_MAX:
+        response = yield Compute(
+            len(answer) * MESSAGE_COST, partial(decode_answer, answer, call, CreateTopicsResponse)
+        )
+        names = [topic.name for topic in response.topics if not topic.error_code]
+    yield Wait(partial(_known, names, ctx))
     return answer
+
+
+async def _known(names: Sequence[str], ctx: Context) -> None:
+    """Returns when this broker knows the topics, or after `KNOWN_SECONDS`."""
+    with trio.move_on_after(KNOWN_SECONDS):
+        await ctx.metadata.wait_for(
+            lambda image: all(name in image.topics.by_name for name in names)
+        )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from functools import partial
+
 import trio
 
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.create_topics import SEEN_SECONDS
+from trimaran.broker.handlers.create_topics import KNOWN_SECONDS
 from trimaran.quorum.controller.handlers.delete_topics import delete_topics as declared
 from trimaran.wire.messages.delete_topics import (
     DeleteTopicsRequest,
@@ -14,21 +17,27 @@ from trimaran.wire.messages.delete_topics import (
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
 @handles_as(declared, access=BY_CONTROLLER)
-async def delete_topics(
+def delete_topics(
     request: DeleteTopicsRequest, ctx: Context, call: Call
-) -> DeleteTopicsResponse:
-    before = ctx.metadata.image.topics
-    response = await ctx.forwarder.forward(request, call, DeleteTopicsResponse)
+) -> Handling[DeleteTopicsResponse]:
+    before = ctx.image.topics
+    response = yield from ctx.forwarder.forward(request, call, DeleteTopicsResponse)
     gone = {
         known.id
         for topic in response.responses
         if not topic.error_code and (known := before.by_name.get(topic.name or ""))
     }
-    with trio.move_on_after(SEEN_SECONDS):
-        await ctx.metadata.wait_for(
-            lambda image: not any(one in image.topics.by_id for one in gone)
-        )
+    yield Wait(partial(_forgotten, gone, ctx))
     return response
+
+
+async def _forgotten(gone: Collection[bytes], ctx: Context) -> None:
+    """Returns when this broker knows none of the topics any more, or after `KNOWN_SECONDS`."""
+    with trio.move_on_after(KNOWN_SECONDS):
+        await ctx.metadata.wait_for(
+            lambda image: not any(topic_id in image.topics.by_id for topic_id in gone)
+        )

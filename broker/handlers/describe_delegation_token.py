@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import Context
-from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.authorizer import Action
-from trimaran.quorum.metadata.tokens import describe_tokens
+from trimaran.quorum.metadata.tokens import describe_token, token_filter
 from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenRequest,
@@ -14,14 +14,11 @@ from trimaran.wire.messages.describe_delegation_token import (
 )
 from trimaran.wire.records.security import DelegationTokenRecord
 from trimaran.wire.security.acls import Operation, ResourceType
-from trimaran.wire.transport.memory.room import OBJECT_BYTES
 from trimaran.wire.transport.requests.access import tokens, users
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-
-# Looked at, and judged, between two checkpoints: 5 ms of work.
-TOKENS_PER_TURN = 200
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -30,9 +27,9 @@ TOKENS_PER_TURN = 200
     access=(tokens(Operation.DESCRIBE), users(Operation.DESCRIBE_TOKENS)),
     elements_max=MANY_ELEMENTS_MAX,
 )
-async def describe_delegation_token(
+def describe_delegation_token(
     request: DescribeDelegationTokenRequest, ctx: Context, call: Call
-) -> DescribeDelegationTokenResponse:
+) -> Handling[DescribeDelegationTokenResponse]:
     connection = call.connection
     if not may_ask_for_tokens(ctx, connection):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -45,15 +42,10 @@ async def describe_delegation_token(
         of_owner = Action(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner)
         return may(ctx, call, of_token) or may(ctx, call, of_owner)
 
-    known, room = ctx.metadata.image.tokens, call.room()
-    await room.pause(len(known) * OBJECT_BYTES)
-    describing = describe_tokens(
-        request,
-        known,
-        secret,
-        str(connection.principal),
-        may_see,
-        version=call.header.api_version,
-    )
-    tokens = await with_checkpoints(describing, TOKENS_PER_TURN)
-    return DescribeDelegationTokenResponse(tokens=await room.encode(tokens))
+    is_wanted = token_filter(request, str(connection.principal), may_see)
+    room, described, version = call.room(), EncodedArray(), call.header.api_version
+    for _, token in sorted(ctx.image.tokens.items()):
+        if is_wanted(token):
+            described.append(room.encoded(describe_token(token, secret, version)))
+        yield None
+    return DescribeDelegationTokenResponse(tokens=described)

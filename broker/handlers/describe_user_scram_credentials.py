@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
+
 from trimaran.broker.handlers.context import Context
-from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.scram import describe_scram as describe
 from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.memory.room import OBJECT_BYTES
@@ -15,9 +18,7 @@ from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-
-# Looked at between two checkpoints: 2 ms of work.
-CREDENTIALS_PER_TURN = 1_000
+from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling
 
 
 @handles(
@@ -26,10 +27,14 @@ CREDENTIALS_PER_TURN = 1_000
     access=cluster(Operation.DESCRIBE),
     elements_max=MANY_ELEMENTS_MAX,
 )
-async def describe_user_scram_credentials(
+def describe_user_scram_credentials(
     request: DescribeUserScramCredentialsRequest, ctx: Context, call: Call
-) -> DescribeUserScramCredentialsResponse:
+) -> Handling[DescribeUserScramCredentialsResponse]:
     scram, room = ctx.metadata.image.scram, call.room()
-    await room.pause(len(scram) * OBJECT_BYTES)
-    results = await with_checkpoints(describe(request, scram), CREDENTIALS_PER_TURN)
-    return DescribeUserScramCredentialsResponse(results=await room.encode(results))
+    room.expect(len(scram) * OBJECT_BYTES)
+    yield None
+    cost = ITEM_COST_BYTES * (len(scram) + len(request.users or ()))
+    results: Iterator[DescribeUserScramCredentialsResult] = yield Compute(
+        cost, partial(describe, request, scram)
+    )
+    return DescribeUserScramCredentialsResponse(results=(yield from room.encoding(results)))

@@ -10,6 +10,7 @@ Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from trimaran.broker.handlers.context import Context
@@ -21,6 +22,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.requests.access import BY_CONTROLLER
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 # Refused by the broker on some listeners: the controller does not see how the client has connected.
 OF_TOKENS = (expire_delegation_token, renew_delegation_token)
@@ -31,9 +33,10 @@ def passed_on(declared: Callable[..., Any]) -> Callable[..., Any]:
     is_of_tokens = declared in OF_TOKENS
 
     @handles_as(declared, access=BY_CONTROLLER, takes_frame=True)
-    async def forward_request(frame: bytes, ctx: Context, call: Call) -> Outgoing:
+    def forward_request(frame: bytes, ctx: Context, call: Call) -> Handling[Outgoing]:
         if is_of_tokens and not may_ask_for_tokens(ctx, call.connection):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
-        return await ctx.forwarder.forward_frame(frame, call)
+        answer: Outgoing = yield Wait(partial(ctx.forwarder.forward_frame, frame, call))
+        return answer
 
     return forward_request

@@ -16,13 +16,14 @@ from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import BY_CONTROLLER, cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles_as(
     declared,
     access=(BY_CONTROLLER, cluster(Operation.ALTER_CONFIGS).in_handler("loggers of this broker")),
 )
-async def incremental_alter_configs(
+def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: Context, call: Call
-) -> IncrementalAlterConfigsResponse:
-    return await altered(request, ctx, call, incremental_response)
+) -> Handling[IncrementalAlterConfigsResponse]:
+    return altered(request, ctx, call, incremental_response)

@@ -6,6 +6,7 @@ Version 0 was ListClientMetricsResources and tells of those only (KIP-714).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from trimaran.broker.handlers.context import Context
 from trimaran.quorum.metadata.image import (
@@ -16,6 +17,7 @@ from trimaran.quorum.metadata.image import (
     TOPIC_RESOURCE,
     MetadataImage,
 )
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.list_config_resources import (
     ConfigResource,
@@ -27,6 +29,7 @@ from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling
 
 ALL = (
     GROUP_RESOURCE,
@@ -43,25 +46,26 @@ ALL = (
     access=cluster(Operation.DESCRIBE_CONFIGS),
     elements_max=FEW_ELEMENTS_MAX,
 )
-async def list_config_resources(
+def list_config_resources(
     request: ListConfigResourcesRequest, ctx: Context, call: Call
-) -> ListConfigResourcesResponse:
+) -> Handling[ListConfigResourcesResponse]:
     supported = ALL if call.header.api_version else (CLIENT_METRICS_RESOURCE,)
     wanted = set(request.resource_types or supported)
     if not wanted <= set(supported):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    image = ctx.metadata.image
-    resources = (
-        ConfigResource(resource_name=name, resource_type=kind)
-        for kind in ALL
-        if kind in wanted
-        for name in _names(kind, image)
-    )
-    return ListConfigResourcesResponse(config_resources=await call.room().encode(resources))
+    image, room, resources = ctx.image, call.room(), EncodedArray()
+    for kind in ALL:
+        if kind in wanted:
+            cost = ITEM_COST_BYTES * len(image.topics.by_name)
+            for name in (yield Compute(cost, partial(_names, kind, image))):
+                resource = ConfigResource(resource_name=name, resource_type=kind)
+                resources.append(room.encoded(resource))
+                yield None
+    return ListConfigResourcesResponse(config_resources=resources)
 
 
 def _names(kind: int, image: MetadataImage) -> Iterable[str]:
-    """Topics and brokers that there are, groups and subscriptions that have configs."""
+    """Returns existing topics and brokers, and the groups and subscriptions that have configs."""
     if kind == TOPIC_RESOURCE:
         return sorted(image.topics.by_name)
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):

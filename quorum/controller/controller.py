@@ -35,13 +35,13 @@ from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import ConnectionInfo
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 log = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
-OnError = Callable[[ErrorCode, str], R]
 Decision = Result[Message, R] | Steps[Result[Message, R]]
 """What is decided on many partitions comes in steps."""
 
@@ -121,22 +121,18 @@ class Controller:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         return self._active
 
-    def submit(
-        self, decide: Callable[[ActiveController], Decision[R]], on_error: OnError[R] | None = None
-    ) -> DeferredResponse[R]:
-        """Decides in its turn, mostly now, and writes the records; the response leaves when they are committed.
+    def submit(self, decide: Callable[[ActiveController], Decision[R]]) -> Handling[R]:
+        """Queues a decision at the first step of the handler, mostly makes it there, and writes its records.
+
+        Returns the response when they are committed.
 
         Raises:
             KafkaError: NOT_CONTROLLER; the error of `decide`, or of the log. Nothing was written.
         """
-        return self.submit_operation(partial(_decide_and_write, decide), on_error)
+        return self.submit_operation(partial(_decide_and_write, decide))
 
-    def submit_operation(
-        self,
-        operate: Callable[[ActiveController], Steps[R]],
-        on_error: OnError[R] | None = None,
-    ) -> DeferredResponse[R]:
-        """As `submit`, for an operation that has more to do than to decide and to write.
+    def submit_operation(self, operate: Callable[[ActiveController], Steps[R]]) -> Handling[R]:
+        """Does the same with an operation that has more to do than to decide and to write.
 
         Raises:
             KafkaError: as `submit`.
@@ -144,8 +140,11 @@ class Controller:
         active = self.active()
         pending = active.submit(operate(active))
         if pending.is_decided:
-            _ = pending.response  # raises the error of the decision
-        return DeferredResponse(pending.wait, ready=pending.ready, on_error=on_error)
+            response = pending.response  # raises the error of the decision
+            if pending.ready():
+                return response
+        response = yield Wait(pending.wait, pending.ready)
+        return response
 
     def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""

@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_begin
 from trimaran.quorum.translate.responses import write_begin_response
@@ -16,9 +16,10 @@ from trimaran.wire.messages.begin_quorum_epoch import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -29,9 +30,13 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def begin_quorum_epoch(
     request: BeginQuorumEpochRequest, ctx: QuorumContext, call: Call
-) -> BeginQuorumEpochResponse | DeferredResponse[BeginQuorumEpochResponse]:
+) -> Handling[BeginQuorumEpochResponse]:
     try:
         message = read_begin(request)
     except WrongShape as error:
         return BeginQuorumEpochResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, core.BeginQuorumEpochResponse, write_begin_response)
+    return (
+        yield from core_response(
+            ctx, call, message, core.BeginQuorumEpochResponse, write_begin_response
+        )
+    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Peer
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 A = TypeVar("A", bound=core.Response)
 R = TypeVar("R", bound=Message)
@@ -23,24 +24,19 @@ class QuorumContext(Protocol):
     def node(self) -> QuorumNode: ...
 
 
-def defer(
+def core_response(
     ctx: QuorumContext,
     call: Call,
     request: core.Request,
     response_class: type[A],
     write: Callable[[A, int], R],
-) -> DeferredResponse[R]:
-    """Gives the request to the core now; the answer is written when the core has it."""
+) -> Handling[R]:
+    """Gives the request to the core at the first step; returns what `write` makes of the core's response."""
     pending = ctx.node.handle(request)
-    version = call.header.api_version
-
-    async def response() -> R:
-        found = await pending.wait()
-        assert isinstance(found, response_class)
-        told = replace(found, leader=_reachable(found.leader, ctx.node, call.connection.listener))
-        return write(cast(A, told), version)
-
-    return DeferredResponse(response, ready=pending.ready)
+    found = yield Wait(pending.wait, pending.ready)
+    assert isinstance(found, response_class)
+    leader = _reachable(found.leader, ctx.node, call.connection.listener)
+    return write(replace(found, leader=leader), call.header.api_version)
 
 
 def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:

@@ -6,7 +6,7 @@ about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
 
 from __future__ import annotations
 
-from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_fetch
 from trimaran.quorum.translate.responses import write_fetch_response
@@ -14,9 +14,10 @@ from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.fetch import FetchRequest, FetchResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -25,11 +26,9 @@ from trimaran.wire.transport.requests.handles import handles
     access=cluster(Operation.CLUSTER_ACTION),
     elements_max=FEW_ELEMENTS_MAX,
 )
-def fetch(
-    request: FetchRequest, ctx: QuorumContext, call: Call
-) -> FetchResponse | DeferredResponse[FetchResponse]:
+def fetch(request: FetchRequest, ctx: QuorumContext, call: Call) -> Handling[FetchResponse]:
     try:
         message = read_fetch(request)
     except WrongShape as error:
         return FetchResponse(error_code=error.code, responses=[])
-    return defer(ctx, call, message, core.FetchResponse, write_fetch_response)
+    return (yield from core_response(ctx, call, message, core.FetchResponse, write_fetch_response))

@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_fetch_snapshot
 from trimaran.quorum.translate.responses import write_snapshot_response
@@ -13,9 +13,10 @@ from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.fetch_snapshot import FetchSnapshotRequest, FetchSnapshotResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -26,9 +27,13 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def fetch_snapshot(
     request: FetchSnapshotRequest, ctx: QuorumContext, call: Call
-) -> FetchSnapshotResponse | DeferredResponse[FetchSnapshotResponse]:
+) -> Handling[FetchSnapshotResponse]:
     try:
         message = read_fetch_snapshot(request)
     except WrongShape as error:
         return FetchSnapshotResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, core.FetchSnapshotResponse, write_snapshot_response)
+    return (
+        yield from core_response(
+            ctx, call, message, core.FetchSnapshotResponse, write_snapshot_response
+        )
+    )

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.voters import read_update, write_update_response
 from trimaran.wire.messages.update_raft_voter import UpdateRaftVoterRequest, UpdateRaftVoterResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -23,5 +24,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def update_raft_voter(
     request: UpdateRaftVoterRequest, ctx: QuorumContext, call: Call
-) -> DeferredResponse[UpdateRaftVoterResponse]:
-    return defer(ctx, call, read_update(request), core.UpdateVoterResponse, write_update_response)
+) -> Handling[UpdateRaftVoterResponse]:
+    return core_response(
+        ctx, call, read_update(request), core.UpdateVoterResponse, write_update_response
+    )

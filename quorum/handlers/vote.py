@@ -5,7 +5,7 @@ Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the
 
 from __future__ import annotations
 
-from trimaran.quorum.handlers.context import QuorumContext, defer
+from trimaran.quorum.handlers.context import QuorumContext, core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.translate.requests import read_vote
 from trimaran.quorum.translate.responses import write_vote_response
@@ -13,9 +13,10 @@ from trimaran.quorum.translate.shape import WrongShape
 from trimaran.wire.messages.vote import VoteRequest, VoteResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -24,11 +25,9 @@ from trimaran.wire.transport.requests.handles import handles
     access=cluster(Operation.CLUSTER_ACTION),
     elements_max=FEW_ELEMENTS_MAX,
 )
-def vote(
-    request: VoteRequest, ctx: QuorumContext, call: Call
-) -> VoteResponse | DeferredResponse[VoteResponse]:
+def vote(request: VoteRequest, ctx: QuorumContext, call: Call) -> Handling[VoteResponse]:
     try:
         message = read_vote(request)
     except WrongShape as error:
         return VoteResponse(error_code=error.code, topics=[])
-    return defer(ctx, call, message, core.VoteResponse, write_vote_response)
+    return (yield from core_response(ctx, call, message, core.VoteResponse, write_vote_response))

@@ -11,7 +11,6 @@ from enum import IntEnum
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
-from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import AclsImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_acls import DeleteAclsFilter
@@ -97,8 +96,8 @@ def _matches_name(pattern_type: int, name: str | None, acl: Acl) -> bool:
     return acl.resource_name in (name, WILDCARD)
 
 
-def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> Steps[list[Acl]]:
-    """In steps of an ACL: those that match, in a fixed order.
+def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> list[Acl]:
+    """Returns the ACLs that match, in a fixed order.
 
     Raises:
         KafkaError: INVALID_REQUEST, the filter asks for what is not known.
@@ -109,7 +108,6 @@ def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> Steps[list[Acl]]:
         acl = Acl.of(record)
         if matches(wanted, acl):
             found.append(acl)
-        yield 1
     found.sort()
     return found
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_client_quotas import (
@@ -44,8 +43,8 @@ class _Filter:
 
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, quotas: QuotasImage
-) -> Steps[Iterator[EntryData]]:
-    """In steps of a quota: entities that match, each with all its quotas, in a fixed order; those of one part first.
+) -> Iterator[EntryData]:
+    """Returns the entities that match, each with all its quotas, in a fixed order; those of one part come first.
 
     Raises:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: what is wrong with the filter.
@@ -55,7 +54,6 @@ def describe_client_quotas(
     for (entity, key), record in quotas.items():
         if wanted.matches(dict(entity)):
             values.setdefault(entity, []).append(ValueData(key=key, value=record.value))
-        yield 1
     return (
         EntryData(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import ScramImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_user_scram_credentials import (
@@ -23,15 +22,12 @@ HASHES = {1: "sha256", 2: "sha512"}
 
 def describe_scram(
     request: DescribeUserScramCredentialsRequest, scram: ScramImage
-) -> Steps[Iterator[DescribeUserScramCredentialsResult]]:
-    """In steps of a credential: those users, or all where none is named; a user named twice or unknown is
-    answered with an error.
-    """
+) -> Iterator[DescribeUserScramCredentialsResult]:
+    """Returns the named users, or all if none is named; a user named twice or unknown is answered with an error."""
     infos: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), record in sorted(scram.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)
         infos.setdefault(user, []).append(info)
-        yield 1
     times = Counter(user.name for user in request.users or ())
     return (_result(user, times[user], infos) for user in (times or infos))
 

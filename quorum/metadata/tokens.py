@@ -8,10 +8,9 @@ The log has no secret of a token: its HMAC, the password that it logs in with, f
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 
-from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.image import TokensImage
 from trimaran.wire.messages.describe_delegation_token import (
     DescribedDelegationToken,
@@ -40,22 +39,18 @@ def find_token(tokens: TokensImage, secret: str, wanted: bytes) -> DelegationTok
     return None
 
 
-def describe_tokens(
+def token_filter(
     request: DescribeDelegationTokenRequest,
-    tokens: TokensImage,
-    secret: str,
     requester: str,
     may_see: Callable[[DelegationTokenRecord], bool],
-    *,
-    version: int,
-) -> Steps[Iterator[DescribedDelegationToken]]:
-    """In steps of a token: those that one of the asked owners has, asked for or may renew, all where none is asked for;
-    of others' those that `requester` `may_see`.
+) -> Callable[[DelegationTokenRecord], bool]:
+    """Returns the rule for tokens that are described: one of the named owners has the token, has requested it or may
+    renew it (any token, if the request names none), and the same is true of `requester`, or it `may_see` the token.
     """
     owners = (
         None
         if request.owners is None
-        else {f"{one.principal_type}:{one.principal_name}" for one in request.owners}
+        else {f"{owner.principal_type}:{owner.principal_name}" for owner in request.owners}
     )
 
     def is_wanted(token: DelegationTokenRecord) -> bool:
@@ -64,12 +59,7 @@ def describe_tokens(
             return False
         return requester in concerned or may_see(token)
 
-    found = []
-    for _, token in sorted(tokens.items()):
-        if is_wanted(token):
-            found.append(token)
-        yield 1
-    return (_described(token, secret, version) for token in found)
+    return is_wanted
 
 
 def split_principal(text: str) -> tuple[str, str]:
@@ -78,7 +68,10 @@ def split_principal(text: str) -> tuple[str, str]:
     return kind, name
 
 
-def _described(token: DelegationTokenRecord, secret: str, version: int) -> DescribedDelegationToken:
+def describe_token(
+    token: DelegationTokenRecord, secret: str, version: int
+) -> DescribedDelegationToken:
+    """Returns the token as a response of that version has it, with its HMAC."""
     owner_type, owner_name = split_principal(token.owner)
     named = version >= VERSION_NAMING_REQUESTERS
     requester_type, requester_name = split_principal(token.requester) if named else ("", "")

@@ -35,6 +35,7 @@ from trimaran.wire.transport.requests.access import configs
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles, handles_as
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # What the configs of one resource take as objects, with synonyms and documentation.
 CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}
@@ -79,9 +80,9 @@ def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=asked_once,
 )
-async def describe_configs(
+def describe_configs(
     request: DescribeConfigsRequest, ctx: Serving, call: Call
-) -> DescribeConfigsResponse:
+) -> Handling[DescribeConfigsResponse]:
     """Raises KafkaError: INVALID_REQUEST, a resource has an unknown type."""
     for one in request.resources:
         if one.resource_type not in RESOURCE_TYPES:
@@ -97,10 +98,11 @@ async def describe_configs(
         documentation=request.include_documentation,
     )
 
-    async def result(resource: DescribeConfigsResource) -> bytes:
+    def result(resource: DescribeConfigsResource) -> Handling[bytes]:
         try:
             _check_access(resource, ctx, call)
-            await room.pause(CONFIGS_BYTES.get(resource.resource_type, 0))
+            room.expect(CONFIGS_BYTES.get(resource.resource_type, 0))
+            yield None
             described = _describe(resource, description, config.node_id, image)
             if call.header.api_version == 0:
                 _say_what_is_default(described)
@@ -110,23 +112,23 @@ async def describe_configs(
                 resource_name=resource.resource_name,
                 configs=[],
             )
-            return await room.encoded_with(head, "configs", described)
+            return (yield from room.encoding_with(head, "configs", described))
         except KafkaError as error:
             return room.refusal(_failed(resource, error))
 
     found = EncodedArray()
-    for one in request.resources:
-        found.append(await result(one))
-        await room.pause()
+    for resource in request.resources:
+        found.append((yield from result(resource)))
+        yield None
     return DescribeConfigsResponse(results=found)
 
 
 @handles_as(describe_configs, versions="1-4")
-async def describe_configs_of_controller(
+def describe_configs_of_controller(
     request: DescribeConfigsRequest, ctx: Serving, call: Call
-) -> DescribeConfigsResponse:
+) -> Handling[DescribeConfigsResponse]:
     """Answers as `describe_configs`. Clients that know version 0 alone know no controllers."""
-    return await describe_configs(request, ctx, call)
+    return describe_configs(request, ctx, call)
 
 
 def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:

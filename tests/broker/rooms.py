@@ -10,6 +10,7 @@ import trio
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.transport.memory.room import ResponseRoom
 from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 class NotedRoom(ResponseRoom):
@@ -34,6 +35,10 @@ class NotedRoom(ResponseRoom):
     def expect(self, size: int) -> None:
         self.noted.append(("expect", size))
         super().expect(size)
+
+    def encoding_with(self, item: Any, name: str, elements: Any) -> Handling[bytes]:
+        self.noted.append(("item", name))
+        return (yield from super().encoding_with(item, name, elements))
 
     async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:
         self.noted.append(("item", name))

@@ -7,7 +7,6 @@ through the real codec. Requests of brokers come over the simulated network, tho
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -203,8 +202,6 @@ class ControllerMember(Member):
         applied = self.node.applied
         try:
             found = HANDLERS[type(request)](request, self._context, Call(HEADER, connection))  # type: ignore[arg-type]
-            if inspect.isawaitable(found):
-                found = await found
             found = await finished(found)
         except KafkaError as error:
             found = error.code

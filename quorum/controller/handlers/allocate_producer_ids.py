@@ -10,12 +10,13 @@ from trimaran.wire.messages.allocate_producer_ids import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(AllocateProducerIdsRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def allocate_producer_ids(
     request: AllocateProducerIdsRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AllocateProducerIdsResponse]:
+) -> Handling[AllocateProducerIdsResponse]:
     return ctx.controller.submit(lambda active: decide(request, active.image))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.quorum.controller.client_quotas import alter_client_quotas as decide
 from trimaran.quorum.controller.client_quotas import fail_alter_quotas
 from trimaran.quorum.controller.context import ControllerContext
@@ -13,9 +11,10 @@ from trimaran.wire.messages.alter_client_quotas import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -27,7 +26,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def alter_client_quotas(
     request: AlterClientQuotasRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AlterClientQuotasResponse]:
-    return ctx.controller.submit(
-        lambda active: decide(request, active.image.quotas), partial(fail_alter_quotas, request)
-    )
+) -> Handling[AlterClientQuotasResponse]:
+    return ctx.controller.submit(lambda active: decide(request, active.image.quotas))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
@@ -21,9 +19,10 @@ from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfi
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import configs
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -35,7 +34,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def alter_configs(
     request: AlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[AlterConfigsResponse]:
+) -> Handling[AlterConfigsResponse]:
     def decide(active: ActiveController) -> Steps[Result[Message, AlterConfigsResponse]]:
         refused = {}
         for key in map(resource_of, request.resources):
@@ -55,4 +54,4 @@ def alter_configs(
         result.response.responses.extend(legacy_response(refused).responses)
         return result
 
-    return ctx.controller.submit(decide, partial(fail_legacy, request))
+    return ctx.controller.submit(decide)

@@ -7,9 +7,10 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import ISRS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -20,5 +21,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def alter_partition(
     request: AlterPartitionRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AlterPartitionResponse]:
+) -> Handling[AlterPartitionResponse]:
     return ctx.controller.submit(lambda active: decide(request, active.state))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.reassignments import alter_reassignments as decide
 from trimaran.quorum.serving.refusals import fail_alter_reassignments
@@ -13,9 +11,10 @@ from trimaran.wire.messages.alter_partition_reassignments import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -27,7 +26,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def alter_partition_reassignments(
     request: AlterPartitionReassignmentsRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AlterPartitionReassignmentsResponse]:
-    return ctx.controller.submit(
-        lambda active: decide(request, active.state), partial(fail_alter_reassignments, request)
-    )
+) -> Handling[AlterPartitionReassignmentsResponse]:
+    return ctx.controller.submit(lambda active: decide(request, active.state))

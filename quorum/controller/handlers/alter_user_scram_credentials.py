@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.scram import alter_scram_credentials as decide
 from trimaran.quorum.controller.scram import fail_alter_scram
@@ -13,9 +11,10 @@ from trimaran.wire.messages.alter_user_scram_credentials import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -27,7 +26,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def alter_user_scram_credentials(
     request: AlterUserScramCredentialsRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AlterUserScramCredentialsResponse]:
-    return ctx.controller.submit(
-        lambda active: decide(request, active.image), partial(fail_alter_scram, request)
-    )
+) -> Handling[AlterUserScramCredentialsResponse]:
+    return ctx.controller.submit(lambda active: decide(request, active.image))

@@ -10,9 +10,10 @@ from trimaran.wire.messages.assign_replicas_to_dirs import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -23,5 +24,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[AssignReplicasToDirsResponse]:
+) -> Handling[AssignReplicasToDirsResponse]:
     return ctx.controller.submit(lambda active: assign_replicas(request, active.state))

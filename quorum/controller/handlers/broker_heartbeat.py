@@ -16,9 +16,10 @@ from trimaran.quorum.controller.partitions import check_broker_epoch
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -29,7 +30,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[BrokerHeartbeatResponse]:
+) -> Handling[BrokerHeartbeatResponse]:
     _extend(request, ctx.controller.active())  # also who has to wait for an answer is alive
     return ctx.controller.submit_operation(partial(_beat, request, ctx, call))
 

@@ -37,6 +37,7 @@ from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling, Wait
 
 
 @handles(
@@ -45,9 +46,9 @@ from trimaran.wire.transport.requests.handles import handles
     access=cluster(Operation.CLUSTER_ACTION),
     elements_max=FEW_ELEMENTS_MAX,
 )
-async def broker_registration(
+def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
-) -> BrokerRegistrationResponse:
+) -> Handling[BrokerRegistrationResponse]:
     active = ctx.controller.active()
     # What the old incarnation was in is given up a part at a time, and what is left with the registration.
     # A submit that fails is answered, and the broker asks again.
@@ -73,12 +74,14 @@ async def broker_registration(
 
     while True:
         registering = active.submit(register())
-        left = await registering.decided()
-        if not isinstance(left, list):
-            await registering.wait()
+        left: BrokerRegistrationResponse | list[TopicIdPartition] = yield Blocking(
+            registering.decided
+        )
+        if isinstance(left, BrokerRegistrationResponse):
+            yield Wait(registering.wait, registering.ready)
             return left
         for keys in pieces(left, PARTITIONS_PER_STEP):
-            await active.submit(leave(keys)).decided()
+            yield Blocking(active.submit(leave(keys)).decided)
 
 
 def _check(

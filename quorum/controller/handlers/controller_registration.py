@@ -10,9 +10,10 @@ from trimaran.wire.messages.controller_registration import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -23,5 +24,5 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def controller_registration(
     request: ControllerRegistrationRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[ControllerRegistrationResponse]:
+) -> Handling[ControllerRegistrationResponse]:
     return ctx.controller.submit(lambda active: register_controller(request, active.image))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.quorum.controller.acls import create_acls as decide
 from trimaran.quorum.controller.acls import fail_create
 from trimaran.quorum.controller.context import ControllerContext
@@ -12,9 +10,10 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -26,10 +25,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def create_acls(
     request: CreateAclsRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[CreateAclsResponse]:
+) -> Handling[CreateAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    return ctx.controller.submit(
-        lambda active: decide(request, active.image.acls, new_topic_id),
-        partial(fail_create, request),
-    )
+    return ctx.controller.submit(lambda active: decide(request, active.image.acls, new_topic_id))

@@ -24,9 +24,10 @@ from trimaran.wire.messages.create_delegation_token import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import users
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -37,7 +38,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def create_delegation_token(
     request: CreateDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> CreateDelegationTokenResponse | DeferredResponse[CreateDelegationTokenResponse]:
+) -> Handling[CreateDelegationTokenResponse]:
     requester, version = str(call.connection.principal), call.header.api_version
 
     def fail(code: ErrorCode, _message: str = "") -> CreateDelegationTokenResponse:
@@ -62,6 +63,6 @@ def create_delegation_token(
         )
 
     try:
-        return ctx.controller.submit(decide, fail)
+        return (yield from ctx.controller.submit(decide))
     except KafkaError as error:
         return fail(error.code)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
@@ -18,9 +16,10 @@ from trimaran.wire.messages.create_partitions import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # The first version that knows THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 3
@@ -37,7 +36,7 @@ WITH_QUOTA = 3
 )
 def create_partitions(
     request: CreatePartitionsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[CreatePartitionsResponse]:
+) -> Handling[CreatePartitionsResponse]:
     def decided(active: ActiveController) -> Steps[Result[Message, CreatePartitionsResponse]]:
         may_alter = may_with_topic(ctx, call, Operation.ALTER)
         spend = ctx.mutations.of(call, WITH_QUOTA)
@@ -45,4 +44,4 @@ def create_partitions(
         result.response.throttle_time_ms = call.throttle_ms
         return result
 
-    return ctx.controller.submit(decided, partial(fail_create_partitions, request))
+    return ctx.controller.submit(decided)

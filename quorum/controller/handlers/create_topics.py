@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
@@ -20,9 +18,10 @@ from trimaran.wire.messages.create_topics import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
 WITH_CONFIGS = 5
@@ -50,7 +49,7 @@ def _hide_configs(topic: CreatableTopicResult) -> None:
 )
 def create_topics(
     request: CreateTopicsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[CreateTopicsResponse]:
+) -> Handling[CreateTopicsResponse]:
     rules, version = ctx.controller.rules, call.header.api_version
 
     def decided(active: ActiveController) -> Steps[Result[Message, CreateTopicsResponse]]:
@@ -67,4 +66,4 @@ def create_topics(
                 yield 1
         return result
 
-    return ctx.controller.submit(decided, partial(fail_create_topics, request))
+    return ctx.controller.submit(decided)

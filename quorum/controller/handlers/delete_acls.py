@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.quorum.controller.acls import delete_acls as decide
 from trimaran.quorum.controller.acls import fail_delete
 from trimaran.quorum.controller.context import ControllerContext
@@ -11,9 +9,10 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -25,18 +24,12 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def delete_acls(
     request: DeleteAclsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[DeleteAclsResponse]:
+) -> Handling[DeleteAclsResponse]:
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
-    fail = partial(fail_delete, request)
-    deleted = ctx.controller.submit(lambda active: decide(request, active.image.acls), fail)
-
-    async def finish() -> DeleteAclsResponse:
-        response = await deleted.finish()
-        room = call.room()
-        # Filters with the same content share their result.
-        for result in {id(one): one for one in response.filter_results}.values():
-            result.matching_acls = await room.encode(result.matching_acls)
-        return response
-
-    return DeferredResponse(finish, deleted.ready, deleted.on_error)
+    response = yield from ctx.controller.submit(lambda active: decide(request, active.image.acls))
+    room = call.room()
+    # Filters with the same content share their result.
+    for result in {id(result): result for result in response.filter_results}.values():
+        result.matching_acls = yield from room.encoding(result.matching_acls)
+    return response

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
@@ -18,9 +16,10 @@ from trimaran.wire.messages.delete_topics import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # The first version that knows THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 5
@@ -42,7 +41,7 @@ WITH_QUOTA = 5
 )
 def delete_topics(
     request: DeleteTopicsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[DeleteTopicsResponse]:
+) -> Handling[DeleteTopicsResponse]:
     enabled, version = ctx.config["delete.topic.enable"], call.header.api_version
 
     def decided(active: ActiveController) -> Steps[Result[Message, DeleteTopicsResponse]]:
@@ -59,4 +58,4 @@ def delete_topics(
         result.response.throttle_time_ms = call.throttle_ms
         return result
 
-    return ctx.controller.submit(decided, partial(fail_delete_topics, request))
+    return ctx.controller.submit(decided)

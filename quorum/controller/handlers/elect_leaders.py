@@ -17,9 +17,10 @@ from trimaran.wire.messages.elect_leaders import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -33,7 +34,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def elect_leaders(
     request: ElectLeadersRequest, ctx: ControllerContext, call: Call
-) -> ElectLeadersResponse | DeferredResponse[ElectLeadersResponse]:
+) -> Handling[ElectLeadersResponse]:
     def fail(code: ErrorCode, message: str) -> ElectLeadersResponse:
         answer = fail_elect_leaders(request, code, message)
         return answer if call.header.api_version > 0 else answer.replace(error_code=ErrorCode.NONE)
@@ -46,6 +47,6 @@ def elect_leaders(
 
     try:
         check_cluster(ctx, call, Operation.ALTER)
-        return ctx.controller.submit(elect, fail)
+        return (yield from ctx.controller.submit(elect))
     except KafkaError as error:
         return fail(error.code, error.message)

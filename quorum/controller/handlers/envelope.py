@@ -1,8 +1,8 @@
-"""Envelope (58): a broker forwards what a client asked of it (KIP-590).
+"""Envelope (58): a broker forwards what a client has asked of it (KIP-590).
 
-The request inside is answered as if the client had asked here, in the version it used; its answer travels in
-`response_data`. A node that is not the active controller says so at the top, so that the broker asks the next one. What
-travels in it is trusted, so with an authorizer only who may CLUSTER_ACTION, a broker, may send one.
+The request inside is answered as if the client had asked here, in the version it used; the answer travels in
+`response_data`. A node that is not the active controller says so at the top, so that the broker asks the next one. The
+content is trusted, so with an authorizer only a principal that may CLUSTER_ACTION, a broker, may send one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import replace
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
 from trimaran.quorum.serving.authorization import ACL_JUDGE
-from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Address
 from trimaran.wire.messages.default_principal_data import DefaultPrincipalData
@@ -25,62 +24,36 @@ from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.hosts import address_in
 from trimaran.wire.transport.dispatch.registry import Registry
-from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import (
-    Call,
-    CloseConnection,
-    ConnectionInfo,
-    DeferredResponse,
-)
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, ConnectionInfo
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
 
 FORWARDED: Registry[ControllerContext] = Registry(FORWARDED_HANDLERS, judge=ACL_JUDGE)
+VERSIONS = FORWARDED.api_versions()
 
 
 @handles(EnvelopeRequest, versions="0", access=cluster(Operation.CLUSTER_ACTION))
 def envelope(
     request: EnvelopeRequest, ctx: ControllerContext, call: Call
-) -> EnvelopeResponse | DeferredResponse[EnvelopeResponse]:
+) -> Handling[EnvelopeResponse]:
     principal = _check(request)
-    if not ctx.controller.is_active:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER)
+    _check_active(ctx)
     client = _client(request, principal, call.connection)
-    forwarded = replace(ctx, forwarded=True)
-    data = memoryview(request.request_data)
-    if FORWARDED.is_heavy(data):
-        return _apart(bytes(data), forwarded, client)
+    frame = memoryview(request.request_data)
     with _blaming_the_sender():
-        answer = FORWARDED.dispatch(data, forwarded, client)
-    if answer is None or isinstance(answer, Outgoing):
-        return _wrapped(answer)
-    deferred = answer
-    return DeferredResponse(lambda: _finished(deferred, ctx), ready=deferred.ready)
+        answer = yield from FORWARDED.nested(frame, replace(ctx, forwarded=True), client, call)
+    _check_active(ctx)
+    return EnvelopeResponse(response_data=None if answer is None else bytes(answer))
 
 
-def _apart(
-    data: bytes, ctx: ControllerContext, client: ConnectionInfo
-) -> DeferredResponse[EnvelopeResponse]:
-    """A large request is decoded in a thread; `data` is its own, as the receive buffer moves on meanwhile."""
-
-    async def finish() -> EnvelopeResponse:
-        with _blaming_the_sender():
-            answer = await FORWARDED.dispatch_heavy(memoryview(data), ctx, client)
-        return (
-            await _finished(answer, ctx) if isinstance(answer, RunningRequest) else _wrapped(answer)
-        )
-
-    return DeferredResponse(finish)
-
-
-async def _finished(deferred: RunningRequest, ctx: ControllerContext) -> EnvelopeResponse:
-    outgoing = await deferred.finish()
+def _check_active(ctx: ControllerContext) -> None:
+    """Raises KafkaError: NOT_CONTROLLER, so that the broker asks the next one."""
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
-    return _wrapped(outgoing)
 
 
 @contextmanager
@@ -92,8 +65,7 @@ def _blaming_the_sender() -> Iterator[None]:
 
 
 def _check(request: EnvelopeRequest) -> Principal:
-    """The client's principal, unless something is wrong with the envelope, or with the kind or version of what is
-    inside.
+    """Returns the client's principal.
 
     Raises:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION, PRINCIPAL_DESERIALIZATION_FAILURE.
@@ -105,7 +77,7 @@ def _check(request: EnvelopeRequest) -> Principal:
         header, _ = decode_request_header(request.request_data)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-    versions = FORWARDED.api_versions().get(header.api_key)
+    versions = VERSIONS.get(header.api_key)
     if versions is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"api {header.api_key} is not forwarded")
     if header.api_version not in versions:
@@ -126,11 +98,6 @@ def _principal(data: bytes | None) -> Principal:
 def _client(
     request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
 ) -> ConnectionInfo:
-    """The client's connection as far as decisions look at it; it lives as long as the broker's."""
+    """Returns the client's connection as far as decisions read it; it lives as long as the broker's."""
     address = str(address_in(str(ipaddress.ip_address(request.client_host_address))))
-    turn = broker.turn.nested()
-    return replace(broker, peer=Address(address, 0), principal=principal, turn=turn)
-
-
-def _wrapped(answer: Outgoing | None) -> EnvelopeResponse:
-    return EnvelopeResponse(response_data=None if answer is None else bytes(answer))
+    return replace(broker, peer=Address(address, 0), principal=principal)

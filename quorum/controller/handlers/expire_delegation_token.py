@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.delegation_tokens import TokenRules, expire_token
@@ -15,8 +13,9 @@ from trimaran.wire.messages.expire_delegation_token import (
     ExpireDelegationTokenResponse,
 )
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -27,11 +26,10 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def expire_delegation_token(
     request: ExpireDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[ExpireDelegationTokenResponse]:
+) -> Handling[ExpireDelegationTokenResponse]:
     if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
-        lambda active: expire_token(request, active.image, rules, requester, now_ms=now_ms()),
-        partial(fail_expire_token, request),
+        lambda active: expire_token(request, active.image, rules, requester, now_ms=now_ms())
     )

@@ -4,8 +4,6 @@ this controller.
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.config.loggers import alter_loggers
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
@@ -29,9 +27,10 @@ from trimaran.wire.messages.incremental_alter_configs import (
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import configs
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import CONFIGS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -43,7 +42,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def incremental_alter_configs(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[IncrementalAlterConfigsResponse]:
+) -> Handling[IncrementalAlterConfigsResponse]:
     def decide(active: ActiveController) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
         answered = yield from _answered_here(request, ctx, call)
         left = [one for one in request.resources if resource_of(one) not in answered]
@@ -58,7 +57,7 @@ def incremental_alter_configs(
         result.response.responses.extend(incremental_response(answered).responses)
         return result
 
-    return ctx.controller.submit(decide, partial(fail_incremental, request))
+    return ctx.controller.submit(decide)
 
 
 def _answered_here(

@@ -12,9 +12,10 @@ from trimaran.wire.messages.list_partition_reassignments import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -25,11 +26,6 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def list_partition_reassignments(
     request: ListPartitionReassignmentsRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[ListPartitionReassignmentsResponse]:
-    listed = ctx.controller.submit(lambda active: decide(request, active.state))
-
-    async def finish() -> ListPartitionReassignmentsResponse:
-        response = await listed.finish()
-        return response.replace(topics=await call.room().encode(response.topics))
-
-    return DeferredResponse(finish, ready=listed.ready)
+) -> Handling[ListPartitionReassignmentsResponse]:
+    response = yield from ctx.controller.submit(lambda active: decide(request, active.state))
+    return response.replace(topics=(yield from call.room().encoding(response.topics)))

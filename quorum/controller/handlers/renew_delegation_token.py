@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.delegation_tokens import TokenRules, renew_token
@@ -15,8 +13,9 @@ from trimaran.wire.messages.renew_delegation_token import (
     RenewDelegationTokenResponse,
 )
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -27,11 +26,10 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def renew_delegation_token(
     request: RenewDelegationTokenRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[RenewDelegationTokenResponse]:
+) -> Handling[RenewDelegationTokenResponse]:
     if not may_ask_for_tokens(ctx, call.connection, forwarded=ctx.forwarded):
         raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     rules, requester = TokenRules.of(ctx.config), str(call.connection.principal)
     return ctx.controller.submit(
-        lambda active: renew_token(request, active.image, rules, requester, now_ms=now_ms()),
-        partial(fail_renew_token, request),
+        lambda active: renew_token(request, active.image, rules, requester, now_ms=now_ms())
     )

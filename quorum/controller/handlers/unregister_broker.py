@@ -12,14 +12,15 @@ from trimaran.wire.messages.unregister_broker import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(UnregisterBrokerRequest, versions="0", access=cluster(Operation.ALTER))
 def unregister_broker(
     request: UnregisterBrokerRequest, ctx: ControllerContext, _call: Call
-) -> DeferredResponse[UnregisterBrokerResponse]:
+) -> Handling[UnregisterBrokerResponse]:
     def unregister(active: ActiveController) -> Steps[UnregisterBrokerResponse]:
         result = yield from decide(active.state, request.broker_id)
         response = yield from active.write(result)

@@ -11,9 +11,10 @@ from trimaran.wire.messages.update_features import UpdateFeaturesRequest, Update
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -24,7 +25,7 @@ from trimaran.wire.transport.requests.handles import handles
 )
 def update_features(
     request: UpdateFeaturesRequest, ctx: ControllerContext, call: Call
-) -> DeferredResponse[UpdateFeaturesResponse]:
+) -> Handling[UpdateFeaturesResponse]:
     version = call.header.api_version
 
     def decide(active: ActiveController) -> Result[Message, UpdateFeaturesResponse]:

@@ -8,9 +8,9 @@ import pytest
 import trio
 from immutables import Map
 
-from tests.broker.calls import call
+from tests.broker.calls import call, finished
 from trimaran.broker.channels.forwarding import Forwarder, decode_answer
-from trimaran.broker.handlers.create_topics import LOOKED_AT_BYTES_MAX, SEEN_SECONDS, create_topics
+from trimaran.broker.handlers.create_topics import DECODED_BYTES_MAX, KNOWN_SECONDS, create_topics
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage, TopicsImage
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -87,7 +87,7 @@ def image_of(*names: str) -> MetadataImage:
 async def test_the_answer_is_passed_on_byte_by_byte() -> None:
     request, response = creation_request("a"), created("a")
     at = call(request, VERSION)
-    forwarded = await Forwarder(Controller(response), 30.0).forward_request(request, at)
+    forwarded = await finished(Forwarder(Controller(response), 30.0).forward_request(request, at))
     assert forwarded == encode_response(response, VERSION, at.header.correlation_id)
     assert decode_answer(forwarded, at, CreateTopicsResponse) == response
 
@@ -97,7 +97,7 @@ async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: 
     """Versions without a throttle time have none to tell it by."""
     at = call(creation_request("a"), version)
     controller = Controller(created("a").replace(throttle_time_ms=1500))
-    await Forwarder(controller, 30.0).forward_request(creation_request("a"), at)
+    await finished(Forwarder(controller, 30.0).forward_request(creation_request("a"), at))
     assert at.throttle_ms == throttle_ms
     assert (at.connection.muted_until is not None) is (throttle_ms > 0)
 
@@ -106,15 +106,17 @@ async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: 
 async def test_envelope_carries_clients_principal_and_login(by_token: bool) -> None:
     controller, at = Controller(created("a")), call(creation_request("a"), VERSION)
     at.connection.principal = Principal("a:*", by_token=by_token)
-    await Forwarder(controller, 30.0).forward_request(creation_request("a"), at)
+    await finished(Forwarder(controller, 30.0).forward_request(creation_request("a"), at))
     told = DefaultPrincipalData.decode(controller.principal[2:], 0)
     assert told == DefaultPrincipalData(type="User", name="a:*", token_authenticated=by_token)
 
 
 async def test_a_request_waits_as_long_as_is_configured() -> None:
     controller = Controller(created("a"))
-    await Forwarder(controller, 2.5).forward_request(
-        creation_request("a"), call(creation_request("a"), VERSION)
+    await finished(
+        Forwarder(controller, 2.5).forward_request(
+            creation_request("a"), call(creation_request("a"), VERSION)
+        )
     )
     assert controller.timeout == 2.5
 
@@ -123,8 +125,10 @@ async def test_envelope_error_is_raised() -> None:
     controller = Controller(created("a"))
     controller.error = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with pytest.raises(KafkaError, match="CLUSTER_AUTHORIZATION_FAILED"):
-        await Forwarder(controller, 30.0).forward_request(
-            creation_request("a"), call(creation_request("a"), VERSION)
+        await finished(
+            Forwarder(controller, 30.0).forward_request(
+                creation_request("a"), call(creation_request("a"), VERSION)
+            )
         )
 
 
@@ -133,8 +137,10 @@ async def test_answer_to_another_request_is_not_forwarded() -> None:
     controller = Controller(created("a"))
     controller.lies = 1
     with pytest.raises(KafkaError, match=r"UNKNOWN_SERVER_ERROR.*answered another request"):
-        await Forwarder(controller, 30.0).forward_request(
-            creation_request("a"), call(creation_request("a"), VERSION)
+        await finished(
+            Forwarder(controller, 30.0).forward_request(
+                creation_request("a"), call(creation_request("a"), VERSION)
+            )
         )
 
 
@@ -143,8 +149,10 @@ async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
     controller = Controller(created("a"))
     controller.size = size
     with pytest.raises(KafkaError, match="UNKNOWN_SERVER_ERROR"):
-        await Forwarder(controller, 30.0).forward(
-            creation_request("a"), call(creation_request("a"), VERSION), CreateTopicsResponse
+        await finished(
+            Forwarder(controller, 30.0).forward(
+                creation_request("a"), call(creation_request("a"), VERSION), CreateTopicsResponse
+            )
         )
 
 
@@ -153,7 +161,7 @@ async def test_an_answer_that_is_none_is_an_error(size: int | None) -> None:
     [
         (created("a", "b"), ("a", "b"), 0.0),
         (created("a", refused=("b",)), ("a",), 0.0),
-        (created("a", "b"), ("a",), SEEN_SECONDS),
+        (created("a", "b"), ("a",), KNOWN_SECONDS),
         (created("a", "b", text="v" * 32_000), ("a", "b"), 0.0),
     ],
 )
@@ -165,7 +173,7 @@ async def test_answer_waits_until_broker_knows_the_result(
         forwarder=Forwarder(Controller(response), 30.0), metadata=BrokerMetadata(image_of(*known))
     )
     began = trio.current_time()
-    await create_topics(request, context, call(request, VERSION))
+    await finished(create_topics(request, context, call(request, VERSION)))
     assert trio.current_time() - began == pytest.approx(seconds)
 
 
@@ -179,9 +187,9 @@ async def test_large_answer_is_not_parsed(autojump_clock) -> None:
     metadata = BrokerMetadata(image_of(*names[1:]))
     context = SimpleNamespace(forwarder=Forwarder(Controller(response), 30.0), metadata=metadata)
     began = trio.current_time()
-    forwarded = await create_topics(request, context, call(request, VERSION))
-    assert len(forwarded) > LOOKED_AT_BYTES_MAX
-    assert trio.current_time() - began == pytest.approx(SEEN_SECONDS)
+    forwarded = await finished(create_topics(request, context, call(request, VERSION)))
+    assert len(forwarded) > DECODED_BYTES_MAX
+    assert trio.current_time() - began == pytest.approx(KNOWN_SECONDS)
     metadata.set(image_of(*names))
-    await create_topics(request, context, call(request, VERSION))
-    assert trio.current_time() - began == pytest.approx(SEEN_SECONDS)
+    await finished(create_topics(request, context, call(request, VERSION)))
+    assert trio.current_time() - began == pytest.approx(KNOWN_SECONDS)

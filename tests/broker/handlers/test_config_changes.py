@@ -6,8 +6,9 @@ import logging
 from dataclasses import replace
 
 import pytest
+import trio
 
-from tests.broker.calls import call
+from tests.broker.calls import call, finished
 from tests.broker.handlers.configs import BROKER, GROUP, LOGGER, TOPIC, incremental, replacing
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness
@@ -47,8 +48,7 @@ def answers(harness, message, **options):
     """By resource the code, or None where the controller is to answer."""
     answered: dict = {}
     options = {"validate_only": False, "may_alter_loggers": True, **options}
-    for _ in answer_here(message.resources, harness.context, answered, **options):
-        pass
+    trio.run(finished, answer_here(message.resources, harness.context, answered, **options))
     return [
         answered[resource_of(one)].code if resource_of(one) in answered else None
         for one in message.resources
@@ -113,7 +113,7 @@ def test_only_directories_of_this_broker_are_cordoned(harness, tmp_path):
 async def refusals(harness, message, answered=()):
     found = {key: KafkaError(E.NONE) for key in answered}
     before = set(found)
-    await _check_own_listeners(message.resources, harness.context, found)
+    await finished(_check_own_listeners(message.resources, harness.context, found))
     return {key: error.code for key, error in found.items() if key not in before}
 
 
@@ -157,7 +157,8 @@ class Forwarder:
     def __init__(self):
         self.forwarded = []
 
-    async def forward(self, request, _call, answer_type):
+    def forward(self, request, _call, answer_type):
+        yield None
         self.forwarded.append([resource_of(one) for one in request.resources])
         codes = {resource_of(one): KafkaError(E.POLICY_VIOLATION) for one in request.resources}
         respond = incremental_response if "Incremental" in answer_type.__name__ else legacy_response
@@ -177,7 +178,7 @@ async def test_controller_answers_remaining_resources(harness, make):
     )
     forwarder = Forwarder()
     context = replace(harness.context, forwarder=forwarder)
-    answer = await handler(message, context, call(message, 1))
+    answer = await finished(handler(message, context, call(message, 1)))
     assert [(one.resource_type, one.resource_name, one.error_code) for one in answer.responses] == [
         (77, "x", E.INVALID_REQUEST),
         (BROKER, "11", E.INVALID_REQUEST),
@@ -187,6 +188,6 @@ async def test_controller_answers_remaining_resources(harness, make):
     ]
     assert forwarder.forwarded == [[(TOPIC, "t"), (BROKER, ""), (GROUP, "g")]]
     alone = make((77, "x", {}))
-    answer = await handler(alone, context, call(alone, 1))
+    answer = await finished(handler(alone, context, call(alone, 1)))
     assert [one.error_code for one in answer.responses] == [E.INVALID_REQUEST]
     assert len(forwarder.forwarded) == 1, "nothing is left for the controller"

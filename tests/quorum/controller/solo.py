@@ -4,16 +4,17 @@ next turn of the loop, or when the test lets it.
 
 from __future__ import annotations
 
-import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from types import GeneratorType
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
+from tests.broker.calls import Begun
 from tests.quorum.config_of import config_of
 from trimaran.quorum.controller import liveness
 from trimaran.quorum.controller.active_controller import ActiveController
@@ -28,7 +29,7 @@ from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, Brok
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
 from trimaran.wire.text.endpoint import Endpoint
-from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, finished
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
@@ -108,13 +109,14 @@ class Solo:
         return dict(self.image.topics.by_name[name].partitions)
 
     def begin(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
-        """The immediate result of the handler: a response, or a pending one."""
+        """The response of a plain handler, or a generator at its first effect (`Begun`)."""
         header = RequestHeader(request.KEY, version, 1, "client")
-        return handler(request, self.context, Call(header, self.connection))
+        found = handler(request, self.context, Call(header, self.connection))
+        return Begun(found) if isinstance(found, GeneratorType) else found
 
     async def call(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
         begun = self.begin(handler, request, version)
-        return await begun if inspect.isawaitable(begun) else await finished(begun)
+        return await begun.finish() if isinstance(begun, Begun) else begun
 
     def beat_request(
         self, broker_id: int, *, epoch: int | None = None, offset: int = 1 << 40, **wishes: Any

@@ -165,10 +165,10 @@ def test_acls_are_described_by_resource():
         operation=1,
         permission_type=1,
     )
-    [(resource, _acls)] = by_resource(at_once(matching(request, image.acls)))
+    [(resource, _acls)] = by_resource(matching(request, image.acls))
     assert (resource.resource_name, resource.pattern_type) == ("orders", PatternType.PREFIXED)
     everything = request.replace(resource_name_filter=None, pattern_type_filter=1)
-    found = by_resource(at_once(matching(everything, image.acls)))
+    found = by_resource(matching(everything, image.acls))
     assert [len(list(acls)) for _, acls in found] == [2, 1]
 
 

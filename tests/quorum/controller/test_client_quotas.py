@@ -73,7 +73,7 @@ def test_entities_and_quotas_have_kafkas_order():
     wanted = DescribeClientQuotasRequest(
         components=[ComponentData(entity_type="user", match_type=0, match="alice")], strict=False
     )
-    found = list(at_once(describe_client_quotas(wanted, image_of(*result.records).quotas)))
+    found = list(describe_client_quotas(wanted, image_of(*result.records).quotas))
     assert [[part.entity_type for part in one.entity] for one in found] == [
         ["user"],
         ["client-id", "user"],
@@ -159,7 +159,7 @@ def describe(quotas, components, *, strict):
     )
     return [
         tuple((part.entity_type, part.entity_name) for part in one.entity)
-        for one in at_once(describe_client_quotas(request, quotas))
+        for one in describe_client_quotas(request, quotas)
     ]
 
 

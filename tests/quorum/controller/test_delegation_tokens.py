@@ -3,11 +3,9 @@
 import itertools
 
 import pytest
-from immutables import Map
 
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import features, image_of
-from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import delegation_tokens
 from trimaran.quorum.controller.delegation_tokens import (
     TokenRules,
@@ -17,7 +15,7 @@ from trimaran.quorum.controller.delegation_tokens import (
     fail_create_token,
     renew_token,
 )
-from trimaran.quorum.metadata.tokens import describe_tokens
+from trimaran.quorum.metadata.tokens import describe_token, token_filter
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_delegation_token import (
     CreatableRenewers,
@@ -194,10 +192,8 @@ def test_tokens_are_visible_to_owner_and_renewers():
             DescribeDelegationTokenOwner(principal_type="User", principal_name=o) for o in owners
         ]
         request = DescribeDelegationTokenRequest(owners=listed or None)
-        found = describe_tokens(
-            request, image.tokens, "key", requester, lambda _: may_see, version=3
-        )
-        return [token.token_id for token in at_once(found)]
+        is_wanted = token_filter(request, requester, lambda _: may_see)
+        return sorted(key for key, token in image.tokens.items() if is_wanted(token))
 
     assert told(ALICE) == told(BOB) == ["token-0"]
     assert told(CARL) == ["token-1"]
@@ -209,11 +205,11 @@ def test_tokens_are_visible_to_owner_and_renewers():
     of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
     for owners in (None, [of_dora]):
         request = DescribeDelegationTokenRequest(owners=owners)
-        found = describe_tokens(request, by_dora, "key", "User:dora", lambda _: False, version=3)
-        assert [token.token_id for token in at_once(found)] == ["token-0", "token-1"]
-    everybody = DescribeDelegationTokenRequest(owners=[])
-    found = describe_tokens(everybody, image.tokens, "key", ALICE, lambda _: True, version=3)
-    assert list(at_once(found)) == []
+        is_wanted = token_filter(request, "User:dora", lambda _: False)
+        assert all(map(is_wanted, by_dora.values()))
+    nobody = DescribeDelegationTokenRequest(owners=[])
+    is_wanted = token_filter(nobody, ALICE, lambda _: True)
+    assert not any(map(is_wanted, image.tokens.values()))
 
 
 def test_expired_tokens_are_removed():
@@ -254,13 +250,6 @@ def test_every_version_can_be_written(version):
         expiration_timestamp=2,
         token_id="id",
     )
-    found = describe_tokens(
-        DescribeDelegationTokenRequest(owners=None),
-        Map({"id": record}),
-        "key",
-        ALICE,
-        lambda _: True,
-        version=version,
-    )
-    answer = DescribeDelegationTokenResponse(tokens=list(at_once(found)))
+    described = describe_token(record, "key", version)
+    answer = DescribeDelegationTokenResponse(tokens=[described])
     assert len(answer.decode(answer.encode(version), version).tokens) == 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from types import GeneratorType, SimpleNamespace
 from typing import Any
 
+import pytest
 import trio
 
 from tests.cluster.quorum_nodes import Member, QuorumNodes, quorum_nodes
@@ -26,7 +27,13 @@ def _unasked(_request: object) -> None:
 def answered(handler: Any, request: Message, version: int = 2) -> Any:
     """Stage one of the handler, which answers without the core."""
     context = SimpleNamespace(node=SimpleNamespace(ask=_unasked))
-    return handler(request, context, SimpleNamespace(header=SimpleNamespace(api_version=version)))
+    call = SimpleNamespace(header=SimpleNamespace(api_version=version))
+    found = handler(request, context, call)
+    if not isinstance(found, GeneratorType):
+        return found
+    with pytest.raises(StopIteration) as ended:
+        next(found)
+    return ended.value.value
 
 
 class NodeClient:

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.broker.calls import finished
 from trimaran.node.replicated.pending import PendingResponse
-from trimaran.quorum.handlers.context import defer
+from trimaran.quorum.handlers.context import core_response
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.types import Endpoint, Identity, Peer
 
@@ -28,8 +29,8 @@ async def advertised_leader(leader, listener):
         header=SimpleNamespace(api_version=17), connection=SimpleNamespace(listener=listener)
     )
     context = SimpleNamespace(node=node)
-    deferred = defer(context, call, None, core.FetchResponse, lambda answer, _: answer)
-    return (await deferred.finish()).leader
+    steps = core_response(context, call, None, core.FetchResponse, lambda answer, _: answer)
+    return (await finished(steps)).leader
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.vote import VoteRequest, VoteRequestPartitionData, VoteRequestTopicData
-from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.effects import Wait
 
 CALL = SimpleNamespace(header=SimpleNamespace(api_version=2))
 
@@ -53,13 +53,14 @@ def test_stopped_node_refuses_votes():
         node=SimpleNamespace(handle=lambda request: QuorumNode.handle(stopped, request))
     )
     with pytest.raises(KafkaError, match="does not run"):
-        vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
+        next(vote(VoteRequest(topics=topics(TOPIC)), context, CALL))
 
 
 def test_vote_is_deferred_until_core_has_it():
     context = SimpleNamespace(node=SimpleNamespace(handle=lambda _request: PendingResponse()))
-    answer = vote(VoteRequest(topics=topics(TOPIC)), context, CALL)
-    assert isinstance(answer, DeferredResponse)
+    effect = next(vote(VoteRequest(topics=topics(TOPIC)), context, CALL))
+    assert isinstance(effect, Wait)
+    assert not effect.ready()
 
 
 async def test_leader_grants_no_vote_in_its_epoch(tmp_path):

@@ -1,4 +1,4 @@
-"""DescribeAcls: the resources in order, memory for them, and how often others have their turn meanwhile."""
+"""DescribeAcls: the resources in order, memory for them, and pauses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.broker.calls import call
+from tests.broker.calls import call, carried_out, finished
 from tests.broker.handlers.acls import ANY
-from tests.broker.rooms import NotedRoom, turns_of
+from tests.broker.rooms import NotedRoom
 from tests.quorum.metadata.build import image_of, uid
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.serving.describe_acls import describe_acls
@@ -18,6 +18,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from trimaran.wire.records.security import AccessControlEntryRecord
 from trimaran.wire.transport.memory.room import OBJECT_BYTES
+from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES
 
 VERSION = 3
 TOPIC, LITERAL, READ, WRITE, ALLOW = 2, 3, 3, 4, 3
@@ -76,7 +77,8 @@ async def test_acls_are_ordered_by_resource_with_pauses():
     request, asked = asking()
     room = NotedRoom(asked)
     known = Looked(room, acls(("b", WRITE), ("a", READ), ("b", READ)))
-    found = await asked_of_node(request, asked, known)
+    effects = []
+    found = await carried_out(asked_of_node(request, asked, known), effects)
     told = DescribeAclsResponse.decode(found.encode(VERSION), VERSION)
     assert [
         (
@@ -87,26 +89,17 @@ async def test_acls_are_ordered_by_resource_with_pauses():
         )
         for one in told.resources
     ] == [(TOPIC, "a", LITERAL, [READ]), (TOPIC, "b", LITERAL, [READ, WRITE])]
-    # One behind each ACL, too.
-    pause, item = ("pause", 0), ("item", "acls")
-    assert room.noted[:2] == [("pause", 3 * OBJECT_BYTES), ("looked", 3)]
-    assert room.noted[2:] == [item, pause, pause, item, pause, pause, pause]
-
-
-async def test_loop_yields_after_each_thousand_acls():
-    async def turns(count):
-        request, asked = asking()
-        request.resource_name_filter = "none"
-        known = acls(*((f"t-{number}", READ) for number in range(count)))
-        return await turns_of(asked_of_node(request, asked, known))
-
-    few = await turns(999)
-    assert [await turns(1000) - few, await turns(2000) - few] == [1, 2]
+    item = ("item", "acls")
+    assert room.noted == [("expect", 3 * OBJECT_BYTES), ("looked", 3), item, item]
+    (compute,) = [effect for effect in effects if effect is not None]
+    assert compute.cost_bytes == 3 * ITEM_COST_BYTES
+    # One before that, one for each ACL and one for each resource.
+    assert effects.count(None) == 1 + 3 + 2
 
 
 async def test_request_without_authorizer_is_refused():
     request, asked = asking()
     with pytest.raises(KafkaError) as caught:
-        await describe_acls(request, Node(None, acls(("a", READ))), asked)
+        await finished(describe_acls(request, Node(None, acls(("a", READ))), asked))
     assert caught.value.code is ErrorCode.SECURITY_DISABLED
     assert caught.value.message == "No Authorizer is configured on the broker"

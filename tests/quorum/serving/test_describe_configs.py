@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from immutables import Map
 
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import call, carried_out, finished, through_wire
 from tests.broker.rooms import NotedRoom
 from tests.checks import check_each
 from tests.cluster.data_side import config, partition, topic, topics_image
@@ -95,7 +95,7 @@ async def described(*asked, version=4, authorizer=None, **options):
     """Results as a client reads them."""
     message = through_wire(request(*asked, **options), version)
     node = Node(config(**IN_FILE), authorizer)
-    found = await describe_configs(message, node, call(message, version))
+    found = await finished(describe_configs(message, node, call(message, version)))
     return through_wire(found, version).results
 
 
@@ -430,17 +430,16 @@ async def test_memory_is_reserved_between_authorization_and_work():
     message = through_wire(request((TOPIC, "t"), (BROKER, NODE_ID), (GROUP, "g")), 4)
     asked = call(message, 4)
     authorizer.room = room = NotedRoom(asked)
-    found = await describe_configs(message, Node(config(**IN_FILE), authorizer), asked)
+    effects = []
+    node = Node(config(**IN_FILE), authorizer)
+    found = await carried_out(describe_configs(message, node, asked), effects)
     assert len(found.results) == 3
-    # Behind each of its configs, too, there is a pause.
-    told = [
-        one for one, before in zip(room.noted, [None, *room.noted], strict=False) if one != before
-    ]
-    item, pause = ("item", "configs"), ("pause", 0)
-    assert told == [
-        *[("judged", "t"), ("pause", 40 << 10), item, pause],
-        *[("judged", CLUSTER_NAME), ("pause", 400 << 10), item, pause],
-        *[("judged", "g"), pause, item, pause],
+    item = ("item", "configs")
+    assert room.noted == [
+        *[("judged", "t"), ("expect", 40 << 10), item],
+        *[("judged", CLUSTER_NAME), ("expect", 400 << 10), item],
+        *[("judged", "g"), ("expect", 0), item],
     ]
     configs = [len(one.configs) for one in through_wire(found, 4).results]
-    assert room.noted.count(pause) == sum(configs) + 3 + 1
+    # Before each resource, after it, and after each of its configs.
+    assert effects == [None] * (sum(configs) + 2 * 3)

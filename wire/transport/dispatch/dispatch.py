@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import time
+from functools import partial
 from types import GeneratorType
 from typing import Any, TypeAlias
 
@@ -16,12 +17,18 @@ from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget
 from trimaran.wire.transport.dispatch import old_forms
-from trimaran.wire.transport.dispatch.responding import outcome, respond
+from trimaran.wire.transport.dispatch.responding import encode_or_refuse, outcome, refusal, respond
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, ConnectionInfo
+from trimaran.wire.transport.requests.calls import (
+    Call,
+    CloseConnection,
+    ConnectionInfo,
+    response_of,
+)
 from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY_BYTES
+from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 
 Answer: TypeAlias = Outgoing | RunningRequest | None
 # What leaves a handler that has not paused yet: the bytes of the request may make no sense to it.
@@ -81,3 +88,47 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
     if call.heavy:
         return RunningRequest(route, call, request, known=found)
     return respond(route, request, found, call)
+
+
+def nested(
+    route: Route,
+    frame: memoryview,
+    context: Any,
+    connection: ConnectionInfo,
+    outer: Call,
+    *,
+    is_heavy: bool,
+) -> Handling[Outgoing | None]:
+    """Handles the request in `frame` as a part of the handler of `outer`, which carries it.
+
+    Its effects are effects of that handler, and its response is counted, bounded and held in the room of `outer`.
+    Returns the response.
+
+    Raises:
+        CloseConnection: no response can tell the error.
+        RemoteProtocolError: the request makes no sense.
+    """
+    cost = INLINE_COST_MAX + 1 if is_heavy else 0
+    call: Call
+    call, request = yield Compute(cost, partial(decode, route, frame, DECODE_BUDGET, connection))
+    call.heavy = is_heavy
+    call.share_room(outer)
+    if route.hooks is not None:
+        route.hooks.begin(call)
+    if route.once is not None:
+        request = yield Compute(cost, partial(route.once, request))
+    try:
+        found = yield from response_of(route.handler(request, context, call))
+    except _PASSES:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is the answer
+        known = route.as_kafka_error(error)
+        error.__traceback__ = None  # its frames refer to the error and to the request: a cycle
+        version = call.header.api_version
+        found = yield Compute(cost, partial(refusal, route, request, known, version))
+    route.ended(call, found)
+    cost = INLINE_COST_MAX + 1 if call.is_large else 0
+    response: Outgoing | None = yield Compute(
+        cost, partial(encode_or_refuse, route, request, found, call.header)
+    )
+    return response

@@ -27,7 +27,7 @@ from trimaran.wire.transport.dispatch.api_versions import (
     answer_api_versions,
     unsupported_api_versions,
 )
-from trimaran.wire.transport.dispatch.dispatch import Answer, begin, decode
+from trimaran.wire.transport.dispatch.dispatch import Answer, begin, decode, nested
 from trimaran.wire.transport.dispatch.route import Route, route_of
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
@@ -38,6 +38,7 @@ from trimaran.wire.transport.requests.guard import Judge
 from trimaran.wire.transport.requests.handles import Handled, declaration_of, handles
 from trimaran.wire.transport.requests.hooks import Hooks
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import Handling
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +168,15 @@ class Registry(Generic[C]):
         if route.once is not None:
             request = await run_apart(route.once, request, whom=whom)
         return begin(route, call, request, context)
+
+    def nested(
+        self, frame: memoryview, context: C, connection: ConnectionInfo, outer: Call
+    ) -> Handling[Outgoing | None]:
+        """Handles the request in `frame`, of a version in `api_versions`, as a part of the handler of `outer`, which
+        carries it. Returns the response; raises as `dispatch`.
+        """
+        route = self._routes[_HEAD.unpack_from(frame)[0]]
+        return nested(route, frame, context, connection, outer, is_heavy=self.is_heavy(frame))
 
     def is_heavy(self, frame: memoryview) -> bool:
         """Whether `dispatch_heavy` must be taken."""

@@ -43,9 +43,9 @@ def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing 
         CloseConnection: no response can tell the error.
     """
     if isinstance(found, KafkaError):
-        found = _refusal(route, request, found, call.header.api_version)
+        found = refusal(route, request, found, call.header.api_version)
     route.ended(call, found)
-    return _encode_or_refuse(route, request, found, call.header)
+    return encode_or_refuse(route, request, found, call.header)
 
 
 async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
@@ -53,12 +53,12 @@ async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) 
     whom = call.connection.id
     if isinstance(found, KafkaError):
         version = call.header.api_version
-        found = await run_apart(_refusal, route, request, found, version, whom=whom)
+        found = await run_apart(refusal, route, request, found, version, whom=whom)
     route.ended(call, found)
-    return await run_apart(_encode_or_refuse, route, request, found, call.header, whom=whom)
+    return await run_apart(encode_or_refuse, route, request, found, call.header, whom=whom)
 
 
-def _refusal(route: Route, request: Any, error: KafkaError, version: int) -> Message:
+def refusal(route: Route, request: Any, error: KafkaError, version: int) -> Message:
     """Raises CloseConnection: no response can tell the error, or the bytes that were passed on are no such request."""
     if not route.takes_frame:
         return route.error_response_to(request, error, version)
@@ -71,7 +71,7 @@ def _refusal(route: Route, request: Any, error: KafkaError, version: int) -> Mes
     return route.error_response_to(decoded, error, header.api_version)
 
 
-def _encode_or_refuse(
+def encode_or_refuse(
     route: Route, request: Any, response: Response, header: RequestHeader
 ) -> Outgoing | None:
     """A response that is too large becomes the error of its API.
@@ -85,7 +85,7 @@ def _encode_or_refuse(
     try:
         return encode_response(response, version, number)
     except ResponseTooLarge as error:
-        refused = _refusal(route, request, error, version)
+        refused = refusal(route, request, error, version)
     try:
         return encode_response(refused, version, number)
     except ResponseTooLarge as error:  # the request itself names that many megabytes

@@ -173,6 +173,10 @@ class Call:
             self._room = ResponseRoom(of, version, self.connection.memory)
         return self._room
 
+    def share_room(self, outer: Call) -> None:
+        """Puts the response into the room of `outer`, whose response will be made of it."""
+        self._room = outer._room = self.room()  # type: ignore[assignment]
+
     @property
     def wants_pause(self) -> bool:
         """For the transport: whether the response has grown by so much that others are to be served first."""

@@ -56,9 +56,6 @@ class TurnOfRequests(Timed, Protocol):
     def end(self) -> None:
         """Ends the slice before its time."""
 
-    def nested(self) -> TurnOfRequests:
-        """Returns the turn of a request that is handled as a part of a request of this turn."""
-
 
 class Unscheduled:
     """The turn of requests outside of a connection: others run between two slices, which last `seconds`."""
@@ -78,9 +75,6 @@ class Unscheduled:
 
     def end(self) -> None:
         pass
-
-    def nested(self) -> Unscheduled:
-        return self
 
     def resume(self) -> None:
         pass

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import trio
 
-from trimaran.wire.transport.scheduling.loop_time import LoopTime, Unscheduled
+from trimaran.wire.transport.scheduling.loop_time import LoopTime
 from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
@@ -224,10 +224,6 @@ class Turn:
         self._last = now - began
         self._count(self._last, now)
         self.ended_in = self._queue.number
-
-    def nested(self) -> Unscheduled:
-        """Returns the turn of a request within a request: its steps are counted as those of the outer one."""
-        return Unscheduled(ALONE_SECONDS)
 
     def resume(self) -> None:
         """A step begins."""
