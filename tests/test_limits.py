@@ -427,25 +427,25 @@ TABLE = {
         ),
         Limit(
             "records of one request",
-            "trimaran.quorum.controller.topics:RECORDS_MAX",
+            "trimaran.quorum.controller.partitions.topics:RECORDS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "bytes of all configs of one request",
-            "trimaran.quorum.controller.config_checks:CHARACTERS_MAX",
+            "trimaran.quorum.controller.configs.config_checks:CHARACTERS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "configs of one resource in a request",
-            "trimaran.quorum.controller.config_checks:CONFIGS_MAX",
+            "trimaran.quorum.controller.configs.config_checks:CONFIGS_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
             "configs of a broker, or of all, that nothing declares",
-            "trimaran.quorum.controller.config_checks:UNDECLARED_MAX",
+            "trimaran.quorum.controller.configs.config_checks:UNDECLARED_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
@@ -463,7 +463,7 @@ TABLE = {
         ),
         Limit(
             "bytes of all delegation tokens",
-            "trimaran.quorum.controller.delegation_tokens:TOKENS_BYTES_MAX",
+            "trimaran.quorum.controller.security.delegation_tokens:TOKENS_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
@@ -479,7 +479,7 @@ TABLE = {
         ),
         Limit(
             "bytes of a config's value",
-            "trimaran.quorum.controller.config_checks:VALUE_SIZE_MAX",
+            "trimaran.quorum.controller.configs.config_checks:VALUE_SIZE_MAX",
             "refused",
             ERRORS,
         ),

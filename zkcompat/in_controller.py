@@ -17,7 +17,7 @@ import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.quorum.controller.controller import Controller as QuorumController
-from trimaran.quorum.controller.scram import store_scram_credential
+from trimaran.quorum.controller.security.scram import store_scram_credential
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.errors import KafkaError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.controller.configs import legacy_response
+from trimaran.quorum.controller.configs.configs import legacy_response
 from trimaran.quorum.controller.handlers.alter_configs import alter_configs as declared
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from trimaran.wire.transport.requests.access import BY_CONTROLLER

@@ -15,8 +15,8 @@ from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.loggers import ConfigOperation, alter_loggers
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.quorum.controller.config_checks import CORDONED
-from trimaran.quorum.controller.configs import NONE, resource_of
+from trimaran.quorum.controller.configs.config_checks import CORDONED
+from trimaran.quorum.controller.configs.configs import NONE, resource_of
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,

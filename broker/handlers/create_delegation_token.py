@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.controller.delegation_tokens import fail_create_token
 from trimaran.quorum.controller.handlers.create_delegation_token import (
     create_delegation_token as declared,
 )
+from trimaran.quorum.controller.security.delegation_tokens import fail_create_token
 from trimaran.quorum.serving.authorization import may_ask_for_tokens
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_delegation_token import (

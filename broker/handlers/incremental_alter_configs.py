@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
 from trimaran.broker.handlers.context import Context
-from trimaran.quorum.controller.configs import incremental_response
+from trimaran.quorum.controller.configs.configs import incremental_response
 from trimaran.quorum.controller.handlers.incremental_alter_configs import (
     incremental_alter_configs as declared,
 )

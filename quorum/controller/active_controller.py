@@ -19,10 +19,10 @@ from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.quorum import events
-from trimaran.quorum.controller.index import PartitionIndex
-from trimaran.quorum.controller.leases import Leases
-from trimaran.quorum.controller.reachability import Reachability
-from trimaran.quorum.controller.state import UNCLEAN_LEADER_ELECTION, ControllerState
+from trimaran.quorum.controller.nodes.leases import Leases
+from trimaran.quorum.controller.nodes.reachability import Reachability
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.partitions.state import UNCLEAN_LEADER_ELECTION, ControllerState
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from trimaran.quorum.metadata.versions import METADATA_VERSION

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.configs.mutation_quotas import MutationQuotas
 from trimaran.quorum.controller.controller import Controller
-from trimaran.quorum.controller.mutation_quotas import MutationQuotas
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.replica.node import QuorumNode

@@ -21,16 +21,16 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.quorum import events
-from trimaran.quorum.controller import fencing, upkeep
-from trimaran.quorum.controller.activation import activation_records
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.active_controller import Node as ActiveNode
-from trimaran.quorum.controller.index import PartitionIndex
-from trimaran.quorum.controller.policies import NO_POLICIES, Policies
-from trimaran.quorum.controller.reachability import Reachability
-from trimaran.quorum.controller.standby import StandbyIndex
-from trimaran.quorum.controller.topics import TopicRules
-from trimaran.quorum.controller.turns import try_to_write
+from trimaran.quorum.controller.configs.policies import NO_POLICIES, Policies
+from trimaran.quorum.controller.nodes.reachability import Reachability
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.partitions.topics import TopicRules
+from trimaran.quorum.controller.tasks import fencing, upkeep
+from trimaran.quorum.controller.tasks.activation import activation_records
+from trimaran.quorum.controller.tasks.standby import StandbyIndex
+from trimaran.quorum.controller.tasks.turns import try_to_write
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError

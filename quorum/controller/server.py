@@ -33,12 +33,12 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.security.listener_security import controller_security
 from trimaran.node.security.logins import Logins
 from trimaran.quorum import events
+from trimaran.quorum.controller.configs.mutation_quotas import MutationQuotas
+from trimaran.quorum.controller.configs.policies import Policies, policies_of
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
 from trimaran.quorum.controller.handlers.registry import controller_registry
-from trimaran.quorum.controller.mutation_quotas import MutationQuotas
-from trimaran.quorum.controller.policies import Policies, policies_of
-from trimaran.quorum.controller.registrar import Registrar
+from trimaran.quorum.controller.nodes.registrar import Registrar
 from trimaran.quorum.formatting.storage import read_bootstrap
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.loader import MetadataLoader

@@ -25,7 +25,7 @@ from trimaran.log.batches.batch import TimestampType
 from trimaran.log.codecs.compression import Compression
 from trimaran.node.config.config_def import INT_MAX
 from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
-from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.wire.errors import ErrorCode
 
 SECONDS = 20.0

@@ -11,8 +11,10 @@ import trio.testing
 from tests.cluster.in_process import Images, cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.controller.test_server import creation
-from trimaran.quorum.controller import brokers, fencing, partitions, turns, upkeep
 from trimaran.quorum.controller.handlers import broker_registration
+from trimaran.quorum.controller.nodes import brokers
+from trimaran.quorum.controller.partitions import broker_changes
+from trimaran.quorum.controller.tasks import fencing, turns, upkeep
 from trimaran.quorum.formatting.storage import format_paths
 from trimaran.quorum.metadata.features import ELR_VERSION
 from trimaran.quorum.metadata.image import NO_LEADER
@@ -152,7 +154,7 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
     def changes_without(state, broker_id, directory=None, keys=None):
         kept = list(state.index.in_sync(broker_id) if keys is None else keys)
         looked_at.append(len(kept))
-        return partitions.changes_without(state, broker_id, directory, kept)
+        return broker_changes.changes_without(state, broker_id, directory, kept)
 
     for module in (brokers, upkeep):
         monkeypatch.setattr(module, "changes_without", changes_without)

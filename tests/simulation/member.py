@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING
 
 from tests.simulation.storage import Entry
-from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.controller.tasks.activation import activation_records
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest, MetadataLoader

@@ -26,8 +26,8 @@ from tests.simulation.node import SimNode
 from tests.simulation.operator import Operator
 from tests.simulation.tasks import Tasks, step_through
 from trimaran.node.replicated import operations
-from trimaran.quorum.controller import liveness
-from trimaran.quorum.controller.liveness import Look
+from trimaran.quorum.controller.nodes import liveness
+from trimaran.quorum.controller.nodes.liveness import Look
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.types import Endpoint as Listener

@@ -19,13 +19,13 @@ from trimaran.cli.output import put, say
 from trimaran.client.partitions import topics_of
 from trimaran.errors.refused import check_topic, ensure_brokers_run
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.controller.placement import place_replicas
+from trimaran.quorum.controller.partitions.placement import place_replicas
 from trimaran.quorum.metadata.image import BrokerRegistration
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 
 if TYPE_CHECKING:
-    from trimaran.quorum.controller.placement import Prng
+    from trimaran.quorum.controller.partitions.placement import Prng
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 PLAN_VERSION = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.producer_ids import allocate_producer_ids as decide
+from trimaran.quorum.controller.nodes.producer_ids import allocate_producer_ids as decide
 from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,

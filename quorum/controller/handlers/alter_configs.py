@@ -5,7 +5,7 @@ from __future__ import annotations
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.configs import (
+from trimaran.quorum.controller.configs.configs import (
     fail_legacy,
     legacy_response,
     replace_configs,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimaran.quorum.controller.alter_partition import alter_partition as decide
 from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.partitions.alter_partition import alter_partition as decide
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster

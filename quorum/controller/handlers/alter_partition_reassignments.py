@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.reassignments import alter_reassignments as decide
+from trimaran.quorum.controller.partitions.reassignments import alter_reassignments as decide
 from trimaran.quorum.serving.refusals import fail_alter_reassignments
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.scram import alter_scram_credentials as decide
-from trimaran.quorum.controller.scram import fail_alter_scram
+from trimaran.quorum.controller.security.scram import alter_scram_credentials as decide
+from trimaran.quorum.controller.security.scram import fail_alter_scram
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.directories import assign_replicas
+from trimaran.quorum.controller.nodes.directories import assign_replicas
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,

@@ -9,10 +9,10 @@ import trio
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.brokers import heartbeat
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.leases import Lease
-from trimaran.quorum.controller.partitions import check_broker_epoch
+from trimaran.quorum.controller.nodes.brokers import heartbeat
+from trimaran.quorum.controller.nodes.leases import Lease
+from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster

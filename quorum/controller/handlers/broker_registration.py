@@ -14,7 +14,8 @@ import trio
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps, pieces
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.brokers import (
+from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.nodes.brokers import (
     ProcessedPartitions,
     changes_of_new_incarnation,
     check_registration,
@@ -22,9 +23,8 @@ from trimaran.quorum.controller.brokers import (
     register_broker,
     same_endpoints,
 )
-from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.index import PARTITIONS_PER_STEP
-from trimaran.quorum.controller.partitions import in_steps
+from trimaran.quorum.controller.partitions.broker_changes import in_steps
+from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.metadata.image import BrokerRegistration
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition

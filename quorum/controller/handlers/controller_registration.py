@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.controllers import register_controller
+from trimaran.quorum.controller.nodes.controllers import register_controller
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,

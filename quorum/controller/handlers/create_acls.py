@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trimaran.quorum.controller.acls import create_acls as decide
-from trimaran.quorum.controller.acls import fail_create
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.topics import new_topic_id
+from trimaran.quorum.controller.partitions.topics import new_topic_id
+from trimaran.quorum.controller.security.acls import create_acls as decide
+from trimaran.quorum.controller.security.acls import fail_create
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
 from trimaran.wire.security.acls import Operation

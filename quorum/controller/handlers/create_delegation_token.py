@@ -6,13 +6,13 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.delegation_tokens import (
+from trimaran.quorum.controller.partitions.topics import new_topic_id
+from trimaran.quorum.controller.security.delegation_tokens import (
     TokenRules,
     create_token,
     fail_create_token,
     owner_of,
 )
-from trimaran.quorum.controller.topics import new_topic_id
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
 from trimaran.wire.buffers.primitives import uuid_to_text

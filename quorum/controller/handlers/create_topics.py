@@ -6,7 +6,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.topics import create_topics as decide
+from trimaran.quorum.controller.partitions.topics import create_topics as decide
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.refusals import fail_create_topics
 from trimaran.wire.errors import ErrorCode

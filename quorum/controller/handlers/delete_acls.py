@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trimaran.quorum.controller.acls import delete_acls as decide
-from trimaran.quorum.controller.acls import fail_delete
 from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.security.acls import delete_acls as decide
+from trimaran.quorum.controller.security.acls import fail_delete
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 from trimaran.wire.security.acls import Operation

@@ -6,7 +6,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.elections import elect_leaders as decide
+from trimaran.quorum.controller.partitions.elections import elect_leaders as decide
 from trimaran.quorum.serving.authorization import check_cluster
 from trimaran.quorum.serving.refusals import fail_elect_leaders
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.delegation_tokens import TokenRules, expire_token
+from trimaran.quorum.controller.security.delegation_tokens import TokenRules, expire_token
 from trimaran.quorum.serving.authorization import may_ask_for_tokens
 from trimaran.quorum.serving.refusals import fail_expire_token
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -8,7 +8,7 @@ from trimaran.node.config.loggers import alter_loggers
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.configs import (
+from trimaran.quorum.controller.configs.configs import (
     NONE,
     alter_configs,
     fail_incremental,

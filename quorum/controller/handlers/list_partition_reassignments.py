@@ -5,7 +5,7 @@ to be committed.
 from __future__ import annotations
 
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.reassignments import list_reassignments as decide
+from trimaran.quorum.controller.partitions.reassignments import list_reassignments as decide
 from trimaran.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,

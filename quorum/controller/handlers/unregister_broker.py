@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.brokers import unregister_broker as decide
 from trimaran.quorum.controller.context import ControllerContext
+from trimaran.quorum.controller.nodes.brokers import unregister_broker as decide
 from trimaran.wire.messages.unregister_broker import (
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.controller.active_controller import ActiveController
+from trimaran.quorum.controller.configs.feature_updates import Cluster
+from trimaran.quorum.controller.configs.feature_updates import update_features as update
 from trimaran.quorum.controller.context import ControllerContext
-from trimaran.quorum.controller.feature_updates import Cluster
-from trimaran.quorum.controller.feature_updates import update_features as update
 from trimaran.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation

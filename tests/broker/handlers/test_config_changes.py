@@ -20,7 +20,7 @@ from trimaran.broker.handlers.config_changes import (
     resource_of,
 )
 from trimaran.broker.handlers.incremental_alter_configs import incremental_alter_configs
-from trimaran.quorum.controller.configs import incremental_response, legacy_response
+from trimaran.quorum.controller.configs.configs import incremental_response, legacy_response
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode

@@ -16,12 +16,12 @@ import trio.testing
 
 from tests.broker.calls import Begun
 from tests.quorum.config_of import config_of
-from trimaran.quorum.controller import liveness
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
-from trimaran.quorum.controller.liveness import Look
+from trimaran.quorum.controller.nodes import liveness
+from trimaran.quorum.controller.nodes.liveness import Look
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch

@@ -1,8 +1,8 @@
 """The state that decisions read, of an image."""
 
 from tests.quorum.config_of import config_of
-from trimaran.quorum.controller.index import PartitionIndex
-from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.records.features import FeatureLevelRecord
 

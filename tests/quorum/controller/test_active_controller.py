@@ -9,9 +9,9 @@ from trimaran.node.replicated import state_machine
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller as module
-from trimaran.quorum.controller import turns
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.index import PartitionIndex
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.tasks import turns
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.brokers import UnregisterBrokerRecord
 from trimaran.wire.records.topics import PartitionChangeRecord, RemoveTopicRecord

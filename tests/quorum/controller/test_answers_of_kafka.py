@@ -12,10 +12,10 @@ from tests.quorum.config_of import config_of
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import broker, features, image_of, partition, topic, uid
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.brokers import unregister_broker
-from trimaran.quorum.controller.elections import elect_leaders
-from trimaran.quorum.controller.reassignments import alter_reassignments
-from trimaran.quorum.controller.topics import (
+from trimaran.quorum.controller.nodes.brokers import unregister_broker
+from trimaran.quorum.controller.partitions.elections import elect_leaders
+from trimaran.quorum.controller.partitions.reassignments import alter_reassignments
+from trimaran.quorum.controller.partitions.topics import (
     TopicRules,
     create_partitions,
     create_topics,

@@ -11,7 +11,7 @@ from tests.quorum.metadata.build import broker, config, features, image_of, part
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
-from trimaran.quorum.controller.standby import POLL_SECONDS
+from trimaran.quorum.controller.tasks.standby import POLL_SECONDS
 from trimaran.quorum.metadata.features import bootstrap_records
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
@@ -115,7 +115,7 @@ async def test_uncommitted_changes_vanish_with_their_epoch(mock_clock):
 
 async def test_inactive_controller_maintains_index_for_leadership(autojump_clock, monkeypatch):
     """So that the first decision of its epoch need not wait for a look at every partition."""
-    monkeypatch.setattr("trimaran.quorum.controller.standby.PARTITIONS_PER_STEP", 1)
+    monkeypatch.setattr("trimaran.quorum.controller.tasks.standby.PARTITIONS_PER_STEP", 1)
     controller = standby()
     records = [features(), topic("t", 1), *(partition(1, index, [1]) for index in range(3))]
     async with trio.open_nursery() as nursery:

@@ -7,18 +7,18 @@ import inspect
 import pytest
 
 from tests.broker.large_requests import array_paths, large_request
+from tests.quorum.controller.nodes.test_directories import IMAGE
 from tests.quorum.controller.states import state_of
-from tests.quorum.controller.test_directories import IMAGE
 from tests.quorum.metadata.build import uid
-from trimaran.quorum.controller.acls import create_acls, delete_acls
-from trimaran.quorum.controller.alter_partition import alter_partition
-from trimaran.quorum.controller.client_quotas import alter_client_quotas
-from trimaran.quorum.controller.configs import alter_configs, replace_configs
-from trimaran.quorum.controller.directories import assign_replicas
-from trimaran.quorum.controller.elections import elect_leaders
-from trimaran.quorum.controller.reassignments import alter_reassignments
-from trimaran.quorum.controller.scram import alter_scram_credentials
-from trimaran.quorum.controller.topics import delete_topics
+from trimaran.quorum.controller.configs.client_quotas import alter_client_quotas
+from trimaran.quorum.controller.configs.configs import alter_configs, replace_configs
+from trimaran.quorum.controller.nodes.directories import assign_replicas
+from trimaran.quorum.controller.partitions.alter_partition import alter_partition
+from trimaran.quorum.controller.partitions.elections import elect_leaders
+from trimaran.quorum.controller.partitions.reassignments import alter_reassignments
+from trimaran.quorum.controller.partitions.topics import delete_topics
+from trimaran.quorum.controller.security.acls import create_acls, delete_acls
+from trimaran.quorum.controller.security.scram import alter_scram_credentials
 from trimaran.wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest

@@ -2,8 +2,8 @@
 
 import pytest
 
+from tests.quorum.controller.nodes.test_brokers import register, registration
 from tests.quorum.controller.states import state_of
-from tests.quorum.controller.test_brokers import register, registration
 from tests.quorum.metadata.build import (
     broker,
     change,
@@ -15,8 +15,8 @@ from tests.quorum.metadata.build import (
     uid,
 )
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.brokers import State, heartbeat
-from trimaran.quorum.controller.leases import Lease
+from trimaran.quorum.controller.nodes.brokers import State, heartbeat
+from trimaran.quorum.controller.nodes.leases import Lease
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version

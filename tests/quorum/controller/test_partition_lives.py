@@ -20,13 +20,17 @@ from tests.quorum.metadata.build import (
     uid,
 )
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.alter_partition import alter_partition
-from trimaran.quorum.controller.brokers import changes_of_new_incarnation, fence_broker
-from trimaran.quorum.controller.elections import balance_leaders, elect_leaders, elect_unclean
-from trimaran.quorum.controller.index import PartitionIndex
-from trimaran.quorum.controller.partitions import changes_with, changes_without
-from trimaran.quorum.controller.reassignments import alter_reassignments
-from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.nodes.brokers import changes_of_new_incarnation, fence_broker
+from trimaran.quorum.controller.partitions.alter_partition import alter_partition
+from trimaran.quorum.controller.partitions.broker_changes import changes_with, changes_without
+from trimaran.quorum.controller.partitions.elections import (
+    balance_leaders,
+    elect_leaders,
+    elect_unclean,
+)
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.partitions.reassignments import alter_reassignments
+from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import NO_LEADER, Provenance
 from trimaran.wire.messages.alter_partition import (

@@ -11,7 +11,7 @@ from tests.simulation import member
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import SimLog
-from trimaran.quorum.controller.activation import activation_records
+from trimaran.quorum.controller.tasks.activation import activation_records
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.raft import changing, following, leader_state, leading, log_view, state

@@ -11,11 +11,13 @@ from unittest import mock
 from tests.simulation import controllers
 from tests.simulation.mutants.mutant import Mutant, both
 from trimaran.node.replicated.state_machine import Result
-from trimaran.quorum.controller import alter_partition, brokers, partitions, topics, upkeep
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.handlers import broker_heartbeat, broker_registration
-from trimaran.quorum.controller.leases import Leases
-from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.nodes import brokers
+from trimaran.quorum.controller.nodes.leases import Leases
+from trimaran.quorum.controller.partitions import alter_partition, broker_changes, topics
+from trimaran.quorum.controller.partitions.state import ControllerState
+from trimaran.quorum.controller.tasks import upkeep
 from trimaran.wire.errors import KafkaError
 
 Patch = AbstractContextManager[Any]
@@ -61,7 +63,7 @@ def _any_epoch_is_good() -> Patch:
     def lenient(image: Any, broker_id: int, _epoch: int) -> None:
         partitions_check(image, broker_id, image.cluster.brokers[broker_id].epoch)
 
-    partitions_check = partitions.check_broker_epoch
+    partitions_check = broker_changes.check_broker_epoch
     return both(
         *(
             mock.patch.object(module, "check_broker_epoch", lenient)
@@ -89,7 +91,7 @@ def _fencing_forgets_the_isrs() -> Patch:
     return both(
         mock.patch.object(brokers, "changes_without", nothing),
         mock.patch.object(upkeep, "changes_without", nothing),
-        mock.patch.object(partitions, "changes_without", nothing),
+        mock.patch.object(broker_changes, "changes_without", nothing),
     )
 
 

@@ -15,16 +15,16 @@ from tests.quorum.config_of import config_of
 from tests.simulation.partitions.network import CONTROLLER
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.alter_partition import alter_partition
-from trimaran.quorum.controller.brokers import fence_broker, heartbeat, register_broker
-from trimaran.quorum.controller.directories import assign_replicas
-from trimaran.quorum.controller.elections import UNCLEAN, balance_leaders, elect_leaders
-from trimaran.quorum.controller.index import PartitionIndex
-from trimaran.quorum.controller.leases import Lease, Leases
-from trimaran.quorum.controller.new_partitions import default_directory
-from trimaran.quorum.controller.partitions import check_broker_epoch
-from trimaran.quorum.controller.reassignments import alter_reassignments
-from trimaran.quorum.controller.state import ControllerState
+from trimaran.quorum.controller.nodes.brokers import fence_broker, heartbeat, register_broker
+from trimaran.quorum.controller.nodes.directories import assign_replicas
+from trimaran.quorum.controller.nodes.leases import Lease, Leases
+from trimaran.quorum.controller.partitions.alter_partition import alter_partition
+from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
+from trimaran.quorum.controller.partitions.elections import UNCLEAN, balance_leaders, elect_leaders
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.controller.partitions.new_partitions import default_directory
+from trimaran.quorum.controller.partitions.reassignments import alter_reassignments
+from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.features import ELR_VERSION, bootstrap_records, first_levels
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, Provenance

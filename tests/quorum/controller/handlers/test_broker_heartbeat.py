@@ -17,8 +17,10 @@ from tests.quorum.metadata.build import (
 )
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller import active_controller, brokers, turns
+from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
+from trimaran.quorum.controller.nodes import brokers
+from trimaran.quorum.controller.tasks import turns
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 

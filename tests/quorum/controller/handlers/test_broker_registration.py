@@ -4,8 +4,8 @@ import pytest
 import trio
 
 from tests.quorum.controller.handlers.controller_client import controller_client, standby_client
+from tests.quorum.controller.nodes.test_brokers import registration
 from tests.quorum.controller.solo import CLUSTER_ID, solo
-from tests.quorum.controller.test_brokers import registration
 from tests.quorum.metadata.build import broker, change, features, partition, topic, uid
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import at_once

@@ -10,9 +10,9 @@ from tests.quorum.controller.handlers.controller_client import (
     controller_client,
     standby_client,
 )
+from tests.quorum.controller.security.test_acls import ALICE, record
+from tests.quorum.controller.security.test_acls import creation as acl_creation
 from tests.quorum.controller.solo import solo
-from tests.quorum.controller.test_acls import ALICE, record
-from tests.quorum.controller.test_acls import creation as acl_creation
 from tests.quorum.metadata.build import SOMEWHERE, broker, features, image_of, replay
 from trimaran.quorum.controller.handlers.create_topics import create_topics
 from trimaran.quorum.metadata.authorizer import Authorizer

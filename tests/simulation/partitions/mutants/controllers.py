@@ -8,7 +8,8 @@ from unittest import mock
 
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from trimaran.quorum.controller import brokers, changes
+from trimaran.quorum.controller.nodes import brokers
+from trimaran.quorum.controller.partitions import changes
 
 Patch = AbstractContextManager[Any]
 

@@ -18,7 +18,7 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.replica import Replica
 from trimaran.broker.producing import await_replicas
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.quorum.controller import alter_partition as controller
+from trimaran.quorum.controller.partitions import alter_partition as controller
 from trimaran.wire.errors import ErrorCode
 
 Patch = AbstractContextManager[Any]

@@ -1,0 +1,1 @@
+"""Decisions about configs, quotas, policies and feature levels."""

@@ -1,0 +1,1 @@
+"""Brokers and controllers: registrations, leases, and which of them live."""

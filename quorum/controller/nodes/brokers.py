@@ -1,0 +1,463 @@
+"""The life of a broker as the controller decides it: registration, heartbeats, fencing, controlled shutdown, removal.
+
+    fenced → unfenced → controlled shutdown → (fenced) gone
+
+A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has
+heard of that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper
+migration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from trimaran.node.replicated.state_machine import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.nodes.leases import Lease
+from trimaran.quorum.controller.partitions.broker_changes import (
+    changes_after_loss,
+    changes_when_unregistered,
+    changes_with,
+    changes_without,
+    check_broker_epoch,
+    in_steps,
+    leads_any,
+)
+from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
+from trimaran.quorum.controller.partitions.state import ControllerState
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import check_supported
+from trimaran.quorum.metadata.image import (
+    BrokerRegistration,
+    FeatureRange,
+    MetadataImage,
+    PartitionImage,
+)
+from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from trimaran.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from trimaran.wire.messages.unregister_broker import UnregisterBrokerResponse
+from trimaran.wire.records.brokers import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from trimaran.wire.schema import Message
+from trimaran.wire.text.endpoint import Endpoint
+
+FENCE, UNFENCE = 1, -1
+ENTER_CONTROLLED_SHUTDOWN = 1
+# Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
+_RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
+
+
+class ProcessedPartitions:
+    """Partitions that were decided on in earlier steps, as they were left.
+
+    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of
+    those again.
+    """
+
+    def __init__(self) -> None:
+        # At most the partitions of one broker.
+        self._left: dict[TopicIdPartition, PartitionImage] = {}
+
+    def note(self, state: ControllerState, keys: Iterable[TopicIdPartition]) -> None:
+        """`state` is the one after the decision."""
+        for ref in state.partition_refs(keys):
+            self._left[ref.key] = ref.partition
+
+    def others(
+        self, state: ControllerState, keys: Iterable[TopicIdPartition]
+    ) -> list[TopicIdPartition]:
+        """Those that were not decided on, or have changed since."""
+        if not self._left:
+            return list(keys)
+        return [
+            ref.key
+            for ref in state.partition_refs(keys)
+            if self._left.get(ref.key) is not ref.partition
+        ]
+
+
+# --- registration
+
+
+def check_registration(
+    request: BrokerRegistrationRequest,
+    image: MetadataImage,
+    *,
+    cluster_id: str,
+    other_is_alive: bool,
+) -> None:
+    """Whether the broker may register; `other_is_alive` says that the incarnation registered now still has its lease.
+
+    Raises:
+        KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, UNSUPPORTED_VERSION,
+            BROKER_ID_NOT_REGISTERED (a broker that migrates from ZooKeeper).
+    """
+    if request.cluster_id != cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"this is cluster {cluster_id}, not {request.cluster_id}",
+        )
+    if request.broker_id < 0:  # -1 is nobody: no leader, no replica
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{request.broker_id} is no broker's id")
+    known = image.cluster.brokers.get(request.broker_id)
+    if other_is_alive and not _is_same(request, known):
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"broker {request.broker_id} is registered by a process whose session has not ended",
+        )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, "brokers of ZooKeeper mode cannot join"
+        )
+    _check_directories(request, image)
+    _check_listeners(request)
+    ranges = [
+        FeatureRange(f.name, f.min_supported_version, f.max_supported_version)
+        for f in request.features
+    ]
+    check_supported(image.features, ranges, f"broker {request.broker_id}")
+
+
+def register_broker(
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    *,
+    broker_epoch: int,
+    keys: Iterable[TopicIdPartition] | None = None,
+) -> Result[Message, BrokerRegistrationResponse]:
+    """Registers an incarnation that may; the same one keeps its epoch and state.
+
+    `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old
+    incarnation has not given up yet: all that it was in, if none are named.
+    """
+    record = _registration_record(request, broker_epoch, state.image)
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if known is not None and _is_same(request, known):
+        record.broker_epoch = known.epoch
+        record.fenced = known.fenced
+        record.in_controlled_shutdown = known.in_controlled_shutdown
+        return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
+    # The registration comes last, so that all of it happens again if only a part is written.
+    records = [*changes_of_new_incarnation(request, state, keys), record]
+    return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
+
+
+def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | None) -> bool:
+    return known is not None and known.incarnation_id == request.incarnation_id
+
+
+def partitions_of_old_incarnation(
+    request: BrokerRegistrationRequest, state: ControllerState, decided: ProcessedPartitions
+) -> list[TopicIdPartition]:
+    """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if _is_same(request, known):
+        return []
+    keys = list(state.index.in_sync(request.broker_id))
+    if _may_have_lost(request, known, state):
+        keys += state.index.eligible(request.broker_id)
+    return decided.others(state, keys)
+
+
+def changes_of_new_incarnation(
+    request: BrokerRegistrationRequest,
+    state: ControllerState,
+    keys: Iterable[TopicIdPartition] | None = None,
+) -> list[Message]:
+    """The old incarnation may have been the leader or in sync, with a disk that the new one lacks.
+
+    It is eligible still if it says the epoch of its last life, which it wrote down when all was on disk (KIP-966).
+    """
+    known = state.image.cluster.brokers.get(request.broker_id)
+    if _may_have_lost(request, known, state):
+        return changes_after_loss(state, request.broker_id, keys)
+    return changes_without(state, request.broker_id, keys=keys)
+
+
+def _may_have_lost(
+    request: BrokerRegistrationRequest, known: BrokerRegistration | None, state: ControllerState
+) -> bool:
+    """Whether the broker cannot stay eligible (KIP-966); without eligible leader replicas nobody asks."""
+    clean = known is not None and known.epoch == request.previous_broker_epoch
+    return state.has_eligible_leaders and not clean
+
+
+def _names_directories(image: MetadataImage) -> bool:
+    """Before that level records have no room for the directories of a broker, and brokers do not tell them."""
+    return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
+
+
+def _registration_record(
+    request: BrokerRegistrationRequest, broker_epoch: int, image: MetadataImage
+) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=broker_epoch,
+        end_points=[
+            BrokerEndpoint(
+                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+            )
+            for one in request.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=one.name,
+                min_supported_version=one.min_supported_version,
+                max_supported_version=one.max_supported_version,
+            )
+            for one in request.features
+        ],
+        rack=request.rack,
+        log_dirs=list(request.log_dirs) if _names_directories(image) else [],
+    )
+
+
+def _check_directories(request: BrokerRegistrationRequest, image: MetadataImage) -> None:
+    if not _names_directories(image):
+        return
+    directories = request.log_dirs
+    why = None
+    if not directories:
+        why = "names no log directory"
+    elif any(directory < _RESERVED_DIRECTORY_END for directory in directories):
+        why = "names a reserved id as a log directory"
+    elif len(set(directories)) != len(directories):
+        why = "names a log directory twice"
+    for broker in image.cluster.brokers.values():
+        shared = set(broker.directories) & set(directories)
+        if shared and broker.id != request.broker_id:
+            why = f"names directory {uuid_to_text(shared.pop())}, which broker {broker.id} has"
+    if why is not None:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"broker {request.broker_id} {why}")
+
+
+def _check_listeners(request: BrokerRegistrationRequest) -> None:
+    names = [one.name for one in request.listeners]
+    if not all(names) or len(set(names)) != len(names):
+        raise KafkaError(
+            ErrorCode.INVALID_REGISTRATION,
+            f"the listeners of broker {request.broker_id} need a name each",
+        )
+
+
+def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
+    """Two processes cannot listen at one address, so whoever can say this has taken the other's place."""
+    claimed = {Endpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
+    return bool(claimed) and claimed == set(broker.listeners)
+
+
+# --- heartbeats
+
+
+class State(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "shutdown now"
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResult:
+    """What becomes of the broker. `shutting_down`: note at which offset, see `Lease`."""
+
+    is_caught_up: bool
+    state: State
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.state in (State.FENCED, State.SHUTDOWN_NOW)
+
+    @property
+    def should_shut_down(self) -> bool:
+        return self.state is State.SHUTDOWN_NOW
+
+    @property
+    def shutting_down(self) -> bool:
+        return self.state is State.CONTROLLED_SHUTDOWN
+
+
+def heartbeat(
+    request: BrokerHeartbeatRequest,
+    state: ControllerState,
+    lease: Lease,
+    *,
+    registered_at: int,
+    lowest_active_offset: int | None,
+) -> Steps[Result[Message, HeartbeatResult]]:
+    """In steps of many partitions: moves the broker on; `registered_at` is the offset of its registration.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH.
+    """
+    check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
+    broker = state.image.cluster.brokers[request.broker_id]
+    caught_up = request.current_metadata_offset >= registered_at
+    present = _present_state(broker, lease)
+    match present:
+        case State.FENCED:
+            following = _next_of_fenced(request, caught_up)
+        case State.UNFENCED:
+            following = _next_of_unfenced(request, state)
+        case _:
+            following = _next_in_shutdown(state, lease, lowest_active_offset)
+    lost: list[Message] = []
+    if _names_directories(state.image):
+        lost = yield from _lost_directories(request, broker, state)
+    if lost and following is State.UNFENCED:
+        following = present  # what it may lead is known with its next heartbeat
+    records: list[Message] = []
+    if following is not present:
+        records += yield from _transition(following, broker, state)
+    records += lost
+    if state.image.features.metadata_version >= versions.CORDONED_LOG_DIRS:
+        records += _cordoned_directories(request, broker)
+    return Result(records, HeartbeatResult(caught_up, following), atomic=False)
+
+
+def _present_state(broker: BrokerRegistration, lease: Lease) -> State:
+    if lease.shutdown_offset >= 0 and not broker.fenced:
+        return State.CONTROLLED_SHUTDOWN
+    return State.FENCED if broker.fenced else State.UNFENCED
+
+
+def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> State:
+    if request.want_shut_down:
+        return State.SHUTDOWN_NOW
+    return State.UNFENCED if caught_up and not request.want_fence else State.FENCED
+
+
+def _next_of_unfenced(request: BrokerHeartbeatRequest, state: ControllerState) -> State:
+    if request.want_shut_down:
+        little = len(state.index.in_sync(request.broker_id)) <= PARTITIONS_PER_STEP
+        at_once = request.want_fence or (little and not leads_any(state, request.broker_id))
+        return State.SHUTDOWN_NOW if at_once else State.CONTROLLED_SHUTDOWN
+    return State.FENCED if request.want_fence else State.UNFENCED
+
+
+def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) -> State:
+    """All leaderships are gone, and every active broker has applied that they are."""
+    if lease.draining or leads_any(state, lease.broker_id):
+        return State.CONTROLLED_SHUTDOWN
+    everybody_knows = lowest is None or lease.shutdown_offset <= lowest
+    return State.SHUTDOWN_NOW if everybody_knows else State.CONTROLLED_SHUTDOWN
+
+
+def _transition(
+    following: State, broker: BrokerRegistration, state: ControllerState
+) -> Steps[list[Message]]:
+    """Of what can be dealt with part by part the first; the controller goes on with the others."""
+    match following:
+        case State.FENCED | State.SHUTDOWN_NOW:
+            if broker.fenced:
+                return []
+            return (yield from fence_broker(state, broker))
+        case State.UNFENCED:
+            first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
+            led = yield from in_steps(first, lambda keys: changes_with(state, broker.id, keys))
+            return [_change(broker, fenced=UNFENCE), *led]
+        case State.CONTROLLED_SHUTDOWN:
+            entered: list[Message] = []
+            if not broker.in_controlled_shutdown:
+                entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))
+            first = list(islice(state.index.in_sync(broker.id), PARTITIONS_PER_STEP))
+            return [*entered, *(yield from taken_out(state, broker.id, keys=first))]
+
+
+def fence_broker(
+    state: ControllerState,
+    broker: BrokerRegistration,
+    keys: Iterable[TopicIdPartition] | None = None,
+) -> Steps[list[Message]]:
+    """Out of all ISRs first, or of those of `keys`, which are what is left, then fenced."""
+    changes = yield from taken_out(state, broker.id, keys=keys)
+    return [*changes, _change(broker, fenced=FENCE)]
+
+
+def taken_out(
+    state: ControllerState,
+    broker_id: int,
+    directory: bytes | None = None,
+    keys: Iterable[TopicIdPartition] | None = None,
+) -> Steps[list[Message]]:
+    """`changes_without` in steps: of all that have the broker in their ISR, if no `keys` are named."""
+    concerned = state.index.in_sync(broker_id) if keys is None else keys
+    return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
+
+
+def _change(
+    broker: BrokerRegistration, *, fenced: int = 0, in_controlled_shutdown: int = 0
+) -> BrokerRegistrationChangeRecord:
+    return BrokerRegistrationChangeRecord(
+        broker_id=broker.id,
+        broker_epoch=broker.epoch,
+        fenced=fenced,
+        in_controlled_shutdown=in_controlled_shutdown,
+    )
+
+
+def _lost_directories(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration, state: ControllerState
+) -> Steps[list[Message]]:
+    offline = set(request.offline_log_dirs) & set(broker.directories)
+    if not offline:
+        return []
+    records: list[Message] = []
+    for directory in sorted(offline):
+        records += yield from taken_out(state, broker.id, directory)
+    left = [one for one in broker.directories if one not in offline]
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
+    )
+    return [*records, record]
+
+
+def _cordoned_directories(
+    request: BrokerHeartbeatRequest, broker: BrokerRegistration
+) -> list[Message]:
+    if request.cordoned_log_dirs is None:
+        return []
+    wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
+    cordoned = [one for one in broker.directories if one in wanted]
+    if known is not None and set(cordoned) == set(known):
+        return []
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=cordoned
+    )
+    return [record]
+
+
+# --- the end
+
+
+def unregister_broker(
+    state: ControllerState, broker_id: int
+) -> Steps[Result[Message, UnregisterBrokerResponse]]:
+    """In steps of many partitions: removes a broker that is gone for good; its replicas stay assigned to it.
+
+    Raises:
+        KafkaError: BROKER_ID_NOT_REGISTERED.
+    """
+    broker = state.image.cluster.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
+        )
+    removal = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)
+    changes = yield from changes_when_unregistered(state, broker_id)
+    return Result([*changes, removal], UnregisterBrokerResponse(), atomic=False)

@@ -1,0 +1,109 @@
+"""Which log directory of a broker holds which replica, as the broker says it (KIP-858).
+
+Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online
+(lost, or not registered) is out of sync and leads nothing from then on.
+"""
+
+from __future__ import annotations
+
+from trimaran.node.replicated.state_machine import Result
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch, election_of
+from trimaran.quorum.controller.partitions.changes import change_partition
+from trimaran.quorum.controller.partitions.state import ControllerState, PartitionRef
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.image import BrokerRegistration, PartitionImage
+from trimaran.quorum.metadata.topics_delta import merge_change
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    AssignReplicasToDirsResponseDirectoryData,
+    AssignReplicasToDirsResponsePartitionData,
+    AssignReplicasToDirsResponseTopicData,
+)
+from trimaran.wire.records.topics import PartitionChangeRecord
+from trimaran.wire.schema import Message
+
+
+def assign_replicas(
+    request: AssignReplicasToDirsRequest, state: ControllerState
+) -> Steps[Result[Message, AssignReplicasToDirsResponse]]:
+    """In steps of a directory, a topic or a partition: notes the directories; each partition is answered by itself.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION, the cluster's metadata.version has no directories.
+    """
+    if state.image.features.metadata_version < versions.DIRECTORY_ASSIGNMENT:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet."
+        )
+    check_broker_epoch(state.image, request.broker_id, request.broker_epoch)
+    broker = state.image.cluster.brokers[request.broker_id]
+    records: list[Message] = []
+    changed: dict[TopicIdPartition, PartitionImage] = {}
+    directories = []
+    for directory in request.directories:
+        yield 1
+        topics = []
+        for asked in directory.topics:
+            yield 1
+            topic = state.image.topics.by_id.get(asked.topic_id)
+            partitions = []
+            for index in (one.partition_index for one in asked.partitions):
+                yield 1
+                code, ref = ErrorCode.UNKNOWN_TOPIC_ID, None
+                if topic is not None:
+                    partition = changed.get(
+                        TopicIdPartition(topic.id, index)
+                    ) or topic.partitions.get(index)
+                    code = _check(partition, broker.id)
+                    ref = None if partition is None else PartitionRef(topic, index, partition)
+                if ref is not None and code is ErrorCode.NONE:
+                    record = _assign(state, ref, broker, directory.id)
+                    if record is not None:
+                        records.append(record)
+                        changed[TopicIdPartition(asked.topic_id, index)] = merge_change(
+                            ref.partition, record
+                        )
+                partitions.append(
+                    AssignReplicasToDirsResponsePartitionData(
+                        partition_index=index, error_code=code
+                    )
+                )
+            topics.append(
+                AssignReplicasToDirsResponseTopicData(
+                    topic_id=asked.topic_id, partitions=partitions
+                )
+            )
+        directories.append(
+            AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics)
+        )
+    return Result(records, AssignReplicasToDirsResponse(directories=directories), atomic=False)
+
+
+def _check(partition: PartitionImage | None, broker_id: int) -> ErrorCode:
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker_id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return ErrorCode.NONE
+
+
+def _assign(
+    state: ControllerState, ref: PartitionRef, broker: BrokerRegistration, directory: bytes
+) -> PartitionChangeRecord | None:
+    partition = ref.partition
+    assigned = tuple(
+        directory if replica == broker.id else known
+        for replica, known in zip(partition.replicas, partition.directories, strict=True)
+    )
+    if assigned == partition.directories:
+        return None
+    wanted = partition._replace(directories=assigned)
+    if not broker.has_online(directory):
+        wanted = wanted._replace(isr=tuple(one for one in partition.isr if one != broker.id))
+    return change_partition(
+        ref, state, state.may_lead(wanted), wanted=wanted, election=election_of(state, ref)
+    )

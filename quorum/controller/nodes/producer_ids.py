@@ -1,0 +1,41 @@
+"""Blocks of producer ids for brokers: each id is given out once in the life of the cluster.
+
+Source: Kafka's `ProducerIdControlManager`, KIP-730.
+"""
+
+from __future__ import annotations
+
+from trimaran.node.replicated.state_machine import Result
+from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from trimaran.wire.records.producer_ids import ProducerIdsRecord
+from trimaran.wire.schema import Message
+
+BLOCK_SIZE = 1000
+PRODUCER_ID_MAX = (1 << 63) - 1
+
+
+def allocate_producer_ids(
+    request: AllocateProducerIdsRequest, image: MetadataImage
+) -> Result[Message, AllocateProducerIdsResponse]:
+    """The next block.
+
+    Raises:
+        KafkaError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR, there are no ids left.
+    """
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    start = max(image.producer_ids.next_producer_id, 0)
+    if start > PRODUCER_ID_MAX - BLOCK_SIZE:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given out")
+    record = ProducerIdsRecord(
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        next_producer_id=start + BLOCK_SIZE,
+    )
+    response = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
+    return Result([record], response)

@@ -1,0 +1,1 @@
+"""Decisions about topics and partitions: placement, leaders, ISRs and moves."""

@@ -1,0 +1,183 @@
+"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what
+record says it.
+
+    wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
+
+Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
+KIP-966 (eligible leader replicas, and the last known leader of a partition that has none of them).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, cast
+
+from trimaran.quorum.controller.partitions.state import ControllerState, MayLead, PartitionRef
+from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.wire.records.topics import PartitionChangeRecord
+
+RECOVERED, RECOVERING = 0, 1
+# metadata.version 3.6-IV0: before it followers did not notice a smaller ISR without a new epoch (KAFKA-15021).
+SHRINKS_WITHOUT_EPOCH_LEVEL = 12
+# metadata.version 3.7-IV2: records name the directories of replicas.
+DIRECTORIES_LEVEL = 17
+
+
+class Election(Enum):
+    """ONLINE keeps a leader that can go on; UNCLEAN takes any replica that is up when no other can lead."""
+
+    ONLINE = "online"
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+def change_partition(
+    ref: PartitionRef,
+    state: ControllerState,
+    acceptable: MayLead,
+    *,
+    wanted: PartitionImage | None = None,
+    election: Election = Election.ONLINE,
+    lost: int | None = None,
+) -> PartitionChangeRecord | None:
+    """The record that brings the partition to `wanted` and to the leader that follows from it; None for no change.
+
+    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have
+    lost what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
+    """
+    old = ref.partition
+    keeps_eligible = state.has_eligible_leaders
+    new = complete_reassignment(old if wanted is None else wanted)
+    if keeps_eligible and (elr := _eligible(ref, new, state, lost)) != new.elr:
+        new = new._replace(elr=elr)
+    leader, unclean = elect(old, new, acceptable, election, last_known=keeps_eligible)
+    if leader == old.leader:
+        unclean = False
+    elif leader in new.elr:
+        elr = tuple(one for one in new.elr if one != leader)
+        new = new._replace(leader=leader, isr=(leader,), elr=elr)
+    elif unclean:
+        new = new._replace(leader=leader, isr=(leader,), leader_recovery_state=RECOVERING)
+    if unclean or not keeps_eligible:
+        new = new._replace(elr=())
+    if not new.isr and not keeps_eligible:
+        new = new._replace(isr=old.isr)
+    if leader != new.leader:
+        new = new._replace(leader=leader)
+    names_leader = _begins_epoch(old, new, state.image.features.metadata_version)
+    if keeps_eligible:
+        new = new._replace(last_known_elr=_last_known_leader(old, leader))
+    if state.image.features.metadata_version < DIRECTORIES_LEVEL:
+        new = new._replace(directories=old.directories)
+    return _difference(ref, new, names_leader=names_leader)
+
+
+def elect(
+    old: PartitionImage,
+    new: PartitionImage,
+    acceptable: MayLead,
+    election: Election,
+    *,
+    last_known: bool = False,
+) -> tuple[int, bool]:
+    """The leader that the partition should have, -1 if nobody can lead, and whether it may lack committed records.
+
+    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
+    empty.
+    """
+    allowed = new.isr or new.elr
+    first: tuple[int, ...] = (old.leader,)
+    if election is Election.PREFERRED:
+        first = (new.preferred_leader, old.leader)
+    for replica in (*first, *new.replicas):
+        if replica in allowed and acceptable(replica):
+            return replica, False
+    if last_known and not allowed and len(old.last_known_elr) == 1:
+        (replica,) = old.last_known_elr
+        if acceptable(replica):
+            return replica, True
+    if election is Election.UNCLEAN:
+        for replica in new.replicas:
+            if acceptable(replica):
+                return replica, True
+    return NO_LEADER, False
+
+
+def complete_reassignment(partition: PartitionImage) -> PartitionImage:
+    """Ends a reassignment once all replicas that it adds are in sync, and somebody stays.
+
+    One that lowers the replication factor waits for all that stay: else the ISR would shrink for nothing.
+    """
+    if not partition.adding and not partition.removing:
+        return partition
+    isr = tuple(one for one in partition.isr if one not in partition.removing)
+    replicas = tuple(one for one in partition.replicas if one not in partition.removing)
+    if not isr or not set(partition.adding) <= set(isr):
+        return partition
+    if len(partition.adding) < len(partition.removing) and not set(replicas) <= set(isr):
+        return partition
+    directories = tuple(partition.directory_of(one) for one in replicas)
+    return partition._replace(
+        replicas=replicas, directories=directories, isr=isr, adding=(), removing=()
+    )
+
+
+def _eligible(
+    ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
+) -> tuple[int, ...]:
+    """While the ISR is too small to commit anything, who leaves it has all that is committed."""
+    old = ref.partition
+    if new.isr == old.isr and not old.elr:
+        return ()
+    if len(new.isr) >= state.min_isr(ref.topic):
+        return ()
+    return tuple(
+        one
+        for one in dict.fromkeys((*old.elr, *old.isr))
+        if one not in new.isr and one in new.replicas and one != lost
+    )
+
+
+def _begins_epoch(old: PartitionImage, new: PartitionImage, metadata_version: int) -> bool:
+    """A new leader begins an epoch, and so does a replica that goes: it must not follow any longer."""
+    return (
+        new.leader != old.leader
+        or not set(old.replicas) <= set(new.replicas)
+        or (metadata_version < SHRINKS_WITHOUT_EPOCH_LEVEL and not set(old.isr) <= set(new.isr))
+    )
+
+
+def _last_known_leader(old: PartitionImage, leader: int) -> tuple[int, ...]:
+    if leader != NO_LEADER:
+        return ()
+    return old.last_known_elr if old.leader == NO_LEADER else (old.leader,)
+
+
+# The lists of a partition, in its order, by the names that they have in a record.
+_LISTS = (
+    "replicas",
+    "directories",
+    "isr",
+    "removing_replicas",
+    "adding_replicas",
+    "eligible_leader_replicas",
+    "last_known_elr",
+)
+
+
+def _difference(
+    ref: PartitionRef, new: PartitionImage, *, names_leader: bool
+) -> PartitionChangeRecord | None:
+    old = ref.partition
+    changes: dict[str, Any] = {
+        field: list(cast("tuple[object, ...]", now))
+        for field, before, now in zip(_LISTS, old, new, strict=False)
+        if now != before
+    }
+    if names_leader:
+        changes["leader"] = new.leader
+    if new.leader_recovery_state != old.leader_recovery_state:
+        changes["leader_recovery_state"] = new.leader_recovery_state
+    if not changes:
+        return None
+    return PartitionChangeRecord(topic_id=ref.topic.id, partition_id=ref.partition_id, **changes)

@@ -1,0 +1,111 @@
+"""New partitions: the replicas that somebody asks for, or those that placement finds, and who of them leads at first.
+
+Source: Kafka's `ReplicationControlManager`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from trimaran.node.runtime.steps import Steps
+from trimaran.quorum.controller.partitions.placement import Prng, place_replicas
+from trimaran.quorum.metadata.image import (
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    MetadataImage,
+    PartitionImage,
+)
+from trimaran.wire.errors import ErrorCode, KafkaError
+
+
+def check_assignment(
+    broker_ids: Sequence[int], image: MetadataImage, factor: int | None = None
+) -> None:
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and
+    `factor` of them.
+    """
+    why = None
+    unknown = sorted(one for one in broker_ids if one not in image.cluster.brokers)
+    twice = sorted(one for one, times in Counter(broker_ids).items() if times > 1)
+    if not broker_ids:
+        why = "an empty replica list."
+    elif unknown:
+        why = f"broker {unknown[0]}, but no such broker is registered."
+    elif twice:
+        why = f"the broker {twice[0]} more than once."
+    elif factor not in (None, len(broker_ids)):
+        why = (
+            f"a partition with {len(broker_ids)} replica(s), but this is not consistent with previous partitions, "
+            f"which have {factor} replica(s)."
+        )
+    if why is not None:
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"The manual partition assignment includes {why}",
+        )
+
+
+class NewPartitions:
+    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands. Those that have
+    the same replicas are one value.
+    """
+
+    def __init__(self, image: MetadataImage) -> None:
+        brokers = image.cluster.brokers
+        self._active = {one for one, broker in brokers.items() if broker.active}
+        self._directory = {one: default_directory(image, one) for one in brokers}
+        self.image = image
+        self._made: dict[tuple[int, ...], PartitionImage] = {}
+
+    def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
+        """So many, where there is room. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
+        has.
+        """
+        made = []
+        for replicas in place_replicas(self.image.cluster.brokers.values(), count, factor, prng):
+            made.append(self.make(replicas))
+            yield 1
+        return made
+
+    def make(self, replicas: tuple[int, ...]) -> PartitionImage:
+        """Raises KafkaError INVALID_REPLICATION_FACTOR: none of the replicas is active."""
+        made = self._made.get(replicas)
+        if made is None:
+            made = self._made[replicas] = self._make(replicas)
+        return made
+
+    def assigned(
+        self, index: int, broker_ids: Sequence[int], factor: int | None = None
+    ) -> PartitionImage:
+        """Raises KafkaError INVALID_REPLICA_ASSIGNMENT: these replicas cannot be those of partition `index`."""
+        check_assignment(broker_ids, self.image, factor)
+        try:
+            return self.make(tuple(broker_ids))
+        except KafkaError as error:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                f"controlled "
+                "shutdown.",
+            ) from error
+
+    def _make(self, replicas: tuple[int, ...]) -> PartitionImage:
+        """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
+        isr = tuple([one for one in replicas if one in self._active])
+        if not isr:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                "All brokers are currently fenced or in controlled shutdown.",
+            )
+        directories = tuple([self._directory[one] for one in replicas])
+        return PartitionImage(replicas=replicas, directories=directories, isr=isr, leader=isr[0])
+
+
+def default_directory(image: MetadataImage, broker_id: int) -> bytes:
+    """A broker with one directory has no choice; one with several decides itself and tells later."""
+    broker = image.cluster.brokers.get(broker_id)
+    directories = () if broker is None else broker.directories
+    if len(directories) == 1:
+        return directories[0]
+    return UNASSIGNED_DIRECTORY if directories else MIGRATING_DIRECTORY

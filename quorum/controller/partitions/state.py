@@ -1,0 +1,108 @@
+"""What decisions about partitions read: the image, the index of it, and the configs that say how partitions are led.
+
+A decision uses it in its turn and keeps nothing of it: the index moves on with the next records that are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.controller.partitions.index import PartitionIndex
+from trimaran.quorum.metadata.image import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from trimaran.wire.identity import TopicIdPartition
+
+MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+MayLead = Callable[[int], bool]
+
+
+class PartitionRef(NamedTuple):
+    """A partition and where it is."""
+
+    topic: TopicImage
+    partition_id: int
+    partition: PartitionImage
+
+    @property
+    def key(self) -> TopicIdPartition:
+        return TopicIdPartition(self.topic.id, self.partition_id)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerState:
+    """`index` is that of `image`; `config` is of this controller, for what neither topic nor cluster set."""
+
+    image: MetadataImage
+    index: PartitionIndex
+    config: ServerConfig
+    # topic → what `allows_unclean` and `min_isr` say: thousands of partitions are decided on one after another
+    _unclean: dict[str, bool] = field(default_factory=dict, init=False, compare=False)
+    _min_isr: dict[str, int] = field(default_factory=dict, init=False, compare=False)
+
+    @property
+    def has_eligible_leaders(self) -> bool:
+        """Whether eligible leader replicas are kept (KIP-966)."""
+        return self.image.features.keeps_eligible_leaders
+
+    def min_isr(self, topic: TopicImage) -> int:
+        """min.insync.replicas of a topic; no more than it has replicas."""
+        known = self._min_isr.get(topic.name)
+        if known is None:
+            wanted = int(self._config_of(topic.name, MIN_IN_SYNC_REPLICAS))
+            first = topic.partitions.get(0)
+            known = wanted if first is None else min(wanted, len(first.replicas))
+            self._min_isr[topic.name] = known
+        return known
+
+    def allows_unclean(self, topic: TopicImage) -> bool:
+        """Whether a replica that may lack committed records can be elected when there is no other."""
+        allows = self._unclean.get(topic.name)
+        if allows is None:
+            allows = self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
+            self._unclean[topic.name] = allows
+        return allows
+
+    def _config_of(self, topic: str, key: str) -> str:
+        """What the topic sets, else this controller's dynamic config, else that of all nodes, else its file."""
+        configs = self.image.configs
+        for value in (
+            configs.of(TOPIC_RESOURCE, topic).get(key),
+            configs.of(BROKER_RESOURCE, str(self.config.node_id)).get(key),
+            configs.of(BROKER_RESOURCE, "").get(key),
+        ):
+            if value is not None:
+                return value
+        return str(self.config[key])
+
+    def partition_refs(self, keys: Iterable[TopicIdPartition]) -> Iterator[PartitionRef]:
+        """The partitions of `keys` that are still there."""
+        for topic_id, number in keys:
+            topic = self.image.topics.by_id.get(topic_id)
+            partition = None if topic is None else topic.partitions.get(number)
+            if topic is not None and partition is not None:
+                yield PartitionRef(topic, number, partition)
+
+    def may_lead(self, partition: PartitionImage, returning: int | None = None) -> MayLead:
+        """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""
+        brokers = self.image.cluster.brokers
+
+        def check(broker_id: int) -> bool:
+            broker = brokers.get(broker_id)
+            return (
+                broker is not None
+                and not broker.in_controlled_shutdown
+                and (not broker.fenced or broker_id == returning)
+                and broker.has_online(partition.directory_of(broker_id))
+            )
+
+        return check

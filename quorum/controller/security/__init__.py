@@ -1,0 +1,1 @@
+"""Decisions about ACLs, SCRAM credentials and delegation tokens."""

@@ -1,0 +1,69 @@
+"""What a new active controller writes first. Source: Kafka's `ActivationRecordsGenerator`, KIP-868, KIP-966."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from trimaran.quorum import events
+from trimaran.quorum.controller.configs.feature_updates import min_isr_record
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.features import ELR_VERSION, SUPPORTED_FEATURES
+from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.quorum.metadata.versions import METADATA_VERSION
+from trimaran.wire.records.features import FeatureLevelRecord
+from trimaran.wire.records.transactions import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
+from trimaran.wire.schema import Message
+
+log = logging.getLogger(__name__)
+
+SERVED = {feature.name: feature for feature in SUPPORTED_FEATURES}
+
+
+def activation_records(
+    image: MetadataImage,
+    bootstrap: Sequence[Message],
+    *,
+    in_transaction: bool,
+    min_insync_replicas: int = 1,
+) -> list[Message]:
+    """The bootstrap records for an empty log, as one transaction; the end of one that a predecessor left open.
+
+    `min_insync_replicas` is what this node's file says: with eligible leader replicas it becomes the cluster's.
+    """
+    records: list[Message] = []
+    if in_transaction:
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if image.features.metadata_version:
+        return records
+    first = [record for record in bootstrap if _is_served(record)]
+    levels = {one.name: one.feature_level for one in first if isinstance(one, FeatureLevelRecord)}
+    if levels.get(ELR_VERSION, 0):
+        first.append(min_isr_record("", str(min_insync_replicas)))
+    # Nodes of older levels do not know transactions; all is one atomic batch anyway.
+    if levels.get(METADATA_VERSION, versions.LATEST) < versions.TRANSACTIONS:
+        return records + first
+    return [
+        *records,
+        BeginTransactionRecord(name="Bootstrap records"),
+        *first,
+        EndTransactionRecord(),
+    ]
+
+
+def _is_served(record: Message) -> bool:
+    """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848,
+    transactions 2); none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could
+    not register with them.
+    """
+    if not isinstance(record, FeatureLevelRecord):
+        return True
+    served = SERVED.get(record.name)
+    if served is not None and served.min_level <= record.feature_level <= served.max_level:
+        return True
+    events.FEATURE_UNKNOWN.log(log, feature=record.name, level=record.feature_level)
+    return False
