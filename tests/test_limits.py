@@ -291,7 +291,7 @@ TABLE = {
         ),
         Limit(
             "time of a member that joins and has lost its connection",
-            "trimaran.broker.groups.arrivals:ABANDONED_SECONDS",
+            "trimaran.broker.groups.classic.arrivals:ABANDONED_SECONDS",
             "forgotten",
         ),
         Limit(

@@ -22,14 +22,14 @@ from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.consumer import describe as consumer_describe
-from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.consumer.topics import newest_topics
 from trimaran.broker.groups.describe import (
     describe_group,
     find_consumer_group,
     list_groups,
 )
-from trimaran.broker.groups.image_topics import newest_topics
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.memory import GroupMemory
@@ -88,8 +88,8 @@ class GroupCoordinator:
         """`settings` returns those of a consumer group, by its id."""
         self.limits = limits
         self._metadata = metadata
-        around = Surroundings(settings, newest_topics(lambda: metadata.image))
-        self._around = around
+        dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
+        self._dependencies = dependencies
         self.patterns = TopicPatterns()
         self.memory = GroupMemory()
         serde = GroupRecordSerde(limits.offset_value_version)
@@ -97,7 +97,7 @@ class GroupCoordinator:
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(
-                    limits, self._knows_topic, around, self.memory
+                    limits, self._knows_topic, dependencies, self.memory
                 ),
                 serde=serde,
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,
@@ -333,8 +333,8 @@ class GroupCoordinator:
     ) -> tuple[DescribedConsumerGroup, Iterator[DescribedConsumerMember]]:
         """The same of a group of the consumer protocol."""
         group = find_consumer_group(self._epoch_of(group_id).active(), group_id)
-        default = self._around.settings(group_id).assignors[0]
-        return consumer_describe.described(group, self._around.topics(), default)
+        default = self._dependencies.settings(group_id).assignors[0]
+        return consumer_describe.described(group, self._dependencies.topics(), default)
 
     def list_groups(
         self, states: Collection[str], types: Collection[str]

@@ -6,21 +6,22 @@ Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups import removal
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
-from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.records import GroupRecord, group_record, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
 from trimaran.node.replicated.state_machine import Result
+from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.records.groups import OffsetCommitValue
 
 S = GroupState
 
@@ -66,14 +67,14 @@ class Removals:
         self._with_gone_topics = [
             group_id
             for group_id in self._store.offsets
-            if removal.has_gone_topics(self._store, group_id, self._knows_topic)
+            if has_gone_topics(self._store, group_id, self._knows_topic)
         ]
 
     def loaded(self) -> None:
         """Begins to write off what was found."""
         found, knows = self._with_gone_topics, self._knows_topic
-        self._walks.add(removal.of_gone_topics(self._store, found, knows))
-        self._walks.add(removal.pending_of_gone_topics(self._store, knows))
+        self._walks.add(of_gone_topics(self._store, found, knows))
+        self._walks.add(pending_of_gone_topics(self._store, knows))
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
         """Begins to write off the offsets of topics that are gone, by name and the id that was deleted."""
@@ -85,8 +86,8 @@ class Removals:
     def _of_deleted_topics(self) -> Walk:
         """Of all that were deleted until this begins."""
         deleted, self._deleted = self._deleted, {}
-        yield from removal.of_deleted_topics(self._store, deleted)
-        yield from removal.pending_of_deleted_topics(self._store, deleted)
+        yield from of_deleted_topics(self._store, deleted)
+        yield from pending_of_deleted_topics(self._store, deleted)
 
     # -- expiry
 
@@ -106,7 +107,7 @@ class Removals:
     def _expired(self, group: ClassicGroup | None, group_id: str, at: Instant) -> Walk:
         whole = group or self._store.consumer_groups.get(group_id)
         knows = self._knows_topic
-        return removal.expired(whole, self._store, group_id, self._limits, at.now_ms, knows)
+        return expired(whole, self._store, group_id, self._limits, at.now_ms, knows)
 
     def _expired_group(
         self, group_id: str, group: ClassicGroup | None, at: Instant
@@ -155,8 +156,120 @@ class Removals:
 
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
-        yield from removal.offsets_of_group(self._store, group_id)
+        yield from offsets_of_group(self._store, group_id)
         if (consumer := self._store.consumer_groups.get(group_id)) is not None:
             yield from group_tombstones(consumer)
         if consumer is None or group_id in self._store.groups:
             yield group_record(group_id, None)
+
+
+def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: KnowsTopic) -> Walk:
+    """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
+    for group_id in group_ids:
+        yield None
+        for topic, partition, value in store.offsets_of(group_id):
+            yield (
+                offset_tombstone(group_id, topic, partition)
+                if not knows_topic(topic, value.topic_id)
+                else None
+            )
+
+
+def has_gone_topics(store: GroupStore, group_id: str, knows_topic: KnowsTopic) -> bool:
+    """Whether there is something for `of_gone_topics` to find."""
+    for topic, offsets in store.offsets.get(group_id, {}).items():
+        topic_ids = {value.topic_id for value in offsets.values()}  # one, or two after a deletion
+        if not all(knows_topic(topic, topic_id) for topic_id in topic_ids):
+            return True
+    return False
+
+
+def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Walk:
+    """The same of offsets that open transactions commit: however these end, they will not count."""
+    for group_id, topic, partition, value in store.pending_offsets():
+        is_gone = not knows_topic(topic, value.topic_id)
+        yield offset_tombstone(group_id, topic, partition) if is_gone else None
+
+
+def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
+    """Of topics that are gone, by name and the ids that were deleted; offsets without an id count by the name."""
+    for group_id in list(store.offsets):
+        yield None
+        for topic in store.offsets.get(group_id, {}).keys() & deleted.keys():
+            for partition, value in store.offsets_of_topic(group_id, topic):
+                if value.topic_id == NIL_UUID or value.topic_id in deleted[topic]:
+                    yield offset_tombstone(group_id, topic, partition)
+
+
+def pending_of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
+    """The same of offsets that open transactions commit."""
+    for group_id, topic, partition, value in store.pending_offsets():
+        ids = (*deleted[topic], NIL_UUID) if topic in deleted else ()
+        yield offset_tombstone(group_id, topic, partition) if value.topic_id in ids else None
+
+
+def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
+    """All, those that open transactions commit among them."""
+    for topic, partition, _ in store.offsets_of(group_id):
+        yield offset_tombstone(group_id, topic, partition)
+    if store.has_pending(group_id):
+        for pending_id, topic, partition, _ in store.pending_offsets():
+            if pending_id == group_id:
+                yield offset_tombstone(group_id, topic, partition)
+
+
+def expired(
+    group: ClassicGroup | ConsumerGroup | None,
+    store: GroupStore,
+    group_id: str,
+    limits: GroupLimits,
+    now_ms: int,
+    knows_topic: KnowsTopic,
+) -> Walk:
+    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
+    whose topic is gone. None for each of the others.
+    """
+    may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
+    for topic, partition, value in store.offsets_of(group_id):
+        is_over = (
+            may_expire
+            and not store.is_pending(group_id, topic, partition)
+            and _is_over(group, topic, value, limits, now_ms)
+        )
+        is_over = is_over or not knows_topic(topic, value.topic_id)
+        yield offset_tombstone(group_id, topic, partition) if is_over else None
+
+
+def _is_over(
+    group: ClassicGroup | ConsumerGroup | None,
+    topic: str,
+    value: OffsetCommitValue,
+    limits: GroupLimits,
+    now_ms: int,
+) -> bool:
+    """Never while a member reads the topic."""
+    if group is not None and group.is_subscribed_to(topic):
+        return False
+    if value.expire_timestamp != -1:
+        return now_ms >= value.expire_timestamp
+    return now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
+
+
+def _may_expire(group: ClassicGroup) -> bool:
+    if group.pending:
+        return False
+    if group.state is S.EMPTY:
+        return True
+    return group.state is S.STABLE and group.uses_consumer_protocol
+
+
+def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:
+    """A classic group that had members keeps its offsets from when the last one left, others from the commit."""
+    if (
+        isinstance(group, ClassicGroup)
+        and group.state is S.EMPTY
+        and group.protocol_type is not None
+        and group.state_timestamp_ms != -1
+    ):
+        return group.state_timestamp_ms
+    return value.commit_timestamp

@@ -14,7 +14,7 @@ from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups import offsets
 from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
-from trimaran.broker.groups.consumer.groups import ConsumerGroups, Surroundings
+from trimaran.broker.groups.consumer.groups import ConsumerGroups, GroupDependencies
 from trimaran.broker.groups.kinds import CheckPartition, GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, GroupMemory
@@ -49,7 +49,7 @@ class GroupCoordinatorShard:
         self,
         limits: GroupLimits,
         knows_topic: KnowsTopic,
-        around: Surroundings,
+        dependencies: GroupDependencies,
         memory: GroupMemory | None = None,
     ) -> None:
         self.account = account = Account(memory)
@@ -59,7 +59,7 @@ class GroupCoordinatorShard:
         self._knows_topic = knows_topic
         self._timers = timers = Timers[TimerKey]()
         self.classic = ClassicGroups(store, timers, limits, account, outputs)
-        self.consumers = ConsumerGroups(store, timers, around, account, outputs, self.classic)
+        self.consumers = ConsumerGroups(store, timers, dependencies, account, outputs, self.classic)
         self._kinds: tuple[GroupKind, ...] = (self.classic, self.consumers)
         self.groups = self.classic.groups
         self._is_loaded = False

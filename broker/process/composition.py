@@ -20,7 +20,7 @@ from trimaran.broker.channels.controller_channel import ControllerChannel
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.broker.fetching.sessions import FetchSessions
-from trimaran.broker.groups.consumer.configured import ConfiguredGroups
+from trimaran.broker.groups.consumer.settings import ConfiguredGroups
 from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets

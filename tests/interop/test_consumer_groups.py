@@ -10,7 +10,7 @@ import subprocess
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from tests.broker.groups.driver import SURROUNDINGS
+from tests.broker.groups.driver import GROUP_DEPENDENCIES
 from tests.interop import apache_kafka, java_programs, mixed_quorum
 from tests.librdkafka import AdminClient, Consumer, Producer
 from trimaran.broker.coordination.loader import CoordinatorLoader
@@ -164,7 +164,7 @@ def loaded(directory):
     for path in sorted(directory.glob("__consumer_offsets-*/00000000000000000000.log")):
         loader = CoordinatorLoader(GroupRecordSerde())
         loader.feed(path.read_bytes())
-        shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, SURROUNDINGS)
+        shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, GROUP_DEPENDENCIES)
         loader.replay_into(shard)
         yield shard
 

@@ -12,11 +12,10 @@ from functools import partial
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
 from trimaran.broker.groups.classic import joining, offsets, rebalance, syncing
-from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState, restore_group
 from trimaran.broker.groups.classic.joining import Join
-from trimaran.broker.groups.classic.loaded import restore_group
 from trimaran.broker.groups.classic.operation import (
     GroupOperation,
     GroupWrite,

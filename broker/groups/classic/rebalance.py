@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 
 from trimaran.broker import events
-from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
-from trimaran.broker.groups.classic.loaded import is_to_rebalance
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState, is_to_rebalance
 from trimaran.broker.groups.classic.member import Member
 from trimaran.broker.groups.classic.operation import (
     GroupOperation,

@@ -14,11 +14,11 @@ from itertools import islice
 
 from trimaran.broker import events
 from trimaran.broker.groups.consumer.assignors.model import Assignment, Work, done
+from trimaran.broker.groups.consumer.background_work import TargetWork
 from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
 from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
 from trimaran.broker.groups.consumer.target import compute_target, size_of
-from trimaran.broker.groups.consumer.work import TargetWork
 from trimaran.broker.groups.timer_keys import Timer
 
 log = logging.getLogger(__name__)

@@ -29,13 +29,13 @@ from trimaran.broker.groups.consumer import (
     offsets,
     regexes,
 )
+from trimaran.broker.groups.consumer.background_work import GroupWork
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember, MemberState
 from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics
-from trimaran.broker.groups.consumer.work import GroupWork
 from trimaran.broker.groups.kinds import CheckPartition
 from trimaran.broker.groups.memory import Account
 from trimaran.broker.groups.outputs import Answer, Outputs
@@ -87,7 +87,7 @@ class ConsumerHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class GroupDependencies:
     """What consumer groups need of the broker: a group's settings, and the newest topics."""
 
     settings: Callable[[str], ConsumerGroupSettings]
@@ -101,7 +101,7 @@ class ConsumerGroups:
         self,
         store: GroupStore,
         timers: Timers[TimerKey],
-        around: Surroundings,
+        dependencies: GroupDependencies,
         account: Account,
         outputs: Outputs,
         classic: ClassicGroups,
@@ -109,7 +109,7 @@ class ConsumerGroups:
         self._store = store
         self._groups: Mapping[str, ConsumerGroup] = store.consumer_groups
         self._timers = timers
-        self._around = around
+        self._dependencies = dependencies
         self._account = account
         self._outputs = outputs
         self._classic = classic
@@ -126,8 +126,8 @@ class ConsumerGroups:
             group=group.draft(),
             at=at,
             timers=self._timers,
-            settings=self._around.settings(group.id),
-            topics=self._around.topics(),
+            settings=self._dependencies.settings(group.id),
+            topics=self._dependencies.topics(),
             work=self._works.setdefault(group.id, GroupWork()) if work is None else work,
         )
 
@@ -165,7 +165,7 @@ class ConsumerGroups:
         request = given.request
         self._store.check_room_for(request.group_id)
         classic = self._classic.groups.get(request.group_id)
-        settings = self._around.settings(request.group_id)
+        settings = self._dependencies.settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
         operation = self._open(request, classic, at)
         operation.fits = partial(self._account.fits, given.principal)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.consumer.background_work import GroupWork
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.records import (
@@ -21,7 +22,6 @@ from trimaran.broker.groups.consumer.records import (
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
-from trimaran.broker.groups.consumer.work import GroupWork
 from trimaran.broker.groups.outputs import Answer
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.timer_keys import Timer, TimerKey

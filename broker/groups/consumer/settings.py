@@ -5,8 +5,15 @@ Source: Kafka's `GroupCoordinatorConfig`, `GroupConfig`, `ConsumerGroupMigration
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from trimaran.node.config.consumer_group_keys import ASSIGNOR_NAMES
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.server import ServerConfig
+from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
+from trimaran.quorum.serving.node_configs import NodeConfigs
 
 # What one member may name: topics and a pattern. It must fit into a record of a megabyte, with the rest of the member.
 SUBSCRIPTION_BYTES_MAX = 512 << 10
@@ -52,3 +59,74 @@ class ConsumerGroupSettings:
     classic_members_max: int = 0x7FFFFFFF
     migration: MigrationPolicy = MigrationPolicy.BIDIRECTIONAL
     regex_refresh_interval_ms: int = 600_000
+
+
+# Who sets it is obeyed while a group is on its way to its target, too; its default of 5 s is for what is configured.
+LEAST_HEARTBEAT_INTERVAL = "group.consumer.min.heartbeat.interval.ms"
+
+
+class ConfiguredGroups:
+    """Settings by group id, as they are now; what was altered holds from the next heartbeat on."""
+
+    def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
+        self._configs = configs
+        self._now = NodeConfigs(config, configs)
+        self._base = ConsumerGroupSettings(
+            session_timeout_ms=config["group.consumer.session.timeout.ms"],
+            heartbeat_interval_ms=config["group.consumer.heartbeat.interval.ms"],
+            reconciling_interval_ms_min=max(
+                RECONCILING_INTERVAL_MS_MIN, config.explicit.get(LEAST_HEARTBEAT_INTERVAL, 0)
+            ),
+            assignors=tuple(
+                dict.fromkeys(ASSIGNOR_NAMES[name] for name in config["group.consumer.assignors"])
+            ),
+            members_max=config["group.consumer.max.size"],
+            classic_members_max=config["group.max.size"],
+            migration=MigrationPolicy(config["group.consumer.migration.policy"].lower()),
+            regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+        )
+        self._session = (
+            config["group.consumer.min.session.timeout.ms"],
+            config["group.consumer.max.session.timeout.ms"],
+        )
+        self._heartbeat = (
+            config[LEAST_HEARTBEAT_INTERVAL],
+            config["group.consumer.max.heartbeat.interval.ms"],
+        )
+        self._assignment = (
+            config["group.consumer.min.assignment.interval.ms"],
+            config["group.consumer.max.assignment.interval.ms"],
+        )
+        # For one state of the configs: what holds for groups without configs of their own.
+        self._known: tuple[ConfigsImage, ConsumerGroupSettings] | None = None
+
+    def of(self, group_id: str) -> ConsumerGroupSettings:
+        configs = self._configs()
+        if self._known is None or self._known[0] is not configs:
+            interval = self._now.now("group.consumer.assignment.interval.ms")
+            self._known = configs, replace(self._base, assignment_interval_ms=interval)
+        base = self._known[1]
+        own = configs.of(GROUP_RESOURCE, group_id)
+        return self._with_own(base, own) if own else base
+
+    def _with_own(
+        self, base: ConsumerGroupSettings, own: Mapping[str, str]
+    ) -> ConsumerGroupSettings:
+        def value(key: str, otherwise: int, bounds: tuple[int, int]) -> int:
+            if key not in own:
+                return otherwise
+            low, high = bounds
+            return max(low, min(high, int(GROUP_CONFIGS[key].parse(own[key]))))
+
+        return replace(
+            base,
+            session_timeout_ms=value(
+                "consumer.session.timeout.ms", base.session_timeout_ms, self._session
+            ),
+            heartbeat_interval_ms=value(
+                "consumer.heartbeat.interval.ms", base.heartbeat_interval_ms, self._heartbeat
+            ),
+            assignment_interval_ms=value(
+                "consumer.assignment.interval.ms", base.assignment_interval_ms, self._assignment
+            ),
+        )

@@ -13,9 +13,11 @@ from trimaran.broker.groups.consumer.assignors.model import (
     AssignedMember,
     Assignment,
     AssignmentInput,
+    Assignor,
     Work,
 )
-from trimaran.broker.groups.consumer.assignors.registry import ASSIGNORS
+from trimaran.broker.groups.consumer.assignors.range import assign_ranges
+from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.topics import Topics
 
@@ -62,3 +64,9 @@ def size_of(group: ConsumerGroup, topics: Topics) -> int:
     """About how much there is to look at: members and partitions."""
     found = (topics.find(name) for name in group.subscribed_topics())
     return len(group.members) + sum(topic.partition_count for topic in found if topic)
+
+
+UNIFORM = "uniform"
+RANGE = "range"
+
+ASSIGNORS: dict[str, Assignor] = {UNIFORM: assign_uniformly, RANGE: assign_ranges}

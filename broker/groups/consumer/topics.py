@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
+
+from trimaran.quorum.metadata.image import MetadataImage
 
 _COUNT = struct.Struct(">i")
 
@@ -53,3 +55,39 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
     for topic in found:
         digest.update(topic.id + _COUNT.pack(topic.partition_count))
     return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+class ImageTopics:
+    """The topics of one image of the metadata, as consumer groups ask for them (`Topics`)."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._topics = image.topics
+        self.version: object = image.topics.by_name
+        self.offset = image.provenance.offset
+
+    def find(self, name: str) -> Topic | None:
+        found = self._topics.by_name.get(name)
+        return None if found is None else Topic(name, found.id, len(found.partitions))
+
+    def name_of(self, topic_id: bytes) -> str | None:
+        found = self._topics.by_id.get(topic_id)
+        return None if found is None else found.name
+
+    def names(self) -> Iterable[str]:
+        return self._topics.by_name.keys()
+
+    def __len__(self) -> int:
+        return len(self._topics.by_name)
+
+
+def newest_topics(image: Callable[[], MetadataImage]) -> Callable[[], Topics]:
+    """Of the newest image at each call; one object for each image."""
+    known: list[tuple[MetadataImage, ImageTopics]] = []
+
+    def topics() -> Topics:
+        now = image()
+        if not known or known[0][0] is not now:
+            known[:] = [(now, ImageTopics(now))]
+        return known[0][1]
+
+    return topics

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.groups.driver import SURROUNDINGS
+from tests.broker.groups.driver import GROUP_DEPENDENCIES
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.background import log_cleaner
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
@@ -113,7 +113,7 @@ def store_of(log):
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         offset = loader.feed(log.read_bytes(offset, 1 << 16, upto_offset=log.log_end_offset))
-    shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, SURROUNDINGS)
+    shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, GROUP_DEPENDENCIES)
     loader.replay_into(shard)
     return {"groups": shard.store.groups, "offsets": shard.store.offsets}
 

@@ -11,7 +11,7 @@ from trimaran.broker.groups.classic.group import pending_bytes
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.operation import GroupWrite
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, Surroundings
+from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topic
 from trimaran.broker.groups.limits import GroupLimits
@@ -100,7 +100,7 @@ def refusal(regex: str | None) -> KafkaError | None:
     return None
 
 
-SURROUNDINGS = Surroundings(lambda _group_id: ConsumerGroupSettings(), FakeTopics)
+GROUP_DEPENDENCIES = GroupDependencies(lambda _group_id: ConsumerGroupSettings(), FakeTopics)
 
 
 class Driver:
@@ -127,9 +127,9 @@ class Driver:
         self._serial = len(self.log) * 1000
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = FakeTopics() if topics is None else topics
-        around = Surroundings(lambda _group_id: self.settings, lambda: self.topics)
+        dependencies = GroupDependencies(lambda _group_id: self.settings, lambda: self.topics)
         memory = GroupMemory() if memory is None else memory
-        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, around, memory)
+        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, dependencies, memory)
         for offset, record in enumerate(self.log):
             self.shard.replay(offset, record)
         self.shard.finish_load()

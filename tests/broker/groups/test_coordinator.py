@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.groups.driver import SURROUNDINGS, subscription
+from tests.broker.groups.driver import GROUP_DEPENDENCIES, subscription
 from tests.broker.groups.kafka_logs import ORDERS_ID, PAIR
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from trimaran.broker.coordination import loader
@@ -584,7 +584,7 @@ def recreate_topic(rig):
 def stored_offsets(rig, index):
     """The offsets that a coordinator loads from the log."""
     loader, log = CoordinatorLoader(GroupRecordSerde()), rig.leaders[index].log
-    shard = GroupCoordinatorShard(rig.limits, lambda *_: True, SURROUNDINGS)
+    shard = GroupCoordinatorShard(rig.limits, lambda *_: True, GROUP_DEPENDENCIES)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
     loader.feed(found.read())
     loader.replay_into(shard)

@@ -7,8 +7,7 @@ import pytest
 from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from trimaran.broker.coordination.loader import CoordinatorLoader
-from trimaran.broker.groups.classic.group import GroupState
-from trimaran.broker.groups.classic.loaded import restore_group
+from trimaran.broker.groups.classic.group import GroupState, restore_group
 from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
 from trimaran.log.batches.batch import iter_batches

@@ -7,7 +7,7 @@ import pytest
 from tests.broker.groups.driver import Driver
 from tests.slow_steps import no_slow_steps
 from trimaran.broker.groups import memory
-from trimaran.broker.groups.arrivals import (
+from trimaran.broker.groups.classic.arrivals import (
     ABANDONED_SECONDS,
     KEPT_BYTES_PER_CONNECTION,
     KEPT_PER_CONNECTION,

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.broker.groups.driver import Driver, subscription
-from trimaran.broker.groups.classic.group import GroupState
-from trimaran.broker.groups.classic.loaded import restore_group
+from trimaran.broker.groups.classic.group import GroupState, restore_group
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode

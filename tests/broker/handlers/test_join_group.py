@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from tests.broker.groups.rig import open_rig
-from trimaran.broker.groups.arrivals import ABANDONED_SECONDS
 from trimaran.broker.groups.classic import joining
+from trimaran.broker.groups.classic.arrivals import ABANDONED_SECONDS
 from trimaran.broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
 from trimaran.broker.handlers.join_group import join_group
 from trimaran.broker.handlers.sync_group import sync_group

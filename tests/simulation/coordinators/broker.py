@@ -17,7 +17,7 @@ from tests.cluster.data_side import config
 from tests.simulation.coordinators.channels import SimChannels
 from tests.simulation.partitions.broker import SimBroker
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
-from trimaran.broker.groups.consumer.configured import ConfiguredGroups
+from trimaran.broker.groups.consumer.settings import ConfiguredGroups
 from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.handlers.registry import broker_registry

@@ -4,8 +4,11 @@ import pytest
 from immutables import Map
 
 from tests.quorum.config_of import config_of
-from trimaran.broker.groups.consumer.configured import ConfiguredGroups
-from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
+from trimaran.broker.groups.consumer.settings import (
+    ConfiguredGroups,
+    ConsumerGroupSettings,
+    MigrationPolicy,
+)
 from trimaran.node.config.config_def import ConfigError
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, GROUP_RESOURCE, ConfigsImage
 

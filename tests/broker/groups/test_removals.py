@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trimaran.broker.groups import removal
+from trimaran.broker.groups import removals
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import GroupRecord
@@ -44,10 +44,10 @@ OF_OLD_T = {("g", "t", 0), ("h", "t", 0)}
 
 
 def test_deleted_topic_offsets_match_id_or_name():
-    assert keys(removal.of_deleted_topics(store_of(*COMMITS), {"t": {OLD}})) == OF_OLD_T
+    assert keys(removals.of_deleted_topics(store_of(*COMMITS), {"t": {OLD}})) == OF_OLD_T
     in_transactions = store_of(pending=COMMITS)
-    assert keys(removal.of_deleted_topics(in_transactions, {"t": {OLD}})) == set()
-    assert keys(removal.pending_of_deleted_topics(in_transactions, {"t": {OLD}})) == OF_OLD_T
+    assert keys(removals.of_deleted_topics(in_transactions, {"t": {OLD}})) == set()
+    assert keys(removals.pending_of_deleted_topics(in_transactions, {"t": {OLD}})) == OF_OLD_T
 
 
 def test_offsets_of_unknown_topics_are_removed():
@@ -55,14 +55,14 @@ def test_offsets_of_unknown_topics_are_removed():
         return (name, topic_id) != ("t", OLD)
 
     store = store_of(*COMMITS, pending=COMMITS)
-    assert keys(removal.of_gone_topics(store, ["g", "h"], knows)) == {("g", "t", 0)}
-    assert [removal.has_gone_topics(store, one, knows) for one in "gh"] == [True, False]
-    assert keys(removal.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
+    assert keys(removals.of_gone_topics(store, ["g", "h"], knows)) == {("g", "t", 0)}
+    assert [removals.has_gone_topics(store, one, knows) for one in "gh"] == [True, False]
+    assert keys(removals.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
 
 
 def test_group_removal_includes_pending_offsets():
     store = store_of(COMMITS[0], COMMITS[3], pending=[COMMITS[1], COMMITS[2]])
-    assert keys(removal.offsets_of_group(store, "g")) == {("g", "t", 0), ("g", "t", 1)}
+    assert keys(removals.offsets_of_group(store, "g")) == {("g", "t", 0), ("g", "t", 1)}
 
 
 # -- expiry
@@ -83,7 +83,7 @@ def classic(state=S.EMPTY, *, protocol_type="consumer", topics=frozenset(), pend
 @pytest.mark.parametrize(("now_ms", "is_over"), [(1_099, False), (1_100, True), (1_101, True)])
 def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
     store = store_of(COMMITS[0])
-    found = removal.expired(None, store, "g", LIMITS, now_ms, everything)
+    found = removals.expired(None, store, "g", LIMITS, now_ms, everything)
     assert keys(found) == ({("g", "t", 0)} if is_over else set())
 
 
@@ -92,13 +92,13 @@ def test_offset_with_own_expiry_is_kept_until_then(now_ms, is_over):
     store = GroupStore()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, expire_timestamp=500)
     store.replay(0, GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), value))
-    found = removal.expired(None, store, "g", LIMITS, now_ms, everything)
+    found = removals.expired(None, store, "g", LIMITS, now_ms, everything)
     assert keys(found) == ({("g", "t", 0)} if is_over else set())
 
 
 def test_offset_with_pending_replacement_stays():
     store = store_of(COMMITS[0], COMMITS[1], pending=[COMMITS[0]])
-    found = removal.expired(None, store, "g", LIMITS, 10_000, everything)
+    found = removals.expired(None, store, "g", LIMITS, 10_000, everything)
     assert keys(found) == {("g", "t", 1)}
 
 
@@ -117,13 +117,13 @@ def test_offset_with_pending_replacement_stays():
     ids=str,
 )
 def test_offsets_expire_only_for_provably_unread_topics(group, expires):
-    found = removal.expired(group, store_of(COMMITS[0]), "g", LIMITS, 10_000, everything)
+    found = removals.expired(group, store_of(COMMITS[0]), "g", LIMITS, 10_000, everything)
     assert bool(keys(found)) is expires
 
 
 def test_unknown_topics_go_despite_rebalance():
     group = classic(S.PREPARING_REBALANCE)
-    found = removal.expired(
+    found = removals.expired(
         group, store_of(COMMITS[0]), "g", LIMITS, 0, lambda _name, _topic_id: False
     )
     assert keys(found) == {("g", "t", 0)}
