@@ -7,9 +7,7 @@ The controller decides as if the client had asked it: the Envelope has the clien
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from trimaran.broker.channels.controller_channel import ControllerChannel
@@ -33,6 +31,8 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 
 PRINCIPAL_VERSION = 0
+# The encoded forms of a client's principal and address that are kept: some 100 bytes each, at most 64 KiB.
+CLIENTS_REMEMBERED = 128
 
 # The cost of a byte of a message that is decoded or encoded: a message of `HEAVY_BYTES` is too much for the loop.
 MESSAGE_COST = INLINE_COST_MAX // HEAVY_BYTES
@@ -81,8 +81,7 @@ class Forwarder:
         """
         forwarded = Outgoing()
         forwarded += await self._enveloped(frame, call)
-        with _as_server_error():
-            _throttle(forwarded, _body_of(forwarded, call), call)
+        _throttle(forwarded, _body_of(forwarded, call), call)
         return forwarded
 
     async def ask_for(self, call: Call, request: Message, version: int, answer_type: type[M]) -> M:
@@ -92,9 +91,11 @@ class Forwarder:
         header = call.header
         frame = encode_request(request, version, header.correlation_id, header.client_id)
         data = memoryview(await self._enveloped(bytes(frame), call))
-        with _as_server_error():
+        try:
             _, body = decode_response_header(data, request.KEY, version)
             return answer_type.decode(data[body:], version)
+        except RemoteProtocolError as error:
+            raise _server_error(error) from error
 
     async def _enveloped(self, frame: bytes, call: Call) -> bytes:
         envelope = EnvelopeRequest(
@@ -119,10 +120,11 @@ def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
 
 def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
     """Returns the answer, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
-    with _as_server_error():
-        return answer_type.decode(
-            memoryview(forwarded)[_body_of(forwarded, call) :], call.header.api_version
-        )
+    body = memoryview(forwarded)[_body_of(forwarded, call) :]
+    try:
+        return answer_type.decode(body, call.header.api_version)
+    except RemoteProtocolError as error:
+        raise _server_error(error) from error
 
 
 def _encoded(request: Message, call: Call) -> bytes:
@@ -132,25 +134,25 @@ def _encoded(request: Message, call: Call) -> bytes:
     )
 
 
-@contextmanager
-def _as_server_error() -> Iterator[None]:
-    try:
-        yield
-    except RemoteProtocolError as error:
-        why = f"the controller's answer cannot be passed on: {error}"
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from error
+def _server_error(error: RemoteProtocolError) -> KafkaError:
+    why = f"the controller's answer cannot be passed on: {error}"
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, why)
 
 
 def _body_of(forwarded: Outgoing, call: Call) -> int:
-    """Returns the position of the answer's body."""
+    """Returns the position of the answer's body. Raises KafkaError UNKNOWN_SERVER_ERROR."""
     header = call.header
     view = memoryview(forwarded)
-    correlation_id, body = decode_response_header(view, header.api_key, header.api_version)
+    try:
+        correlation_id, body = decode_response_header(view, header.api_key, header.api_version)
+    except RemoteProtocolError as error:
+        raise _server_error(error) from error
     if correlation_id != header.correlation_id:
-        raise RemoteProtocolError("the controller answered another request")
+        raise _server_error(RemoteProtocolError("the controller answered another request"))
     return body
 
 
+@lru_cache(CLIENTS_REMEMBERED)
 def _principal(principal: Principal) -> bytes:
     data = DefaultPrincipalData(
         type=principal.type, name=principal.name, token_authenticated=principal.by_token
@@ -158,6 +160,7 @@ def _principal(principal: Principal) -> bytes:
     return PRINCIPAL_VERSION.to_bytes(2, "big") + data.encode(PRINCIPAL_VERSION)
 
 
+@lru_cache(CLIENTS_REMEMBERED)
 def _address(host: str) -> bytes:
     try:
         return ipaddress.ip_address(host.partition("%")[0]).packed

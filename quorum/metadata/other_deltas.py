@@ -124,6 +124,9 @@ class ProducerIdsDelta:
         return ProducerIdsImage(self.next_producer_id)
 
 
+_NONE_FOUND = UnknownRecords()
+
+
 class UnknownDelta:
     """Counts the records of a later Kafka, whose changes are in no other part."""
 
@@ -131,7 +134,7 @@ class UnknownDelta:
 
     def __init__(self, image: UnknownRecords) -> None:
         self.image = image
-        self.found = UnknownRecords()
+        self.found = _NONE_FOUND
 
     def add(self, record: UnknownRecord) -> None:
         self.found = self.found.plus(1, (record,))
@@ -165,7 +168,7 @@ class MapDelta(Generic[K, R]):
                 del self.changed[key]
 
     def apply(self) -> Map[K, R]:
-        return updated(self.image, self.changed)
+        return updated(self.image, self.changed) if self.changed else self.image
 
 
 def quota_key(record: ClientQuotaRecord) -> tuple[QuotaEntity, str]:

@@ -51,6 +51,9 @@ class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
 
 
 def write_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
+    if not tags:
+        out.append(0)
+        return
     write_uvarint(out, len(tags))
     for tag, body in tags:
         write_uvarint(out, tag)

@@ -8,9 +8,8 @@ content is trusted, so with an authorizer only a principal that may CLUSTER_ACTI
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.handlers.forwarded import FORWARDED_HANDLERS
@@ -31,6 +30,8 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
+# The decoded forms of a client's principal and address that are kept: some 100 bytes each, at most 64 KiB.
+CLIENTS_REMEMBERED = 128
 
 FORWARDED: Registry[ControllerContext] = Registry(FORWARDED_HANDLERS, judge=ACL_JUDGE)
 VERSIONS = FORWARDED.api_versions()
@@ -44,8 +45,10 @@ def envelope(
     _check_active(ctx)
     client = _client(request, principal, call.connection)
     frame = memoryview(request.request_data)
-    with _blaming_the_sender():
+    try:
         answer = yield from FORWARDED.nested(frame, replace(ctx, forwarded=True), client, call)
+    except (RemoteProtocolError, CloseConnection) as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
     _check_active(ctx)
     return EnvelopeResponse(response_data=None if answer is None else bytes(answer))
 
@@ -56,14 +59,6 @@ def _check_active(ctx: ControllerContext) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
 
-@contextmanager
-def _blaming_the_sender() -> Iterator[None]:
-    try:
-        yield
-    except (RemoteProtocolError, CloseConnection) as error:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from error
-
-
 def _check(request: EnvelopeRequest) -> Principal:
     """Returns the client's principal.
 
@@ -71,7 +66,7 @@ def _check(request: EnvelopeRequest) -> Principal:
         KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION, PRINCIPAL_DESERIALIZATION_FAILURE.
     """
     if len(request.client_host_address) not in ADDRESS_SIZES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address has no size of one")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's address has no valid size")
     principal = _principal(request.request_principal)
     try:
         header, _ = decode_request_header(request.request_data)
@@ -85,19 +80,25 @@ def _check(request: EnvelopeRequest) -> Principal:
     return principal
 
 
+@lru_cache(CLIENTS_REMEMBERED)
 def _principal(data: bytes | None) -> Principal:
     try:
         if data is None or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
             raise RemoteProtocolError("no principal of a version known here")
-        told = DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
+        decoded = DefaultPrincipalData.decode(data[2:], PRINCIPAL_VERSION)
     except RemoteProtocolError as error:
         raise KafkaError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE, str(error)) from error
-    return Principal(told.name, told.type, told.token_authenticated)
+    return Principal(decoded.name, decoded.type, decoded.token_authenticated)
 
 
 def _client(
     request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
 ) -> ConnectionInfo:
     """Returns the client's connection as far as decisions read it; it lives as long as the broker's."""
-    address = str(address_in(str(ipaddress.ip_address(request.client_host_address))))
-    return replace(broker, peer=Address(address, 0), principal=principal)
+    host = _host(request.client_host_address)
+    return replace(broker, peer=Address(host, 0), principal=principal)
+
+
+@lru_cache(CLIENTS_REMEMBERED)
+def _host(address: bytes) -> str:
+    return str(address_in(str(ipaddress.ip_address(address))))
