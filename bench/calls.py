@@ -123,7 +123,8 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     asked = call(request, ProduceRequest.VERSIONS.high, connection())
     while True:
         view[:8] = bytes(8)  # the last append wrote its offset there
-        yield lambda: produce(request, harness.context, asked)
+        steps = produce(request, harness.context, asked)
+        yield lambda steps=steps: steps.send(None)  # to where it waits
 
 
 def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:

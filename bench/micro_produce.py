@@ -17,7 +17,7 @@ import trio
 
 from bench.authorization_cost import authorizer
 from bench.sizes import sized
-from tests.broker.calls import call, connection, through_wire
+from tests.broker.calls import call, connection, started, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.produce import produce
 from trimaran.log.batches.records import NewRecord, build_batch
@@ -63,7 +63,7 @@ def measure(root, partitions, count, value_bytes, acks):
     def handle():
         for view in views:
             view[:8] = bytes(8)  # the last append stamped its offset there
-        produce(message, harness.context, asked)
+        started(produce(message, harness.context, asked))
 
     def append():
         for view, leader in zip(views, leaders, strict=True):

@@ -36,7 +36,6 @@ from typing import TYPE_CHECKING
 from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.metadata.topic_views import TopicViews
-from trimaran.broker.producing.offloaded_connections import OffloadedConnections
 from trimaran.quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
@@ -92,7 +91,6 @@ class Context:
     broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
     kraft_version: Callable[[], int]
-    offloaded: OffloadedConnections = field(default_factory=OffloadedConnections)
     topic_views: TopicViews = field(default_factory=TopicViews)
     quotas: ClientQuotas = field(default_factory=ClientQuotas)
     throttles: ReplicationThrottles = field(default_factory=ReplicationThrottles)

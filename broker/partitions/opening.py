@@ -9,8 +9,10 @@ batches are missing they are made anew: in a thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.node.runtime.steps import pieces
@@ -102,6 +104,14 @@ async def open_leaders(found: Sequence[Partition]) -> None:
             await yield_to_loop()
 
 
+def opened_leader(partition: Partition) -> Handling[PartitionLeader]:
+    """Returns the leader of `partition`, whose log is opened and knows its producers. Raises as `open_leader`."""
+    if partition.leads and not partition.deleted and partition.must_check:
+        with suppress(KafkaError):  # `open_leader` says what is wrong
+            yield Blocking(partition.check)
+    return partition.open_leader()
+
+
 def opening(
     partitions: Partitions,
     keys: Sequence[TopicPartition | TopicIdPartition],
@@ -119,9 +129,7 @@ def opening(
             yield None
     for partition in found:
         try:
-            if partition.must_check:
-                yield Blocking(partition.check)
-            partition.open_leader()
+            yield from opened_leader(partition)
         except KafkaError:
             continue
         if len(found) > 1:

@@ -1,38 +1,54 @@
-"""Stage 5 of Produce: the leaders append what was validated."""
+"""Stage 5 of Produce: the leaders append what was validated, and the topics count it for metrics.
+
+Source: `ReplicaManager.appendRecordsToLocalLog`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from trimaran.broker.partitions.opening import OPENED_PER_TURN
+from trimaran.broker.partitions.traffic import Traffic
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.broker.producing.verify import check_not_ended
-from trimaran.node.runtime.turns import piece_by_piece
-from trimaran.wire.errors import KafkaError
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.scheduling.effects import Handling
 
-# Partitions appended to in one turn of the loop: 10 ms of work. A request that names more is appended in several.
-APPENDS_PER_TURN = 200
-
-
-def append(appends: Iterable[PartitionAppend], acks: int) -> None:
-    """Appends the batches of each partition, or notes in its response why not."""
-    for one in appends:
-        leader, batches = one.leader, one.batches
-        if leader is None or not batches or one.failed:
-            continue
-        try:
-            if one.verified_from >= 0:
-                check_not_ended(one)
-            info, one.required_offset = leader.produce(memoryview(batches[0].buffer), batches, acks)
-        except KafkaError as error:
-            one.fail(error)
-        else:
-            answer = one.response
-            answer.base_offset = info.base_offset
-            answer.log_append_time_ms = info.log_append_time_ms
-            answer.log_start_offset = info.log_start_offset
+_TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
-async def append_in_turns(appends: Sequence[PartitionAppend], acks: int) -> None:
-    """As `append`, a few at a time: the first append to a log makes its files."""
-    await piece_by_piece(appends, OPENED_PER_TURN, lambda some: append(some, acks))
+def append(parts: Sequence[PartitionAppend], acks: int, traffic: Traffic) -> Handling[None]:
+    """Appends the batches of each part, or notes in its response why not."""
+    for part in parts:
+        leader, batches = part.leader, part.batches
+        if batches and leader is not None and not part.failed:
+            try:
+                if part.verified_from >= 0:
+                    check_not_ended(part)
+                records = memoryview(batches[0].buffer)
+                info, part.required_offset = leader.produce(records, batches, acks)
+            except KafkaError as error:
+                part.fail(error)
+            else:
+                response = part.response
+                response.base_offset = info.base_offset
+                response.log_append_time_ms = info.log_append_time_ms
+                response.log_start_offset = info.log_start_offset
+        _count(part, traffic)
+        if len(parts) > 1:
+            yield None
+
+
+def _count(part: PartitionAppend, traffic: Traffic) -> None:
+    """Counts what came in; duplicates count as received, topics without a replica here do not."""
+    topic = part.partition.traffic if part.partition else traffic.find(part.key.topic)
+    if topic is None:
+        return
+    topic.produces += 1
+    if part.failed:
+        topic.failed_produces += 1
+        if part.response.error_code in _TOO_LARGE:
+            topic.bytes_rejected += len(part.records)
+        return
+    for batch in part.batches:
+        topic.bytes_in += batch.size
+        topic.messages_in += batch.count

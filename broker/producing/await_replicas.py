@@ -1,56 +1,126 @@
 """Stage 6 of Produce: acks=all is answered when the high watermarks have passed what was appended.
 
+With other acks a client that writes faster than the disk takes it waits for what it wrote. Kafka does not wait there,
+and leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of that.
+
 Source: `DelayedProduce` of Kafka.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import trio
 
+from trimaran.broker.metadata.endpoints import leader_endpoints
+from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.quorum.metadata.image import ClusterImage
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
-def replicated(appends: Iterable[PartitionAppend]) -> bool:
-    """Nothing is left to wait for: every watermark has got there, or never will."""
-    for one in appends:
-        if one.leader is not None and one.required_offset >= 0:
-            watermark = one.leader.high_watermark
-            if watermark.offset < one.required_offset and not watermark.closed:
+def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handling[None]:
+    """Waits until all are replicated, at most for `timeout_ms`, and sets the errors of those that are not. The caller
+    has deleted its names of the request.
+    """
+    if not replicated(parts):
+        for part in parts:
+            part.release()
+        deadline = trio.current_time() + max(0, timeout_ms) / 1000
+        wait, ready = partial(_wait_replicated, parts, deadline), partial(replicated, parts)
+        yield Wait(wait, ready, holds_request=False)
+    for part in parts:
+        if part.leader is not None and part.required_offset >= 0:
+            code = _outcome(part.leader, part.required_offset)
+            if code:
+                part.refuse(code)
+
+
+def replicated(parts: Iterable[PartitionAppend]) -> bool:
+    """Returns whether nothing is left to wait for: every watermark has got there, or never will."""
+    for part in parts:
+        if part.leader is not None and part.required_offset >= 0:
+            watermark = part.leader.high_watermark
+            if watermark.offset < part.required_offset and not watermark.closed:
                 return False
     return True
 
 
-async def await_replicas(appends: Sequence[PartitionAppend], deadline: float) -> None:
-    """Returns when `replicated`, at the latest at `deadline` (the loop's clock)."""
+async def _wait_replicated(parts: Sequence[PartitionAppend], deadline: float) -> None:
     with trio.move_on_at(deadline):
-        for one in appends:
-            if one.leader is not None and one.required_offset >= 0:
+        for part in parts:
+            if part.leader is not None and part.required_offset >= 0:
                 try:
-                    await one.leader.high_watermark.wait_reached(one.required_offset)
+                    await part.leader.high_watermark.wait_reached(part.required_offset)
                 except NotLeaderError:
-                    continue  # `settle` tells it
-
-
-def settle(appends: Iterable[PartitionAppend]) -> None:
-    """Turns what was not replicated in time into errors; the records stay in the log and may yet be committed."""
-    for one in appends:
-        if one.leader is None or one.required_offset < 0:
-            continue
-        code = _outcome(one.leader, one.required_offset)
-        if code:
-            one.refuse(code)
+                    continue  # `_outcome` tells it
 
 
 def _outcome(leader: PartitionLeader, required_offset: int) -> ErrorCode:
+    """Returns NONE, or the error of records that stay in the log, and may yet be committed."""
     watermark = leader.high_watermark
     if watermark.offset < required_offset:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
-    # Of an epoch that has ended nobody knows who keeps it; that it was committed is enough, as it was then.
+    # Which replicas keep the records of an epoch that has ended is not known; they were committed, which is enough.
     if watermark.closed or leader.satisfies_min_isr:
         return ErrorCode.NONE
     return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def await_disk(parts: Sequence[PartitionAppend]) -> Handling[None]:
+    """Waits for what was appended in directories of which more is not on disk than may be, at most
+    `FLUSH_SECONDS_MAX`.
+    """
+    late = [
+        part
+        for part in parts
+        if part.leader is not None and part.required_offset >= 0 and part.leader.disk_is_behind
+    ]
+    if late:
+        for part in parts:
+            part.release()
+        # The request counts as held though its records are dropped: that bounds what a connection owes the disk.
+        yield Wait(partial(_wait_flushed, late), partial(_on_disk, late))
+
+
+def _on_disk(parts: Iterable[PartitionAppend]) -> bool:
+    return all(
+        part.leader is None or part.leader.log.flushed_offset >= part.required_offset
+        for part in parts
+    )
+
+
+async def _wait_flushed(parts: Sequence[PartitionAppend]) -> None:
+    with trio.move_on_after(FLUSH_SECONDS_MAX):
+        for part in parts:
+            if part.leader is not None:
+                await part.leader.wait_flushed(part.required_offset)
+
+
+def name_current_leaders(
+    response: ProduceResponse,
+    parts: Iterable[PartitionAppend],
+    partitions: Partitions,
+    cluster: ClusterImage,
+    listener: str,
+) -> None:
+    """Adds to `response`, of version 10 and up, the leaders of partitions that are not led here, and the address of
+    each on `listener`: the client need not ask for metadata first (KIP-951).
+    """
+    named = []
+    for part in parts:
+        if part.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            state = partitions.state_of(*part.key)
+            if state is not None:
+                part.response.current_leader = LeaderIdAndEpoch(
+                    leader_id=state.leader, leader_epoch=state.leader_epoch
+                )
+                named.append(part.response.current_leader)
+    if named:
+        response.node_endpoints = leader_endpoints(NodeEndpoint, named, cluster, listener)

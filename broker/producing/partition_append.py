@@ -1,4 +1,4 @@
-"""One partition's part of a Produce request on its way through the stages."""
+"""Stage 1 of Produce: the request becomes one list of partitions, and a response that the later stages fill in."""
 
 from __future__ import annotations
 
@@ -6,24 +6,37 @@ from collections.abc import Sequence
 
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
+from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
-from trimaran.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
+from trimaran.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 
 NO_OFFSET = -1
+_NO_LEADER = LeaderIdAndEpoch()
 _NO_RECORDS = memoryview(b"")
 
 
 class PartitionAppend:
-    """`key` names the partition (topic "" if the request's id is unknown), `partition` is the replica here, None if
-    there is none; `response` is the partition's part of the answer, which stages fill in.
+    """One partition's part of a Produce request on its way through the stages.
 
-    Validated, it has a `leader` to append to and `batches` (none: a message set had no whole message); appended, the
-    `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in Kafka's
-    `ProducePartitionStatus`. `verified_from` is the end of the log at the
-    time when the coordinator of the transaction was asked, or -1.
+    `key` names the partition (topic "" if the request's id is unknown). `partition` is the replica here, None if there
+    is none. `response` is the partition's part of the response. A `failed` part has its error code there, and goes
+    through no further stage.
+
+    A validated part has a `leader` to append to and `batches` (none: a message set had no whole message). An appended
+    part has the `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in
+    Kafka's `ProducePartitionStatus`. `verified_from` is where the log ended when the coordinator of its transaction was
+    asked; -1 if it was not, or if that does not matter.
     """
 
     __slots__ = (
@@ -53,20 +66,19 @@ class PartitionAppend:
         self.batches: Sequence[BatchView] = ()
         self.required_offset = -1
         self.verified_from = -1
-        # It is answered with an error, and goes through no further stage.
         self.failed = False
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
-        """Answers an error, and no offset."""
+        """Sets the error of the response, which has no offset then."""
         self.failed = True
         self.response.error_code = code
         self.response.error_message = message
         self.response.base_offset = NO_OFFSET
 
     def fail(self, error: KafkaError) -> None:
-        """Takes over what `error` says, and its frames from it.
+        """Takes over the code and the texts of `error`, and takes its frames from it.
 
-        They hold what was decompressed, and where a thread raised it also the error: nothing would be freed before a
+        They hold what was decompressed, and if a thread raised it also the error: nothing would be freed before a
         collection.
         """
         self.refuse(error.code, error.message)
@@ -77,17 +89,63 @@ class PartitionAppend:
             ]
         error.__context__ = error.__traceback__ = None
 
-    def take_records(self) -> memoryview:
-        """The records, which are kept here no longer."""
-        records, self.records = self.records, _NO_RECORDS
-        return records
-
-    def detach(self) -> None:
-        """Copies the records out of the receive buffer, which a request that waits would keep."""
-        self.records = memoryview(bytearray(self.records))
-        self.batches = ()
-
     def release(self) -> None:
-        """Lets go of the records: what waits for replicas needs them no more."""
+        """Drops the records: a wait for replicas does not need them, and they keep the receive buffer."""
         self.records = _NO_RECORDS
         self.batches = ()
+
+
+def resolve(
+    request: ProduceRequest, partitions: Partitions
+) -> tuple[ProduceResponse, list[PartitionAppend]]:
+    """Returns the response laid out as the request is, and the parts in the same order; a part with an unknown topic id
+    has failed with UNKNOWN_TOPIC_ID.
+    """
+    parts: list[PartitionAppend] = []
+    topics = []
+    for topic in request.topic_data:
+        name, held = partitions.named(topic.name, topic.topic_id)
+        responses = []
+        for data in topic.partition_data:
+            index, records = data.index, data.records
+            response = PartitionProduceResponse(
+                index=index, base_offset=NO_OFFSET, current_leader=_NO_LEADER
+            )
+            responses.append(response)
+            if type(records) is not memoryview:
+                records = records_view(records)
+            partition = held.get(index)
+            key = partition.topic_partition if partition else TopicPartition(name or "", index)
+            part = PartitionAppend(key, partition, records, response)
+            parts.append(part)
+            if name is None:
+                part.fail(KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
+        topics.append(
+            TopicProduceResponse(
+                name=topic.name, topic_id=topic.topic_id, partition_responses=responses
+            )
+        )
+    return ProduceResponse(responses=topics), parts
+
+
+def refusal(request: ProduceRequest, error: KafkaError) -> ProduceResponse:
+    """Returns the response with the same error for every partition."""
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(
+                        index=data.index,
+                        error_code=error.code,
+                        error_message=error.message,
+                        base_offset=NO_OFFSET,
+                        current_leader=_NO_LEADER,
+                    )
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )

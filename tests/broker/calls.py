@@ -11,7 +11,8 @@ import trio
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
-from trimaran.wire.transport.scheduling.effects import Compute
+from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Wait
 
 
 def connection(listener: str = "PLAINTEXT") -> ConnectionInfo:
@@ -27,6 +28,49 @@ def through_wire(request: Any, version: int) -> Any:
     return type(request).decode(memoryview(bytearray(request.encode(version))), version)
 
 
+class Paused:
+    """A request that the transport carries on when its effect is done: `ready` and `finish` as its writer has them."""
+
+    def __init__(self, steps: Any, effect: Any, whom: int | None) -> None:
+        self.steps = steps
+        self.effect = effect
+        self.whom = whom
+
+    def ready(self) -> bool:
+        return isinstance(self.effect, Wait) and bool(self.effect.ready and self.effect.ready())
+
+    async def finish(self) -> Any:
+        return await carried_out(self.steps, [], self.effect, self.whom)
+
+
+def started(found: Any, whom: int | None = None) -> Any:
+    """The response of a handler that is a generator, or `Paused` at the first effect that the transport does not carry
+    out at once. `whom` is the id of its connection.
+    """
+    if not isinstance(found, GeneratorType):
+        return found
+    step, given = found.send, None
+    while True:
+        try:
+            effect = step(given)
+        except StopIteration as end:
+            return end.value
+        if effect is None:
+            step, given = found.send, None
+        elif isinstance(effect, Compute) and effect.cost_bytes <= INLINE_COST_MAX:
+            step, given = computed(found, effect)
+        else:
+            return Paused(found, effect, whom)
+
+
+def computed(steps: Any, effect: Compute) -> tuple[Any, Any]:
+    """How the handler goes on after pure work."""
+    try:
+        return steps.send, effect.call()
+    except Exception as error:  # noqa: BLE001 - it is for the handler
+        return steps.throw, error
+
+
 async def answered(handler: Any, request: Message, context: Any, asked: Call) -> Any:
     """The response of an async handler, or of one that defers, as a client reads it: what is encoded already, too."""
     response = await finished(handler(request, context, asked))
@@ -40,12 +84,41 @@ async def finished(response: Any) -> Any:
     """The response of a handler in any form, with its effects carried out."""
     if isinstance(response, GeneratorType):
         return await carried_out(response, [])
-    return await response.finish() if isinstance(response, DeferredResponse) else response
+    is_waiting = isinstance(response, DeferredResponse | Paused)
+    return await response.finish() if is_waiting else response
 
 
-async def carried_out(steps: Any, effects: list[Any]) -> Any:
-    """The response of a handler that is a generator; its effects are added to `effects`."""
-    return await Begun(steps, effects).finish()
+async def carried_out(
+    steps: Any, effects: list[Any], begun: Any = None, whom: int | None = None
+) -> Any:
+    """The response of a handler that is a generator; its effects are added to `effects`. It waits for the effect
+    `begun`, if it has yielded one already.
+    """
+    step, given = steps.send, None
+    if begun is not None:
+        step, given = await _carried_out(steps, begun, whom)
+    while True:
+        try:
+            effect = step(given)
+        except StopIteration as end:
+            return end.value
+        effects.append(effect)
+        step, given = await _carried_out(steps, effect, whom)
+
+
+async def _carried_out(steps: Any, effect: Any, whom: int | None) -> tuple[Any, Any]:
+    if isinstance(effect, Compute) and effect.cost_bytes <= INLINE_COST_MAX:
+        return computed(steps, effect)
+    try:
+        if effect is None:
+            given = await trio.lowlevel.checkpoint()
+        elif isinstance(effect, Compute):
+            given = await run_apart(effect.call, whom=whom)
+        else:
+            given = await effect.wait()
+        return steps.send, given
+    except Exception as error:  # noqa: BLE001 - it is for the handler
+        return steps.throw, error
 
 
 class Begun:

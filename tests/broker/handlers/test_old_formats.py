@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.broker.batches import append, batch
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import call, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.log.old_formats.test_message_sets import message
 from trimaran.broker.handlers.fetch import fetch
@@ -142,7 +142,7 @@ async def test_acks_zero(harness):
 
 async def test_acks_all_waits_for_the_disk(harness):
     request = produce_request(2, a_set(1, b"a"), acks=-1)
-    deferred = produce(request, harness.context, call(request, 2))
+    deferred = started(produce(request, harness.context, call(request, 2)))
     answers = []
 
     async def answer():

@@ -10,22 +10,18 @@ import trio.testing
 
 from tests.broker.batches import append as append_one
 from tests.broker.batches import batch
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import Paused, call, finished, started, through_wire
+from tests.broker.producing.stages import append_now, settle, validate_all, validate_now
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.partitions.isr import FetchClock
-from trimaran.broker.producing.append import append, append_in_turns
-from trimaran.broker.producing.authorize import authorize, may_use_transactional_id
-from trimaran.broker.producing.await_disk import await_disk, behind, on_disk
-from trimaran.broker.producing.await_replicas import await_replicas, replicated, settle
-from trimaran.broker.producing.partition_append import PartitionAppend
-from trimaran.broker.producing.resolve import refusal, resolve
-from trimaran.broker.producing.validate import validate, validate_in_thread
+from trimaran.broker.producing.await_replicas import await_disk, await_replicas, replicated
+from trimaran.broker.producing.partition_append import PartitionAppend, refusal, resolve
+from trimaran.broker.producing.validate import authorize, may_use_transactional_id
 from trimaran.log.batches.records import NewRecord, Record, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import build_message_set
 from trimaran.log.validation.rejected_records import RejectedRecords
-from trimaran.log.validation.validate import OverBudget
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
@@ -131,7 +127,7 @@ async def test_answer_follows_order_of_request(harness, version):
 
 def validated(harness, *asked):
     _, appends = resolve(request(*asked), harness.partitions)
-    validate(appends, harness.partitions, now_ms=now_ms(), version=BY_ID)
+    validate_now(appends, harness.partitions)
     return appends
 
 
@@ -145,7 +141,7 @@ async def test_answer_contains_offset_time_and_log_start(harness):
     harness.leader("u").log.delete_records_before(2)
     before = now_ms()
     by_append, by_client = appends = validated(harness, ("t", 0), ("u", 0))
-    append(appends, ALL)
+    append_now(appends, ALL, harness)
     assert (by_append.response.base_offset, by_client.response.base_offset) == (3, 3)
     assert before <= by_append.response.log_append_time_ms <= now_ms()
     assert by_client.response.log_append_time_ms == -1
@@ -163,13 +159,13 @@ async def test_failing_append_delays_no_other(harness, monkeypatch):
         raise KafkaError(code[-1], "as it is")
 
     monkeypatch.setattr(type(full.leader), "produce", _for(full.leader, produce))
-    append([full, sound], ALL)
+    append_now([full, sound], ALL, harness)
     assert (full.failed, full.response.error_code) == (True, E.NOT_ENOUGH_REPLICAS)
     assert full.response.error_message == "as it is"
     assert (sound.failed, sound.response.base_offset) == (False, 0)
     code.append(E.KAFKA_STORAGE_ERROR)
     (full,) = validated(harness, ("t", 0))
-    await append_in_turns([full], ALL)
+    append_now([full], ALL, harness)
     assert full.response.error_code == E.KAFKA_STORAGE_ERROR
 
 
@@ -189,7 +185,7 @@ async def test_failed_or_empty_partitions_are_not_appended(harness):
     )
     failed.refuse(E.CORRUPT_MESSAGE)
     empty.batches = ()
-    append([failed, empty, without_leader, sound], ALL)
+    append_now([failed, empty, without_leader, sound], ALL, harness)
     assert without_leader.response.error_code == E.NOT_LEADER_OR_FOLLOWER
     ends = [harness.leader("t", index).log.log_end_offset for index in (0, 1)]
     assert (ends, sound.response.base_offset) == ([0, 0], 0)
@@ -205,7 +201,7 @@ def fetched(harness, index, offset):
 
 async def appended(harness):
     appends = validated(harness, ("t", 0, 1))
-    append(appends, ALL)
+    append_now(appends, ALL, harness)
     harness.flush()
     return appends
 
@@ -219,7 +215,7 @@ async def test_unreplicated_partitions_time_out(harness):
     fetched(harness, 0, 1)
     assert replicated([failed, first])
     assert not replicated(both)
-    settle([failed, *both])
+    await settle([failed, *both])
     codes = [one.response.error_code for one in (failed, first, second)]
     assert codes == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.REQUEST_TIMED_OUT]
     assert [one.response.base_offset for one in both] == [0, -1]
@@ -231,7 +227,7 @@ async def test_ended_leader_epoch_is_not_waited_for(harness):
     moved = partition(BOTH, leader=12, leader_epoch=5)
     harness.set_image(topic("t", moved, moved))
     assert replicated(both)
-    settle(both)
+    await settle(both)
     assert first.response.error_code == E.NOT_LEADER_OR_FOLLOWER
     assert second.response.error_code == E.NONE, "it was committed before"
 
@@ -244,19 +240,19 @@ async def test_commit_below_minimum_isr_is_reported(harness):
     alone = partition(BOTH, isr=(11,), partition_epoch=1)
     fenced = (registration(11), registration(12, fenced=True))
     harness.set_image(topic("t", alone, alone), configs=configs, brokers=fenced)
-    settle(both)
+    await settle(both)
     codes = [one.response.error_code for one in both]
     assert codes == [E.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2
     refused = validated(harness, ("t", 0, 1))
-    append(refused, ALL)
-    settle(refused)
+    append_now(refused, ALL, harness)
+    await settle(refused)
     codes = [one.response.error_code for one in refused]
     assert codes == [E.NOT_ENOUGH_REPLICAS] * 2, "nothing was appended"
 
 
 async def test_minimum_isr_is_ignored_after_epoch_end(harness):
     (one,) = validated(harness, ("t", 0))
-    append([one], ALL)
+    append_now([one], ALL, harness)
     harness.flush()
     fetched(harness, 0, 1)
     configs = {(TOPIC_RESOURCE, "t"): {"min.insync.replicas": "2"}}
@@ -265,7 +261,7 @@ async def test_minimum_isr_is_ignored_after_epoch_end(harness):
     harness.set_image(topic("t", alone), configs=configs, brokers=fenced)
     assert not one.leader.satisfies_min_isr
     harness.set_image(topic("t", partition(BOTH, leader=12, leader_epoch=5)))
-    settle([one])
+    await settle([one])
     assert one.response.error_code == E.NONE
 
 
@@ -273,13 +269,13 @@ async def test_replication_wait_ends_with_last_or_timeout(harness, mock_clock, n
     both = await appended(harness)
     done = []
 
-    async def wait(deadline):
-        await await_replicas(both, deadline)
+    async def wait(timeout_ms):
+        await finished(await_replicas(both, timeout_ms))
         done.append(trio.current_time() - began)
 
     began = trio.current_time()
-    nursery.start_soon(wait, began + 5)
-    nursery.start_soon(wait, began + 2)
+    nursery.start_soon(wait, 5000)
+    nursery.start_soon(wait, 2000)
     for index, expected in ((0, []), (1, [])):
         assert done == expected
         await trio.testing.wait_all_tasks_blocked()
@@ -300,7 +296,7 @@ async def test_wait_continues_past_an_ended_epoch(harness, nursery, mock_clock):
     done = []
 
     async def wait():
-        await await_replicas(both, trio.current_time() + 5)
+        await finished(await_replicas(both, 5000))
         done.append(True)
 
     nursery.start_soon(wait)
@@ -320,22 +316,21 @@ async def test_wait_continues_past_an_ended_epoch(harness, nursery, mock_clock):
 async def test_only_appends_behind_full_disk_wait(harness, monkeypatch):
     first, second = appends = validated(harness, ("t", 0), ("u", 0))
     second.refuse(E.CORRUPT_MESSAGE)
-    append(appends, LEADER)
-    assert behind(appends) == []
+    append_now(appends, LEADER, harness)
+    assert started(await_disk(appends)) is None
     monkeypatch.setattr(type(first.leader), "disk_is_behind", property(lambda _: True))
-    assert behind(appends) == [first]
     no_leader = unasked(9)
-    assert behind([no_leader]) == []
-    assert on_disk([no_leader])
-    assert not on_disk([first])
+    assert started(await_disk([no_leader, second])) is None
+    waiting = started(await_disk([*appends, no_leader]))
+    assert not waiting.ready()
     harness.flush()
-    assert on_disk([first, no_leader])
+    assert waiting.ready()
 
 
 async def test_stuck_disk_is_awaited_ten_seconds(harness, nursery, mock_clock):
     nursery.start_soon(harness.group_commit.run)
     appends = validated(harness, ("t", 0), ("t", 1))
-    append(appends, LEADER)
+    append_now(appends, LEADER, harness)
     waited = []
 
     async def held(_leader, offset):
@@ -348,7 +343,7 @@ async def test_stuck_disk_is_awaited_ten_seconds(harness, nursery, mock_clock):
         object.__setattr__(one, "leader", _Waiting(held))
 
     async def wait():
-        await await_disk([no_leader, *appends])
+        await finished(await_disk([no_leader, *appends]))
         done.append(True)
 
     nursery.start_soon(wait)
@@ -367,6 +362,8 @@ class _Waiting:
     def __init__(self, wait):
         self._wait = wait
 
+    disk_is_behind = True
+
     async def wait_flushed(self, offset):
         await self._wait(self, offset)
 
@@ -382,7 +379,7 @@ async def test_only_authorized_topics_proceed(harness):
         asked.append(name)
         return name != "t"
 
-    authorize(appends, may_write)
+    started(authorize(appends, may_write))
     assert asked == ["t", "u"], "what failed before is not asked about"
     codes = [one.response.error_code for one in appends]
     assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.NONE, E.UNKNOWN_TOPIC_ID]
@@ -446,18 +443,6 @@ async def test_errors_of_records_are_named_one_by_one():
     assert (one.failed, one.response.error_code) == (True, E.INVALID_RECORD)
 
 
-async def test_waiting_records_are_released_or_copied():
-    data = bytearray(bytes(batch(b"a")))
-    (one,) = some(memoryview(data))
-    one.batches = ["a batch"]
-    one.detach()
-    kept = bytes(data)
-    data[:4] = b"else"
-    assert (bytes(one.records), one.batches) == (kept, ())
-    assert bytes(one.take_records()) == kept
-    assert bytes(one.records) == b""
-
-
 # -- records that are refused
 
 
@@ -472,8 +457,7 @@ def in_thread(harness, *asked, version=BY_ID):
         )
         for name, index, records in asked
     ]
-    checked = validate_in_thread(appends, harness.partitions, now_ms=now_ms, version=version)
-    return appends, checked
+    return appends, validate_all(appends, harness.partitions, version)
 
 
 async def test_only_appendable_records_are_checked_in_thread(harness):
@@ -489,11 +473,10 @@ async def test_only_appendable_records_are_checked_in_thread(harness):
     codes = [one.response.error_code for one in appends]
     assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.INVALID_TOPIC_EXCEPTION, E.NONE]
     assert [len(one.batches) for one in appends] == [0, 0, 1]
-    with pytest.raises(OverBudget):
-        validate(appends, harness.partitions, now_ms=now_ms(), version=2)
+    assert isinstance(validate_now(appends, harness.partitions, version=2), Paused)
     internal = some(batch(b"a"))
     internal[0].key = TopicPartition("__transaction_state", 0)
-    validate(internal, harness.partitions, now_ms=now_ms(), version=BY_ID)
+    validate_now(internal, harness.partitions)
     assert internal[0].response.error_code == E.INVALID_TOPIC_EXCEPTION
 
 

@@ -7,24 +7,20 @@ from types import SimpleNamespace
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import Paused, call, connection, finished, started, through_wire
+from tests.broker.producing.stages import validate_now
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.produce import produce
-from trimaran.broker.producing import append as append_stage
-from trimaran.broker.producing import validate as validate_stage
-from trimaran.broker.producing.append import append_in_turns
-from trimaran.broker.producing.authorize import authorize_in_turns
+from trimaran.broker.producing.append import append
 from trimaran.broker.producing.await_replicas import _outcome, replicated
 from trimaran.broker.producing.partition_append import PartitionAppend
-from trimaran.broker.producing.validate import _check, _try, validate, validate_in_turns
-from trimaran.broker.producing.verify import check_not_ended, is_verified_here, unverified, verify
+from trimaran.broker.producing.validate import _check, _try, authorize, find_leaders, validate
+from trimaran.broker.producing.verify import check_not_ended, must_verify, verify
 from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.batches.records import NewRecord, Record, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import build_message_set
-from trimaran.log.validation.validate import Budget, OverBudget
-from trimaran.node.runtime import turns as turns_module
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -35,7 +31,6 @@ from trimaran.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 VERSION = 13
@@ -51,18 +46,6 @@ def harness(tmp_path):
 @pytest.fixture
 def rules(harness):
     return harness.leader("t").replica.settings.rules
-
-
-@pytest.fixture
-def turns(monkeypatch):
-    """One entry for each turn that others have had."""
-    taken = []
-
-    async def turn():
-        taken.append(True)
-
-    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
-    return taken
 
 
 def append_of(topic="t", index=0, records=b""):
@@ -120,13 +103,8 @@ def message_set():
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, 4, VERSION])
-def test_budget_applies_from_version_3_on(rules, version):
+def test_batches_come_in_old_versions_too(rules, version):
     data = memoryview(bytearray(bytes(batch(b"v"))))
-    found = _try(data, rules, now_ms(), version)
-    if version < 3:
-        assert found is None
-    else:
-        assert [one.count for one in found] == [1]
     assert [one.count for one in _check(data, rules, now_ms(), version)] == [1]
 
 
@@ -146,12 +124,11 @@ def test_message_sets_convert_up_to_version_2(rules, version):
 @pytest.mark.parametrize("version", [0, 1, 2, 3, VERSION])
 def test_old_versions_are_never_checked_on_loop(harness, version):
     one = append_of(records=bytes(batch(b"v")))
+    found = validate_now([one], harness.partitions, version)
     if version < 3:
-        with pytest.raises(OverBudget):
-            validate([one], harness.partitions, now_ms=now_ms(), version=version)
-        assert (one.leader, one.failed) == (None, False)
+        assert isinstance(found, Paused)
+        assert (one.batches, one.failed) == ((), False)
     else:
-        validate([one], harness.partitions, now_ms=now_ms(), version=version)
         assert [found.count for found in one.batches] == [1]
 
 
@@ -166,64 +143,27 @@ def test_expansion_up_to_8_mebibytes_is_tried_first(rules, size, is_tried):
     assert (_try(zeros(size), rules, now_ms(), VERSION) is not None) == is_tried
 
 
-def test_a_budget_is_that_of_all_partitions_together(harness):
-    def appends():
-        return [append_of("t", index, zeros(1_000_000)) for index in (0, 1)]
+async def test_stages_pause_after_each_of_several_partitions(harness):
+    def pauses(stage):
+        effects = list(stage)
+        assert not any(effects)
+        return len(effects)
 
-    budget = Budget(1_500_000)
-    with pytest.raises(OverBudget):
-        validate(appends(), harness.partitions, now_ms=now_ms(), version=VERSION, budget=budget)
-    validate(appends(), harness.partitions, now_ms=now_ms(), version=VERSION)
-
-
-async def test_a_budget_is_that_of_all_turns_together(harness, monkeypatch):
-    monkeypatch.setattr(validate_stage, "VALIDATED_PER_TURN", 1)
-    appends = [append_of("t", index % 2, zeros(900_000)) for index in range(3)]
-    with pytest.raises(OverBudget):
-        await validate_in_turns(appends, harness.partitions, now_ms=now_ms, version=VERSION)
-    assert [bool(one.batches) for one in appends] == [True, True, False]
+    for count, expected in ((1, 0), (2, 2), (300, 300)):
+        parts = [append_of("t", index % 2, bytes(batch(b"v"))) for index in range(count)]
+        assert pauses(authorize(parts, lambda _topic: True)) == expected
+        assert pauses(find_leaders(parts, harness.partitions)) == expected
+        assert pauses(validate(parts, now_ms, VERSION)) == expected
+        assert pauses(append(parts, 1, harness.partitions.traffic)) == expected
+        assert {part.response.error_code for part in parts} == {E.NONE}
 
 
-# -- turns
-
-
-@pytest.mark.parametrize(("count", "expected"), [(199, 0), (200, 1), (399, 1), (400, 2)])
-async def test_two_hundred_partitions_are_validated_in_a_turn(harness, turns, count, expected):
-    appends = [append_of("none", index) for index in range(count)]
-    await validate_in_turns(appends, harness.partitions, now_ms=now_ms, version=VERSION)
-    assert len(turns) == expected
-    assert {one.response.error_code for one in appends} == {E.UNKNOWN_TOPIC_OR_PARTITION}
-
-
-async def test_authorization_and_appends_cover_all_in_turns(turns, monkeypatch):
-    monkeypatch.setattr("trimaran.broker.producing.authorize.JUDGED_PER_TURN", 3)
-    monkeypatch.setattr(append_stage, "OPENED_PER_TURN", 4)
-    appends = [append_of("t" if index % 2 else "u", index) for index in range(9)]
-    await authorize_in_turns(appends, lambda name: name == "t")
-    assert [one.response.error_code for one in appends] == [
-        E.NONE if index % 2 else E.TOPIC_AUTHORIZATION_FAILED for index in range(9)
-    ]
-    assert len(turns) == 3
-    turns.clear()
-    seen = []
-    monkeypatch.setattr(
-        append_stage,
-        "append",
-        lambda some, acks: seen.append(([one.key.partition for one in some], acks)),
-    )
-    await append_in_turns(appends, 1)
-    assert seen == [([0, 1, 2, 3], 1), ([4, 5, 6, 7], 1), ([8], 1)]
-    assert len(turns) == 2
-
-
-@pytest.mark.parametrize(("count", "is_deferred"), [(1, False), (200, False), (201, True)])
-async def test_request_over_200_partitions_takes_several_turns(harness, count, is_deferred):
+@pytest.mark.parametrize("count", [1, 201])
+async def test_every_unknown_topic_id_is_answered(harness, count):
     data = [PartitionProduceData(index=index, records=batch(b"v")) for index in range(count)]
     topics = [TopicProduceData(topic_id=topic_id("none"), partition_data=data)]
     message = through_wire(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), VERSION)
-    answer = produce(message, harness.context, call(message, VERSION, connection()))
-    assert isinstance(answer, DeferredResponse) == is_deferred
-    response = await finished(answer) if is_deferred else answer
+    response = started(produce(message, harness.context, call(message, VERSION, connection())))
     codes = [one.error_code for one in response.responses[0].partition_responses]
     assert codes == [E.UNKNOWN_TOPIC_ID] * count
 
@@ -325,30 +265,29 @@ def some():
 
 @pytest.mark.parametrize("version", [9, 10, 11, 12, 13])
 async def test_verification_boundary_changes_with_version_12(version):
-    producers, appends = some()
-    coordinator = Coordinator({("t", 1): E.INVALID_TXN_STATE})
-    await verify(appends, coordinator, "x", version)
+    producers, parts = some()
+    coordinator = Coordinator({("t", 1): E.INVALID_TXN_STATE}, knows=False)
+    await finished(verify(parts, coordinator, "x", version))
     has_own_epoch = version >= 12
-    assert producers.asked == [
+    assert [asked for asked in producers.asked if asked[0] == "verifying"] == [
         ("verifying", 7, 0, has_own_epoch),
         ("verifying", 7, 5, has_own_epoch),
         ("verifying", 8, 0, has_own_epoch),
     ]
     ends = [-1, -1, -1] if has_own_epoch else [0, 4, 9]
-    assert [one.verified_from for one in appends] == ends
+    assert [part.verified_from for part in parts] == ends
     expected = [
         ("x", (7, 0), [("t", 0), ("t", 1)], version),
         ("x", (8, 2), [("u", 0)], version),
     ]
-    assert coordinator.asked == expected
-    codes = [one.response.error_code for one in appends]
+    assert coordinator.asked == [expected[0], *expected], "the first is not known at once"
+    codes = [part.response.error_code for part in parts]
     assert codes == [E.NONE, E.INVALID_TXN_STATE, E.NONE]
-    producers.asked.clear()
+    producers, parts = some()
     here = Coordinator()
-    assert is_verified_here(appends, here, "x", version)
+    assert started(verify(parts, here, "x", version)) is None
     assert here.asked == expected
-    assert [has_own for *_, has_own in producers.asked] == [has_own_epoch] * 3
-    assert not is_verified_here(appends, Coordinator(knows=False), "x", version)
+    assert [part.verified_from for part in parts] == [-1, -1, -1]
 
 
 def test_only_sound_new_transactional_batches_are_verified():
@@ -358,19 +297,22 @@ def test_only_sound_new_transactional_batches_are_verified():
     plain.batches = [BatchView(memoryview(bytearray(bytes(batch(b"a")))))]
     over = transactional(epoch=1, producers=Producers(epoch=2))
     opened = transactional(epoch=2, producers=Producers(opened=[(7, 2)]))
-    other_epoch = transactional(epoch=3, producers=Producers(epoch=2, opened=[(7, 2)]))
-    new = transactional(epoch=2, producers=Producers(epoch=2))
-    appends = [failed, empty, plain, over, opened, other_epoch, new]
-    assert unverified(appends, "x") == [other_epoch, new]
-    codes = [one.response.error_code for one in appends]
+    other_epoch = transactional("u", epoch=3, producers=Producers(epoch=2, opened=[(7, 2)]))
+    new = transactional("v", epoch=2, producers=Producers(epoch=2))
+    parts = [failed, empty, plain, over, opened, other_epoch, new]
+    coordinator = Coordinator()
+    assert started(verify(parts, coordinator, "x", VERSION)) is None
+    assert [partitions for _, _, partitions, _ in coordinator.asked] == [[("u", 0)], [("v", 0)]]
+    codes = [part.response.error_code for part in parts]
     assert codes == [E.CORRUPT_MESSAGE, E.NONE, E.NONE, E.INVALID_PRODUCER_EPOCH, *[E.NONE] * 3]
-    assert new.leader.log.producers.asked == [("epoch", 7, 2)]
+    assert ("epoch", 7, 2) in new.leader.log.producers.asked
     for transactional_id in (None, ""):
         again = [empty, plain, transactional(producers=Producers())]
-        assert unverified(again, transactional_id) == []
-        codes = [one.response.error_code for one in again]
+        assert started(verify(again, Coordinator(), transactional_id, VERSION)) is None
+        codes = [part.response.error_code for part in again]
         assert codes == [E.NONE, E.NONE, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
         assert again[-1].leader.log.producers.asked == []
+        assert not must_verify(again[-1], transactional_id)
 
 
 def test_marker_after_verification_voids_it():

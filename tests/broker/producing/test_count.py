@@ -2,7 +2,7 @@
 
 from tests.broker.batches import batch
 from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
-from trimaran.broker.producing.count import count
+from trimaran.broker.producing.append import _count
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
@@ -23,6 +23,11 @@ def refused(topic, code):
     one = appended(topic, b"refused")
     one.refuse(code)
     return one
+
+
+def count(parts, traffic):
+    for part in parts:
+        _count(part, traffic)
 
 
 def counted(traffic, topic):

@@ -7,12 +7,11 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import Paused, call, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.produce import produce
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 HERE, THERE = 11, 12
 BROKERS = (registration(HERE), registration(THERE, port=7777))
@@ -31,7 +30,7 @@ def start(harness, indexes, version=VERSION):
     topics = [TopicProduceData(name="t", partition_data=data)]
     message = ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=topics)
     message = through_wire(message, version)
-    return produce(message, harness.context, call(message, version))
+    return started(produce(message, harness.context, call(message, version)))
 
 
 def leaders_in(response):
@@ -81,7 +80,7 @@ async def test_leader_change_during_wait_names_new_leader(harness):
     both = {"isr": (HERE, THERE), "leader_epoch": 2}
     harness.set_image(topic("t", partition((HERE, THERE), **both)), brokers=BROKERS)
     response = start(harness, [0])
-    assert isinstance(response, DeferredResponse)
+    assert isinstance(response, Paused)
     harness.flush()
     moved = partition((HERE, THERE), leader=THERE, leader_epoch=3)
     harness.set_image(topic("t", moved), brokers=BROKERS)

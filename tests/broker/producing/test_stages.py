@@ -3,20 +3,13 @@
 import pytest
 
 from tests.broker.batches import batch
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import Paused, call, finished, started, through_wire
+from tests.broker.producing.stages import append_now, settle, validate_now
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions.end_markers import append_end_marker
-from trimaran.broker.producing.append import append
-from trimaran.broker.producing.authorize import authorize, may_use_transactional_id
-from trimaran.broker.producing.await_replicas import settle
-from trimaran.broker.producing.resolve import resolve
-from trimaran.broker.producing.validate import validate
-from trimaran.broker.producing.verify import (
-    NOT_IN_TRANSACTION,
-    is_verified_here,
-    unverified,
-    verify,
-)
+from trimaran.broker.producing.partition_append import resolve
+from trimaran.broker.producing.validate import authorize, may_use_transactional_id
+from trimaran.broker.producing.verify import NOT_IN_TRANSACTION, must_verify, verify
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode
@@ -50,14 +43,22 @@ def resolved(harness, *named):
 
 def go_through(harness, appends, may_write=lambda _topic: True, transactional_id=None):
     """Appends all, except for those that need a coordinator's verification."""
-    authorize(appends, may_write)
-    validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
+    started(authorize(appends, may_write))
+    validate_now(appends, harness.partitions)
     asked = unverified(appends, transactional_id)
-    append(
-        [one for one in appends if one not in asked],
-        ACKS_LEADER,
-    )
+    append_now([part for part in appends if part not in asked], ACKS_LEADER, harness)
     return asked
+
+
+def unverified(appends, transactional_id):
+    return [
+        part
+        for part in appends
+        if not part.failed
+        and part.batches
+        and part.batches[0].is_transactional
+        and must_verify(part, transactional_id)
+    ]
 
 
 def outcomes(response):
@@ -103,7 +104,7 @@ async def test_unreplicated_records_time_out(harness):
     go_through(harness, appends)
     [one] = appends
     assert not one.failed
-    settle(appends)
+    await settle(appends)
     assert one.failed
     assert outcomes(response) == [[(0, "REQUEST_TIMED_OUT", -1)]]
 
@@ -136,16 +137,20 @@ async def test_request_without_id_permits_no_transactional_batch(harness):
 
 
 class Coordinator:
-    """Gives the scripted answer for all; `meanwhile` is what happens before the answer is here."""
+    """Gives the scripted answer for all; `meanwhile` is what happens before the answer is here. One that `knows` the
+    transaction answers at once.
+    """
 
-    def __init__(self, code=ErrorCode.NONE, meanwhile=lambda: None):
+    def __init__(self, code=ErrorCode.NONE, meanwhile=lambda: None, *, knows=False):
         self.code = code
+        self.knows = knows
         self.meanwhile = meanwhile
         self.asked = []
 
     def check_produce_now(self, transactional_id, producer, partitions, version):
-        self.asked.append((transactional_id, producer, sorted(partitions), version))
-        return self.code is ErrorCode.NONE
+        if self.knows:
+            self.asked.append((transactional_id, producer, sorted(partitions), version))
+        return self.knows
 
     async def check_produce(self, transactional_id, producer, partitions, version):
         self.asked.append((transactional_id, producer, sorted(partitions), version))
@@ -157,8 +162,8 @@ async def verified(harness, coordinator, *named, version=VERSION):
     """Verifies those that were not clear at once, and appends them then."""
     response, appends = resolved(harness, *named)
     asked = go_through(harness, appends, transactional_id="x")
-    await verify(asked, coordinator, "x", version)
-    append(asked, ACKS_LEADER)
+    await finished(verify(asked, coordinator, "x", version))
+    append_now(asked, ACKS_LEADER, harness)
     return outcomes(response)
 
 
@@ -178,19 +183,20 @@ async def test_first_transactional_batch_of_partition_is_verified(harness):
 def test_locally_coordinated_transaction_is_appended_at_once(harness):
     response, appends = resolved(harness, ("t", transactional(), transactional()))
     asked = go_through(harness, appends, transactional_id="x")
-    coordinator = Coordinator()
-    assert is_verified_here(asked, coordinator, "x", VERSION)
+    coordinator = Coordinator(knows=True)
+    assert started(verify(asked, coordinator, "x", VERSION)) is None
     assert coordinator.asked == [("x", (7, 0), [("t", 0), ("t", 1)], VERSION)]
-    append(asked, ACKS_LEADER)
+    append_now(asked, ACKS_LEADER, harness)
     assert outcomes(response) == [[(0, "NONE", 0), (1, "NONE", 0)]]
 
 
 async def test_unknown_local_transaction_is_verified_remotely(harness):
     response, appends = resolved(harness, ("t", transactional()))
     asked = go_through(harness, appends, transactional_id="x")
-    assert not is_verified_here(asked, Coordinator(ErrorCode.INVALID_TXN_STATE), "x", VERSION)
-    await verify(asked, Coordinator(), "x", VERSION)
-    append(asked, ACKS_LEADER)
+    verifying = started(verify(asked, Coordinator(), "x", VERSION))
+    assert isinstance(verifying, Paused)
+    await verifying.finish()
+    append_now(asked, ACKS_LEADER, harness)
     assert outcomes(response) == [[(0, "NONE", 0)]]
 
 
@@ -230,7 +236,7 @@ async def test_previous_transactions_marker_may_precede_answer(harness, version)
     late = await verified(
         harness, Coordinator(meanwhile=abort), ("t", transactional(epoch=1, sequence=1))
     )
-    assert late == [[(0, "NONE", 3)]], "nobody had to be asked"
+    assert late == [[(0, "NONE", 3)]], "no coordinator had to be asked"
 
 
 OUT_OF_ORDER = [[(0, "OUT_OF_ORDER_SEQUENCE_NUMBER", -1)]]
@@ -258,7 +264,7 @@ async def test_batch_does_not_overtake_failed_verification(harness):
 async def test_failed_and_stale_batches_are_not_verified(harness):
     await verified(harness, Coordinator(), ("t", transactional(epoch=1)))
     _, appends = resolved(harness, ("t", transactional(epoch=0), transactional(epoch=2)))
-    validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
+    validate_now(appends, harness.partitions)
     appends[1].refuse(ErrorCode.CORRUPT_MESSAGE)
     for transactional_id in ("x", None, ""):
         assert unverified(appends, transactional_id) == []
@@ -276,9 +282,8 @@ async def test_failed_and_stale_batches_are_not_verified(harness):
 )
 async def test_failed_verification_is_explained_to_client(harness, code, message):
     response, appends = resolved(harness, ("t", transactional()))
-    await verify(
-        go_through(harness, appends, transactional_id="x"), Coordinator(code), "x", VERSION
-    )
+    asked = go_through(harness, appends, transactional_id="x")
+    await finished(verify(asked, Coordinator(code), "x", VERSION))
     assert response.responses[0].partition_responses[0].error_message == message
 
 

@@ -1,4 +1,4 @@
-"""Long checks go to a thread, and the requests of a connection keep their order all the same."""
+"""Checks that take long run in the thread, and nothing is appended before the whole request is checked."""
 
 import threading
 
@@ -7,24 +7,21 @@ import trio
 import trio.testing
 
 from tests.broker.batches import batch
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import Paused, call, connection, finished, started, through_wire
 from tests.broker.partitions.replicas import until
+from tests.broker.producing.stages import validate_now
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
-from trimaran.broker.handlers import produce as produce_handler
 from trimaran.broker.handlers.produce import produce
 from trimaran.broker.producing import validate as validate_stage
-from trimaran.broker.producing.offloaded_connections import OffloadedConnections
-from trimaran.broker.producing.resolve import resolve
-from trimaran.broker.producing.validate import validate
+from trimaran.broker.producing.partition_append import resolve
 from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
-from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX, OverBudget
+from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 13
 
@@ -52,7 +49,7 @@ def request(*records, acks=1):
 
 
 def send(harness, message, peer):
-    return produce(message, harness.context, call(message, VERSION, peer))
+    return started(produce(message, harness.context, call(message, VERSION, peer)), peer.id)
 
 
 def keys(harness, index=0):
@@ -69,44 +66,17 @@ def codes_of(response):
 
 async def test_large_batch_is_checked_in_thread_stored_unchanged(harness):
     deferred = send(harness, request(large()), connection())
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     assert keys(harness) == []
     assert codes_of(await finished(deferred)) == [0]
     assert keys(harness) == [b"large"]
 
 
-async def test_batch_over_budget_is_tried_once(harness, monkeypatch):
-    tried = []
-
-    def counted(*arguments, **options):
-        tried.append(arguments)
-        return validate(*arguments, **options)
-
-    for one in (produce_handler, validate_stage):
-        monkeypatch.setattr(one, "validate", counted)
-    assert codes_of(await finished(send(harness, request(large()), connection()))) == [0]
-    assert len(tried) == 1
-
-
-async def test_later_request_of_connection_waits_its_turn(harness):
-    peer = connection()
-    first = send(harness, request(large()), peer)
-    second = send(harness, request(batch(b"small")), peer)
-    elsewhere = connection()
-    elsewhere.id = peer.id + 1
-    other = send(harness, request(batch(b"other")), elsewhere)
-    assert isinstance(second, DeferredResponse)
-    assert codes_of(other) == [0]
-    assert codes_of(await finished(first)) == codes_of(await finished(second)) == [0]
-    assert keys(harness) == [None, b"large", None]
-    assert codes_of(send(harness, request(batch(b"small")), peer)) == [0], "and no longer then"
-
-
 async def test_append_waits_until_whole_request_is_checked(harness):
     message = request(batch(b"small"), large())
     _, appends = resolve(message, harness.partitions)
-    with pytest.raises(OverBudget):
-        validate(appends, harness.partitions, now_ms=now_ms(), version=VERSION)
+    assert isinstance(validate_now(appends, harness.partitions), Paused)
+    assert keys(harness, 0) == []
     assert codes_of(await finished(send(harness, message, connection()))) == [0, 0]
     assert (keys(harness, 0), keys(harness, 1)) == ([None], [b"large"])
 
@@ -120,44 +90,6 @@ async def test_malformed_last_record_of_large_batch_is_found(harness):
     answer = await finished(send(harness, request(data), connection()))
     assert codes_of(answer) == [ErrorCode.INVALID_RECORD]
     assert keys(harness) == []
-
-
-async def test_a_connection_that_closes_is_forgotten(harness):
-    peer = connection()
-    send(harness, request(large()), peer)
-    assert peer in harness.context.offloaded
-    peer.mark_closed()
-    assert peer not in harness.context.offloaded
-
-
-async def test_answered_request_leaves_no_callback(harness):
-    """Else each large request of a connection would add to what is called when it closes."""
-    peer = connection()
-    await finished(send(harness, request(large()), peer))
-    assert peer not in harness.context.offloaded
-    assert not peer._callbacks
-
-
-async def test_connection_resumes_after_its_last_check(harness):
-    """And keeps nothing of requests that end after it has closed."""
-    offloaded, peer, other = OffloadedConnections(), connection(), connection()
-    other.id = peer.id + 1
-    offloaded.begin(peer)
-    offloaded.begin(peer)
-    offloaded.begin(other)
-    offloaded.end(peer)
-    assert peer in offloaded
-    assert len(peer._callbacks) == 1
-    offloaded.end(peer)
-    assert peer not in offloaded
-    assert other in offloaded
-    assert not peer._callbacks
-    offloaded.begin(peer)
-    peer.mark_closed()
-    assert peer not in offloaded
-    offloaded.end(peer)
-    assert peer not in offloaded
-    assert other in offloaded
 
 
 async def test_a_wrong_largest_timestamp_is_stored_right(harness):
@@ -174,7 +106,7 @@ async def test_zstd_topic_stores_zstd_always(harness):
     overrides = {"compression.type": "zstd", "compression.zstd.level": "7"}
     harness.set_image(topic("t", partition()), configs={(TOPIC_RESOURCE, "t"): overrides})
     deferred = send(harness, request(batch(b"plain")), connection())
-    assert isinstance(deferred, DeferredResponse), "it is compressed in a thread"
+    assert isinstance(deferred, Paused), "it is compressed in a thread"
     assert codes_of(await finished(deferred)) == [0]
     log = harness.context.partitions.leader_of("t", 0).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))

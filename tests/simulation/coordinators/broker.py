@@ -23,7 +23,6 @@ from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from trimaran.broker.process.transactions import transactions
-from trimaran.broker.producing.offloaded_connections import OffloadedConnections
 from trimaran.broker.producing.producer_ids import ProducerIds
 from trimaran.broker.transactions.marking import Marking
 from trimaran.log.compaction.cleaning import CleanerLimits
@@ -112,7 +111,6 @@ class CoordinatorBroker(SimBroker):
             verifier=parts.verifier,
             topic_creation=cast(Any, _AllCreated()),
             kraft_version=lambda: 1,
-            offloaded=OffloadedConnections(),
         )
 
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:

@@ -16,7 +16,7 @@ from tests.simulation.slices import slice_of_requests
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.opening import open_leaders, unopened
 from trimaran.broker.producing.append import append
-from trimaran.broker.producing.await_replicas import await_replicas, settle
+from trimaran.broker.producing.await_replicas import await_replicas
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
@@ -389,10 +389,10 @@ async def produce(
         return response
     one.batches = list(iter_batches(one.records))
     with slice_of_requests():
-        append([one], acks)
+        for _ in append([one], acks, broker.partitions.traffic):
+            pass
     if acks == ALL and not one.failed:
-        await await_replicas([one], trio.current_time() + REPLICATION_SECONDS)
-        settle([one])
+        await finished(await_replicas([one], round(REPLICATION_SECONDS * 1000)))
         if not one.failed and broker.alive:
             broker.world.checker.look_at(broker)
             broker.world.checker.acks(key, response.base_offset, crc)

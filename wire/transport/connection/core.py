@@ -248,8 +248,11 @@ class ConnectionCore:
         return until
 
     def shrink(self) -> None:
-        """Gives back memory that only a busy connection needs."""
-        if not self.has_frame and self.frames.coming <= BUFFER_BYTES_KEPT:
+        """Gives back memory that only a busy connection needs. A request that blocks the next one may refer to the
+        receive buffer.
+        """
+        is_used = self.has_frame or self.is_blocked()
+        if not is_used and self.frames.coming <= BUFFER_BYTES_KEPT:
             self.frames.shrink()
             self.share.give_back_frame()
 
