@@ -121,8 +121,6 @@ async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
 
 async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
     for limit in (
-        "trimaran.broker.handlers.produce.APPENDS_PER_TURN",
-        "trimaran.broker.producing.validate.VALIDATED_PER_TURN",
         "trimaran.broker.handlers.list_offsets.LOOKUPS_PER_TURN",
         "trimaran.broker.handlers.fetch.SLOTS_PER_TURN",
         "trimaran.broker.fetching.fetch.SLOTS_PER_TURN",
