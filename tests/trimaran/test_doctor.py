@@ -14,7 +14,7 @@ def test_a_foreign_pyspark_python_is_named(monkeypatch):
 
 
 def test_a_missing_java_says_where_to_get_one(monkeypatch):
-    monkeypatch.setattr(doctor, "javas", lambda: iter(()))
+    monkeypatch.setattr(doctor.runtime_java, "javas", lambda: iter(()))
     found = doctor.java()
     assert found.level == "warn"
     assert "trimaran[java]" in found.fix

@@ -4,6 +4,7 @@ import pytest
 
 from trimaran.cli import health as command
 from trimaran.cli.connect import LEADER_SECONDS, Brokers
+from trimaran.client import quorum
 from trimaran.errors.user_error import Exit
 from trimaran.testing import EmbeddedKafka
 
@@ -17,8 +18,8 @@ def test_a_leader_is_waited_for_within_the_timeout(monkeypatch, capsys, timeout,
         waited.append(seconds)
         return asked(client, seconds)
 
-    asked = command.ask_quorum
-    monkeypatch.setattr(command, "ask_quorum", ask_quorum)
+    asked = quorum.ask_quorum
+    monkeypatch.setattr(quorum, "ask_quorum", ask_quorum)
     with EmbeddedKafka() as kafka:
         brokers = Brokers(bootstrap=kafka.bootstrap, timeout=timeout)
         assert command.health(brokers=brokers) == Exit.OK

@@ -3,6 +3,9 @@
 import gc
 import sys
 
+from trimaran.cli.commands import APP, COMPLETE_NAMES, function_of
+from trimaran.cli.deferred import imports_deferred
+
 # New containers between two looks of the garbage collector, walked in 2 to 5 ms. With Python's 700 a node of 20,000
 # partitions spends an eighth of its start on looks that find nothing: what it imports and loads is there to stay.
 YOUNG_OBJECTS_MAX = 50_000
@@ -11,10 +14,8 @@ YOUNG_OBJECTS_MAX = 50_000
 def main() -> None:
     """Entry point of the `trimaran` script."""
     if sys.argv[1:2] == ["complete-names"]:
-        from trimaran.cli.live_names import complete_names  # noqa: PLC0415 - completion needs no command
-
-        complete_names(sys.argv[2:])
+        function_of(COMPLETE_NAMES)(sys.argv[2:])
     gc.set_threshold(YOUNG_OBJECTS_MAX)
-    from trimaran.cli.app import run  # noqa: PLC0415 - completion needs no command
-
+    with imports_deferred():
+        run = function_of(APP)
     run()

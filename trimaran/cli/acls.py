@@ -9,22 +9,14 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_fields, show_rows
-from trimaran.client.acls import (
-    acl_row,
-    acls_of,
-    parse_operations,
-    parse_pattern,
-    sets_more_rules,
-    verdict_of,
-)
-from trimaran.errors.refused import check
+from trimaran.client import acls as client_acls
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.quorum.metadata.acls import Acl, known
-from trimaran.quorum.metadata.authorizer import Action
-from trimaran.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from trimaran.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
+from trimaran.quorum.metadata import acls, authorizer
+from trimaran.quorum.serving import audit
+from trimaran.wire.messages import create_acls, delete_acls
+from trimaran.wire.security import acls as security_acls
 
 if TYPE_CHECKING:
     from trimaran.client.acls import Pattern
@@ -58,11 +50,11 @@ def list_acls(
     output: KafkaFormat = "table",
 ) -> int:
     """Lists ACLs: all, or those that apply to a resource by its name, by a prefix of it, or by *."""
-    pattern = None if resource is None else parse_pattern(resource)
+    pattern = None if resource is None else client_acls.parse_pattern(resource)
     with brokers.connected() as client:
-        found = acls_of(client, pattern, principal)
+        found = client_acls.acls_of(client, pattern, principal)
     show_rows(
-        [acl_row(acl) for acl in found],
+        [client_acls.acl_row(acl) for acl in found],
         output,
         columns=COLUMNS,
         noun="ACL",
@@ -87,10 +79,10 @@ def add(
     Args:
         deny: Forbid the operations, whatever other ACLs allow.
     """
-    pattern = parse_pattern(resource)
+    pattern = client_acls.parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     creations = [
-        AclCreation(
+        create_acls.AclCreation(
             resource_type=one.resource_type,
             resource_name=one.resource_name,
             resource_pattern_type=one.pattern_type,
@@ -103,11 +95,11 @@ def add(
     ]
     with brokers.connected() as client:
         if dry_run:
-            new = set(wanted).difference(acls_of(client, pattern, principal))
+            new = set(wanted).difference(client_acls.acls_of(client, pattern, principal))
             say(f"would add {counted(len(new), 'ACL')}; nothing was changed")
             return
-        for one in client.call(None, CreateAclsRequest(creations=creations)).results:
-            check(one.error_code, one.error_message)
+        for one in client.call(None, create_acls.CreateAclsRequest(creations=creations)).results:
+            refused.check(one.error_code, one.error_message)
     verb = "denied" if deny else "allowed"
     say(f"{verb} {operations} on {resource} to {principal}{_from(host)}")
 
@@ -128,10 +120,10 @@ def remove(
     Args:
         deny: Remove ACLs that forbid.
     """
-    pattern = parse_pattern(resource)
+    pattern = client_acls.parse_pattern(resource)
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     filters = [
-        DeleteAclsFilter(
+        delete_acls.DeleteAclsFilter(
             resource_type_filter=one.resource_type,
             resource_name_filter=one.resource_name,
             pattern_type_filter=one.pattern_type,
@@ -144,11 +136,13 @@ def remove(
     ]
     with brokers.connected() as client:
         if dry_run:
-            removed = len(set(wanted).intersection(acls_of(client, pattern, principal)))
+            removed = len(set(wanted).intersection(client_acls.acls_of(client, pattern, principal)))
         else:
             removed = 0
-            for one in client.call(None, DeleteAclsRequest(filters=filters)).filter_results:
-                check(one.error_code, one.error_message)
+            for one in client.call(
+                None, delete_acls.DeleteAclsRequest(filters=filters)
+            ).filter_results:
+                refused.check(one.error_code, one.error_message)
                 removed += len(one.matching_acls)
     if not removed:
         raise UserError(
@@ -176,21 +170,26 @@ def explain(
     output: Format = "table",
 ) -> int:
     """Says whether a principal may do something, and which ACL decides. Exit code 1 if it may not."""
-    from trimaran.quorum.serving.audit import why  # noqa: PLC0415 - slow, and most calls do without
-
-    pattern, (wanted, *others) = parse_pattern(resource), parse_operations(operation)
-    if others or pattern.pattern_type == PatternType.PREFIXED:
+    pattern, (wanted, *others) = (
+        client_acls.parse_pattern(resource),
+        client_acls.parse_operations(operation),
+    )
+    if others or pattern.pattern_type == security_acls.PatternType.PREFIXED:
         raise UserError(
             f"{operation} {resource} is more than one question",
             "it is about one operation on one resource, by its full name",
             "for example trimaran acls explain User:alice read topic/orders",
             exit_code=Exit.USAGE,
         )
-    action = Action(wanted, ResourceType(pattern.resource_type), pattern.name)
+    action = authorizer.Action(
+        wanted, security_acls.ResourceType(pattern.resource_type), pattern.name
+    )
     with brokers.connected() as client:
-        more = sets_more_rules(client)
-        verdict = verdict_of(acls_of(client, pattern, None), principal, host, action)
-    show_fields({"allowed": verdict.allowed, "by": why(verdict)}, output)
+        more = client_acls.sets_more_rules(client)
+        verdict = client_acls.verdict_of(
+            client_acls.acls_of(client, pattern, None), principal, host, action
+        )
+    show_fields({"allowed": verdict.allowed, "by": audit.why(verdict)}, output)
     if more and not verdict.allowed:
         say(
             "the broker does not show its super.users and allow.everyone.if.no.acl.found, which may allow it: "
@@ -201,27 +200,27 @@ def explain(
 
 def _wanted(
     pattern: Pattern, principal: str, host: str, operations: str, *, deny: bool
-) -> list[Acl]:
-    permission = Permission.DENY if deny else Permission.ALLOW
+) -> list[acls.Acl]:
+    permission = security_acls.Permission.DENY if deny else security_acls.Permission.ALLOW
     return [
-        Acl(
+        acls.Acl(
             *(pattern.resource_type, pattern.name, pattern.pattern_type, principal),
             *(host, operation, permission),
         )
-        for operation in parse_operations(operations)
+        for operation in client_acls.parse_operations(operations)
     ]
 
 
-def _kafka_row(acl: Acl) -> dict[str, str]:
+def _kafka_row(acl: acls.Acl) -> dict[str, str]:
     """With Kafka's names."""
     return {
-        "resource_type": known(ResourceType, acl.resource_type).name,
+        "resource_type": acls.known(security_acls.ResourceType, acl.resource_type).name,
         "name": acl.resource_name,
-        "pattern_type": known(PatternType, acl.pattern_type).name,
+        "pattern_type": acls.known(security_acls.PatternType, acl.pattern_type).name,
         "principal": acl.principal,
         "host": acl.host,
-        "operation": known(Operation, acl.operation).name,
-        "permission": known(Permission, acl.permission).name,
+        "operation": acls.known(security_acls.Operation, acl.operation).name,
+        "permission": acls.known(security_acls.Permission, acl.permission).name,
     }
 
 

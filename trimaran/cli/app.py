@@ -7,12 +7,19 @@ import os
 import signal
 import sys
 import traceback
-from importlib.metadata import version
 
 from cyclopts import App, CycloptsError, Parameter
 
 from trimaran.cli import global_options
-from trimaran.cli.commands import COMMANDS, NOUNS
+from trimaran.cli.commands import (
+    COMMANDS,
+    EXPLAIN_FAILURE,
+    EXPLAIN_MISTAKE,
+    NOUNS,
+    OWN_VERSION,
+    function_of,
+)
+from trimaran.cli.deferred import imports_deferred
 from trimaran.cli.output import be_quiet, complain
 from trimaran.errors.user_error import Exit, UserError
 
@@ -60,7 +67,7 @@ def _default_in_words(value: object) -> str | None:
 
 
 def _version() -> str:
-    return version("trimaran")
+    return str(function_of(OWN_VERSION)())
 
 
 def _exit_by(number: int, _frame: object) -> None:
@@ -95,7 +102,7 @@ def run(arguments: list[str] | None = None) -> None:
         sys.exit(Exit.OK)
     except Exception as error:
         if isinstance(error, CycloptsError):
-            sys.exit(_show(_of_command_line(error)))
+            sys.exit(_show(function_of(EXPLAIN_MISTAKE)(error)))
         if is_verbose:
             raise
         sys.exit(_show(_unforeseen(error)))
@@ -106,19 +113,13 @@ def run(arguments: list[str] | None = None) -> None:
 
 def _call(arguments: list[str]) -> object:
     app = build(global_options.command_of(arguments))
-    return app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
-
-
-def _of_command_line(error: CycloptsError) -> UserError:
-    from trimaran.errors.command_line import of_command_line  # noqa: PLC0415 - for mistakes only
-
-    return of_command_line(error)
+    with imports_deferred():
+        command, given, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+    return command(*given.args, **given.kwargs)
 
 
 def _unforeseen(error: Exception) -> UserError:
     """Returns the error for failures that no command handles: refusals of the machine, and our mistakes."""
-    from trimaran.errors.node import explain  # noqa: PLC0415 - slow, and most calls do without
-
     if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
         return UserError(
             f"cannot use {error.filename}",
@@ -126,7 +127,8 @@ def _unforeseen(error: Exception) -> UserError:
             "name a path that exists and that this user may use",
             exit_code=Exit.USAGE,
         )
-    return explain(error) or UserError(
+    explained: UserError | None = function_of(EXPLAIN_FAILURE)(error)
+    return explained or UserError(
         f"trimaran failed: {type(error).__name__}",
         " ".join(str(error).split()) or "no further details",
         "this is a bug in trimaran: please report it, with what -v shows",

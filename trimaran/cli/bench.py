@@ -9,12 +9,9 @@ from cyclopts import Parameter, validators
 from trimaran.cli.app import INTERRUPTED
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, say, show_data, show_fields
-from trimaran.client import bench
-from trimaran.client.bench import Load
-from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
-from trimaran.client.topic_partitions import leaders_of
+from trimaran.client import bench, offsets, topic_partitions
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.log.codecs.compression import Compression
+from trimaran.log.codecs import compression as codecs_compression
 from trimaran.node.text.wording import counted
 
 REPORT_SECONDS = 1.0
@@ -61,14 +58,14 @@ def produce(
         rate: The most records per second; by default as many as the cluster takes.
     """
     with brokers.connected() as client:
-        partitions = list(range(len(leaders_of(client, topic, create=True))))
+        partitions = list(range(len(topic_partitions.leaders_of(client, topic, create=True))))
     batch_records = max(1, batch_bytes // (size + RECORD_OVERHEAD_BYTES))
     producing = bench.Producing(
         topic,
         size,
         batch_records,
         -1 if acks == "all" else 1,
-        Compression[compression.upper()],
+        codecs_compression.Compression[compression.upper()],
         int(brokers.timeout * 1000),
     )
     jobs = []
@@ -99,10 +96,10 @@ def consume(
     with brokers.connected() as client:
         ranges = {
             partition: (
-                end_offset(client, topic, partition, EARLIEST_TIMESTAMP),
-                end_offset(client, topic, partition, LATEST_TIMESTAMP),
+                offsets.end_offset(client, topic, partition, offsets.EARLIEST_TIMESTAMP),
+                offsets.end_offset(client, topic, partition, offsets.LATEST_TIMESTAMP),
             )
-            for partition in range(len(leaders_of(client, topic)))
+            for partition in range(len(topic_partitions.leaders_of(client, topic)))
         }
     if all(begin >= end for begin, end in ranges.values()):
         raise UserError(
@@ -119,7 +116,7 @@ def consume(
 
 
 def _run(jobs: list[Any], output: str, about: dict[str, Any]) -> int:
-    load = Load()
+    load = bench.Load()
     code = int(Exit.OK)
     load.begin(jobs)
     try:
@@ -137,7 +134,7 @@ def _run(jobs: list[Any], output: str, about: dict[str, Any]) -> int:
     return code
 
 
-def _report_until_over(load: Load) -> None:
+def _report_until_over(load: bench.Load) -> None:
     before, size_before, began_before = 0, 0, 0.0
     while not load.wait(REPORT_SECONDS):
         now, recent = load.figures(), load.recent().as_ms()

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 from trimaran.cli.connect import BROKERS, DEFAULT_DATA, Brokers, Data, DryRun, remember
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
-from trimaran.client.brokers import broker_rows
-from trimaran.client.configs import config_rows
-from trimaran.client.log_dirs import log_dirs_of
-from trimaran.client.partitions import topics_of
+from trimaran.client import brokers as client_brokers
+from trimaran.client import configs as client_configs
+from trimaran.client import log_dirs, partitions
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.local import state_file
-from trimaran.local.layout import FIRST_BROKER_ID
+from trimaran.local import grow_running as local_grow_running
+from trimaran.local import growing, layout, state_file
 from trimaran.node.text.wording import counted
-from trimaran.quorum.metadata.image import BROKER_RESOURCE
+from trimaran.quorum.metadata import image
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -29,7 +28,7 @@ DIR_COLUMNS = ("dir", "state", "replicas", "bytes", "usable", "total")
 def list_brokers(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     """Lists all registered brokers, with the partitions that they lead and hold. Exit code 1 if one is fenced."""
     with brokers.connected() as client:
-        rows = broker_rows(client, topics_of(client, None))
+        rows = client_brokers.broker_rows(client, partitions.topics_of(client, None))
     show_rows(rows, output, columns=COLUMNS, noun="broker")
     return Exit.NO if any(row["state"] == "fenced" for row in rows) else Exit.OK
 
@@ -73,9 +72,6 @@ def add(
     Args:
         count: Number of brokers to add.
     """
-    from trimaran.local.grow_running import grow_running  # noqa: PLC0415 - slow, and most calls do without
-    from trimaran.local.growing import Growth, ensure_brokers_grow  # noqa: PLC0415 - slow, and most calls do without
-
     path = state_file.nearest(data)
     state = state_file.read(path)
     if count < 1:
@@ -93,13 +89,13 @@ def add(
             exit_code=Exit.USAGE,
         )
     there = sum(node.role == "broker" for node in state.nodes)
-    ensure_brokers_grow(state_file.plan_of(path, state), there + count)
+    growing.ensure_brokers_grow(state_file.plan_of(path, state), there + count)
     if dry_run:
-        ids = range(FIRST_BROKER_ID + there, FIRST_BROKER_ID + there + count)
+        ids = range(layout.FIRST_BROKER_ID + there, layout.FIRST_BROKER_ID + there + count)
         say(f"would add {counted(count, 'broker')}: {', '.join(map(str, ids))}")
         return Exit.OK
     with progress(f"starting {counted(count, 'broker')}"):
-        new = grow_running(path, state, Growth(brokers=there + count))
+        new = local_grow_running.grow_running(path, state, growing.Growth(brokers=there + count))
     remember(state_file.read(path))
     rows = [asdict(node) for node in state_file.read(path).nodes if node.name in new]
     show_rows(rows, output, columns=ADDED_COLUMNS)
@@ -107,8 +103,8 @@ def add(
 
 
 def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
-    topics = topics_of(client, None)
-    rows = broker_rows(client, topics)
+    topics = partitions.topics_of(client, None)
+    rows = client_brokers.broker_rows(client, topics)
     row = next((row for row in rows if row["id"] == broker), None)
     if row is None:
         raise UserError(
@@ -129,7 +125,7 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
 
 def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
     """Configs that were set while it ran, for it or for all; those of its file are not included."""
-    rows = config_rows(client, BROKER_RESOURCE, str(broker), broker)
+    rows = client_configs.config_rows(client, image.BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
 
 
@@ -143,5 +139,5 @@ def _log_dirs(client: BlockingClient, broker: int) -> list[dict[str, Any]]:
             "usable": None if one["usable"] < 0 else one["usable"],
             "total": None if one["total"] < 0 else one["total"],
         }
-        for one in log_dirs_of(client, broker)
+        for one in log_dirs.log_dirs_of(client, broker)
     ]

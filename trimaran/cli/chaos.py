@@ -12,10 +12,7 @@ from trimaran.cli.connect import DEFAULT_DATA, Data, DryRun
 from trimaran.cli.output import say
 from trimaran.cli.progress import progress
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.local import control, state_file
-from trimaran.local.links import ROLES
-from trimaran.local.readiness import active_controller
-from trimaran.local.state_file import ClusterState, NodeState
+from trimaran.local import control, links, readiness, state_file
 from trimaran.node.text.wording import counted
 
 Node = Annotated[
@@ -47,7 +44,7 @@ def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
     """Cuts a node off from all other nodes, until chaos heal; clients still reach it."""
     state = _running(data)
     alone = _named(state, node)
-    others = [one.name for one in state.nodes if one.role in ROLES and one.name != alone.name]
+    others = [one.name for one in state.nodes if one.role in links.ROLES and one.name != alone.name]
     control.ask(state.control, "partition", sides=[[alone.name], others], dry_run=dry_run)
     say(f"{'would isolate' if dry_run else 'isolated'} {alone.name} from {', '.join(others)}")
     return Exit.OK
@@ -86,7 +83,7 @@ def _send(command: str, node: str, data: Data, done: str, *, dry_run: bool) -> i
     return Exit.OK
 
 
-def _running(data: Data) -> ClusterState:
+def _running(data: Data) -> state_file.ClusterState:
     state = state_file.read(state_file.nearest(data))
     if not state.is_up():
         raise UserError(
@@ -97,8 +94,8 @@ def _running(data: Data) -> ClusterState:
     return state
 
 
-def _named(state: ClusterState, node: str) -> NodeState:
-    name = str(active_controller(state)) if node == "leader" else node
+def _named(state: state_file.ClusterState, node: str) -> state_file.NodeState:
+    name = str(readiness.active_controller(state)) if node == "leader" else node
     found = state.node(name)
     if found is None:
         raise UserError(

@@ -21,26 +21,21 @@ from trimaran.cli.console import ensure_installed, run_local
 from trimaran.cli.nodes import console_url, show_nodes
 from trimaran.cli.output import Format, say
 from trimaran.cli.progress import progress
-from trimaran.errors.node import explain
+from trimaran.errors import node as errors_node
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.local import control, state_file
-from trimaran.local.children import redirect_output
-from trimaran.local.dry_start import dry_start
-from trimaran.local.grow_running import grow_running
-from trimaran.local.layout import SUPERVISOR_LOG, ClusterPlan, FreePorts
-from trimaran.local.orphans import orphans_of, stop_orphans
-from trimaran.local.removing import kept_in, remove_cluster
-from trimaran.local.start_failure import StoppedWhileStarting, last_words
-from trimaran.local.starting import (
-    Beginning,
-    WantedCluster,
-    grows_while_it_runs,
-    lock_directory,
-    refuse_if_running,
-    starting,
+from trimaran.local import (
+    children,
+    control,
+    layout,
+    orphans,
+    removing,
+    start_failure,
+    state_file,
+    supervisor,
 )
-from trimaran.local.state_file import ClusterState
-from trimaran.local.supervisor import supervise
+from trimaran.local import dry_start as local_dry_start
+from trimaran.local import grow_running as local_grow_running
+from trimaran.local import starting as local_starting
 from trimaran.node.text.wording import counted
 from trimaran.settings import profiles
 
@@ -84,7 +79,7 @@ def up(
         tmp: Use a temporary directory, which is deleted when the cluster stops.
     """
     began = time.perf_counter()
-    wanted = WantedCluster(
+    wanted = local_starting.WantedCluster(
         controllers, brokers, zk, ports == "fixed", override or (), static_quorum, metrics, console
     )
     if console:
@@ -100,16 +95,16 @@ def up(
     if dry_run:
         _say_started(path, wanted, str(path))
         return Exit.OK
-    if (running := grows_while_it_runs(path, wanted)) is not None:
-        new = grow_running(path, running, wanted.growth())
+    if (running := local_starting.grows_while_it_runs(path, wanted)) is not None:
+        new = local_grow_running.grow_running(path, running, wanted.growth())
         _show_ready(path, began, output, f"{counted(len(new), 'new node')}: {', '.join(new)}; ")
         return Exit.OK
     _start(path, wanted, began, output, detach=detach)
     return Exit.OK
 
 
-def _say_started(data: Path, wanted: WantedCluster, where: str) -> None:
-    found = dry_start(data, wanted)
+def _say_started(data: Path, wanted: local_starting.WantedCluster, where: str) -> None:
+    found = local_dry_start.dry_start(data, wanted)
     for node in found.started:
         verb = "format and start" if node in found.new and node.id is not None else "start"
         is_known = wanted.fixed_ports or node not in found.new
@@ -140,12 +135,14 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
                 profiles.remove(profiles.LOCAL, state_file.read(path).bootstrap)
 
 
-def _start(path: Path, wanted: WantedCluster, began: float, output: str, *, detach: bool) -> None:
+def _start(
+    path: Path, wanted: local_starting.WantedCluster, began: float, output: str, *, detach: bool
+) -> None:
     """Returns when the cluster is ready; if it is not to be detached, when it has ended."""
-    refuse_if_running(path)
-    with lock_directory(path) as lock, FreePorts() as free_ports:
-        refuse_if_running(path)
-        with starting(path, wanted, free_ports) as beginning:
+    local_starting.refuse_if_running(path)
+    with local_starting.lock_directory(path) as lock, layout.FreePorts() as free_ports:
+        local_starting.refuse_if_running(path)
+        with local_starting.starting(path, wanted, free_ports) as beginning:
             private_fds = [lock.fd, *free_ports.descriptors()]
             if detach:
                 _supervise_in_background(beginning.plan, private_fds)
@@ -156,21 +153,21 @@ def _start(path: Path, wanted: WantedCluster, began: float, output: str, *, deta
 
 
 def _supervise_here(
-    beginning: Beginning, private_fds: list[int], tell_ready: Callable[[], None]
+    beginning: local_starting.Beginning, private_fds: list[int], tell_ready: Callable[[], None]
 ) -> None:
     def on_ready() -> None:
         beginning.ready()
         tell_ready()
 
     if not _supervisor()(beginning.plan, on_ready, private_fds, MAINS):
-        raise StoppedWhileStarting
+        raise start_failure.StoppedWhileStarting
 
 
 def _supervisor() -> Callable[..., bool]:
-    return supervise
+    return supervisor.supervise
 
 
-def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
+def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -> None:
     """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError.
 
     Interrupting the wait stops the cluster.
@@ -195,7 +192,7 @@ def _supervise_in_background(plan: ClusterPlan, private_fds: list[int]) -> None:
         return
     os.waitpid(pid, 0)  # all its nodes have ended by then
     if said == STOPPED:
-        raise StoppedWhileStarting
+        raise start_failure.StoppedWhileStarting
     raise _told(said) if said else _died(plan.data)
 
 
@@ -208,22 +205,24 @@ def _died(data: Path) -> UserError:
     """The error of a supervisor that ended without a message."""
     return UserError(
         "the cluster did not start",
-        f"its supervisor exited during startup: {last_words(data / SUPERVISOR_LOG)}",
-        f"see {data / SUPERVISOR_LOG}; trimaran doctor checks the machine",
+        f"its supervisor exited during startup: {start_failure.last_words(data / layout.SUPERVISOR_LOG)}",
+        f"see {data / layout.SUPERVISOR_LOG}; trimaran doctor checks the machine",
     )
 
 
-def _become_supervisor(plan: ClusterPlan, report_fd: int, private_fds: list[int]) -> NoReturn:
+def _become_supervisor(
+    plan: layout.ClusterPlan, report_fd: int, private_fds: list[int]
+) -> NoReturn:
     """Runs in the forked process and never returns; tells its parent how the start went."""
     code = 1
     try:
         os.setsid()
-        redirect_output(plan.data / SUPERVISOR_LOG)
+        children.redirect_output(plan.data / layout.SUPERVISOR_LOG)
         if not _supervisor()(plan, lambda: _report(report_fd, READY), private_fds, MAINS):
             _report(report_fd, STOPPED)
         code = 0
     except BaseException as error:  # noqa: BLE001 - the last thing this process does is to say why it ends
-        told = explain(error)
+        told = errors_node.explain(error)
         if told is not None:
             lines = (told.what, told.why, told.fix, str(int(told.exit_code)))
             _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
@@ -285,8 +284,8 @@ def down(*, data: Data = DEFAULT_DATA, dry_run: DryRun = False) -> int:
         with progress("stopping the nodes"):
             while state.is_up():
                 time.sleep(POLL_SECONDS)
-    elif orphans_of(state):
-        stop_orphans(path, state)
+    elif orphans.orphans_of(state):
+        orphans.stop_orphans(path, state)
     else:
         _say_not_running(data)
         return Exit.OK
@@ -298,7 +297,7 @@ def _say_not_running(data: Path) -> None:
     say(f"the cluster in {data} is not running")
 
 
-def _say_stopped(state: ClusterState, data: Path) -> None:
+def _say_stopped(state: state_file.ClusterState, data: Path) -> None:
     if state.is_up():
         control.ask(state.control, "stop", dry_run=True)
     if running := [node for node in state.nodes if node.pid is not None]:
@@ -333,15 +332,15 @@ def purge(
     path = data.resolve()
     state = state_file.read(path)
     if dry_run:
-        _say_deleted(path, kept_in(path, state), "would delete", "would keep")
+        _say_deleted(path, removing.kept_in(path, state), "would delete", "would keep")
         return Exit.OK
     if not yes and not _agreed(f"delete the cluster in {path} and all its records? [y/N] "):
         return Exit.NO
-    if state.is_up() or orphans_of(state):
+    if state.is_up() or orphans.orphans_of(state):
         down(data=path)
-    with lock_directory(path):
-        refuse_if_running(path)
-        kept = remove_cluster(path, state)
+    with local_starting.lock_directory(path):
+        local_starting.refuse_if_running(path)
+        kept = removing.remove_cluster(path, state)
     profiles.remove(profiles.LOCAL, state.bootstrap)
     _say_deleted(path, kept, "deleted", "kept")
     return Exit.OK

@@ -1,6 +1,37 @@
-"""The table of commands: noun, verb, function, one line of help."""
+"""The table of commands: noun, verb, function, one line of help; and the modules that only a running command needs.
+
+The command line imports by these strings, and nowhere else.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+# A command's file imports these as modules; they are executed at first use (`trimaran.cli.deferred`).
+DEFERRED = (
+    "trimaran.",
+    "http.client",
+    "javaproperties",
+    "prometheus_client.",
+    "rich.progress",
+    "urllib.request",
+    "yaml",
+)
+# What declares arguments and shows errors.
+IMMEDIATE = ("trimaran.cli.", "trimaran.errors.user_error", "trimaran.node.text.")
+APP = "trimaran.cli.app:run"
+COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"  # it needs no command
+OWN_VERSION = "trimaran.cli.version:own_version"
+EXPLAIN_MISTAKE = "trimaran.errors.command_line:of_command_line"
+EXPLAIN_FAILURE = "trimaran.errors.node:explain"
+
+
+def function_of(where: str) -> Any:
+    """Imports the module of `MODULE:FUNCTION`, a string of this table, and returns the function."""
+    module, _, name = where.partition(":")
+    return getattr(import_module(module), name)
+
 
 # Each row: the words of the command, where its function lives, a line of help.
 COMMANDS = (

@@ -13,29 +13,24 @@ from cyclopts import Parameter
 
 from trimaran.cli.node_file import ConfigFile, Overrides
 from trimaran.cli.output import Format, put, say, show_data, show_fields, show_rows
-from trimaran.deployment.properties_file import properties_file
+from trimaran.deployment import properties_file as deployment_properties_file
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
-from trimaran.node.config.config_def import ConfigError
-from trimaran.node.config.dynamic_keys import dynamic_key
-from trimaran.node.config.group_keys import GROUP_CONFIGS
-from trimaran.node.config.key_warnings import base_key, warning_of
-from trimaran.node.config.server import LISTENER_PREFIX, parse, value_of
-from trimaran.node.config.server_keys import (
-    DEV_MODE,
-    DYNAMIC_ONLY,
-    LISTENER_CONFIGS,
-    SERVER_CONFIGS,
+from trimaran.metrics import serving
+from trimaran.node.config import (
+    client_metrics_keys,
+    config_def,
+    dynamic_keys,
+    group_keys,
+    key_warnings,
+    server,
+    server_keys,
+    topic_keys,
 )
-from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS
-from trimaran.node.security.listener_security import (
-    controller_security,
-    inter_broker_security,
-    listener_security,
-)
+from trimaran.node.security import listener_security as security_listener_security
 from trimaran.node.text.wording import counted
-from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import load, read_file, resolved, variable_of_key
+from trimaran.quorum.serving import authorization
+from trimaran.running import controller_role
+from trimaran.settings import node_config, properties
 
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
@@ -61,7 +56,7 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
     Args:
         config: The properties file of the node.
     """
-    found = list(_findings(load(config, override or [], os.environ)))
+    found = list(_findings(properties.load(config, override or [], os.environ)))
     errors = sum(one["level"] == ERROR for one in found)
     if found or output not in ("table", "wide"):
         show_rows(found, output, columns=FINDING_COLUMNS)
@@ -74,23 +69,23 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
     """Warnings, then errors: of each key by itself, and only if there are none, of all together."""
     for key, setting in settings.items():
-        if (warning := warning_of(key)) is not None:
+        if (warning := key_warnings.warning_of(key)) is not None:
             yield _finding(WARNING, key, setting.origin, warning, "leave it out, or correct it")
     try:
-        settings = resolved(settings, os.environ)
+        settings = properties.resolved(settings, os.environ)
     except UserError as error:
         yield _finding(ERROR, "", "", f"{error.what}: {error.why}", error.fix)
         return
-    wrong: list[ConfigError] = []
+    wrong: list[config_def.ConfigError] = []
     for key, setting in settings.items():
         try:
-            value_of(key, setting)
-        except ConfigError as error:
+            server.value_of(key, setting)
+        except config_def.ConfigError as error:
             wrong.append(error)
     if not wrong:
         try:
-            _try_out(parse(settings))
-        except ConfigError as error:
+            _try_out(server.parse(settings))
+        except config_def.ConfigError as error:
             wrong.append(error)
     for one in wrong:
         yield _finding(ERROR, one.key, one.origin, one.why, one.fix or "correct the value")
@@ -102,20 +97,16 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 def _try_out(config: ServerConfig) -> None:
     """Makes the objects that a node makes of its configuration before it serves. Raises ConfigError."""
-    from trimaran.metrics.serving import address_of  # noqa: PLC0415 - slow, and most calls do without
-    from trimaran.quorum.serving.authorization import authorizer_of  # noqa: PLC0415 - slow, and most calls do without
-    from trimaran.running.controller_role import has_mirror  # noqa: PLC0415 - slow, and most calls do without
-
     own = config.broker_listeners if config.is_broker else []
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
-        listener_security(config, endpoint.name)
-    controller_security(config)
+        security_listener_security.listener_security(config, endpoint.name)
+    security_listener_security.controller_security(config)
     if config.is_broker:
-        inter_broker_security(config)
+        security_listener_security.inter_broker_security(config)
     if config.is_controller:
-        has_mirror(config)
-    authorizer_of(config)
-    address_of(config["trimaran.metrics.listener"])
+        controller_role.has_mirror(config)
+    authorization.authorizer_of(config)
+    serving.address_of(config["trimaran.metrics.listener"])
 
 
 def explain(
@@ -141,12 +132,16 @@ def explain(
 def _tables() -> dict[str, Mapping[str, ConfigKey]]:
     """All keys, by the resource that they belong to."""
     return {
-        "node": SERVER_CONFIGS,
-        "broker": DYNAMIC_ONLY,
-        "listener": {k: one for k, one in LISTENER_CONFIGS.items() if k not in SERVER_CONFIGS},
-        "topic": TOPIC_CONFIGS,
-        "group": GROUP_CONFIGS,
-        "client-metrics": CLIENT_METRICS_CONFIGS,
+        "node": server_keys.SERVER_CONFIGS,
+        "broker": server_keys.DYNAMIC_ONLY,
+        "listener": {
+            k: one
+            for k, one in server_keys.LISTENER_CONFIGS.items()
+            if k not in server_keys.SERVER_CONFIGS
+        },
+        "topic": topic_keys.TOPIC_CONFIGS,
+        "group": group_keys.GROUP_CONFIGS,
+        "client-metrics": client_metrics_keys.CLIENT_METRICS_CONFIGS,
     }
 
 
@@ -154,13 +149,15 @@ def _keys_named(key: str) -> Iterator[tuple[str, ConfigKey]]:
     for of, table in _tables().items():
         if (found := table.get(key)) is not None:
             yield of, found
-    if (found := _listener_key(key) or base_key(key)) is not None:
+    if (found := _listener_key(key) or key_warnings.base_key(key)) is not None:
         yield "listener", found
 
 
 def _listener_key(key: str) -> ConfigKey | None:
-    name = key.removeprefix(LISTENER_PREFIX).partition(".")[2]
-    return LISTENER_CONFIGS.get(name) if key.startswith(LISTENER_PREFIX) else None
+    name = key.removeprefix(server.LISTENER_PREFIX).partition(".")[2]
+    return (
+        server_keys.LISTENER_CONFIGS.get(name) if key.startswith(server.LISTENER_PREFIX) else None
+    )
 
 
 def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
@@ -168,23 +165,27 @@ def _explained(of: str, key: ConfigKey) -> dict[str, Any]:
     when = f"at any time: trimaran configs set {of}/NAME"
     if is_listener:
         when = _WHEN[
-            "read-only" if dynamic_key(f"{LISTENER_PREFIX}x.{key.name}") is None else "per-broker"
+            "read-only"
+            if dynamic_keys.dynamic_key(f"{server.LISTENER_PREFIX}x.{key.name}") is None
+            else "per-broker"
         ]
     elif of in ("node", "broker"):
         when = _WHEN[key.scope]
-    brokers = [name for name, _ in SERVER_SYNONYMS.get(key.name, ())] if of == "topic" else []
+    brokers = (
+        [name for name, _ in topic_keys.SERVER_SYNONYMS.get(key.name, ())] if of == "topic" else []
+    )
     return {
         "key": key.name,
         "of": of,
         "type": key.kind,
         "default": "required" if key.required else key.default_text,
         "default_by": ", ".join(brokers) or None,
-        "in_dev_mode": DEV_MODE.get(key.name) if is_node else None,
+        "in_dev_mode": server_keys.DEV_MODE.get(key.name) if is_node else None,
         "set": when,
         "for_one_listener": f"listener.name.LISTENER.{key.name}"
-        if is_listener or (is_node and key.name in LISTENER_CONFIGS)
+        if is_listener or (is_node and key.name in server_keys.LISTENER_CONFIGS)
         else None,
-        "environment": variable_of_key(key.name) if is_node else None,
+        "environment": properties.variable_of_key(key.name) if is_node else None,
         "importance": key.importance,
         "sensitive": key.sensitive,
         "acts": not (key.no_effect or key.only_default),
@@ -218,8 +219,8 @@ def effective(
         config: The properties file of the node.
         every: Also show configs that have their default.
     """
-    settings = load(config, override or [], os.environ)
-    parsed = parse_config(settings)
+    settings = properties.load(config, override or [], os.environ)
+    parsed = node_config.parse_config(settings)
     rows = list(_effective(settings, parsed))
     if every:
         known = {row["key"] for row in rows}
@@ -234,7 +235,7 @@ def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterato
         yield _row(key, setting.value.strip(), setting.origin)
     for key, value in parsed.explicit.items():
         if key not in settings:
-            yield _row(key, SERVER_CONFIGS[key].text_of(value), parsed.origins[key])
+            yield _row(key, server_keys.SERVER_CONFIGS[key].text_of(value), parsed.origins[key])
 
 
 def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
@@ -249,7 +250,7 @@ def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
 
 
 def _known(key: str) -> ConfigKey | None:
-    return SERVER_CONFIGS.get(key) or _listener_key(key) or base_key(key)
+    return server_keys.SERVER_CONFIGS.get(key) or _listener_key(key) or key_warnings.base_key(key)
 
 
 def _default(key: str) -> str | None:
@@ -273,7 +274,7 @@ def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
         first: A properties file.
         second: Another properties file.
     """
-    one, other = read_file(first), read_file(second)
+    one, other = properties.read_file(first), properties.read_file(second)
     rows = [
         {"key": key, "first": _told(key, one), "second": _told(key, other)}
         for key in sorted({*one, *other})
@@ -295,7 +296,7 @@ def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
         return None if known is None else known.default
     try:
         return setting.value.strip() if known is None else known.parse(setting.value)
-    except ConfigError:
+    except config_def.ConfigError:
         return setting.value.strip()
 
 
@@ -326,4 +327,8 @@ def init(
     ]
     of = roles.split(",")
     place = log_dirs or f"/var/lib/kafka/{'-'.join(of)}-{node_id}"
-    sys.stdout.write(properties_file(of, node_id, controllers, host, port, place, chosen))
+    sys.stdout.write(
+        deployment_properties_file.properties_file(
+            of, node_id, controllers, host, port, place, chosen
+        )
+    )

@@ -12,11 +12,12 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, say, show_rows
+from trimaran.client import configs
 from trimaran.client.changes import APPEND, DELETE, SET, SUBTRACT, Change, alter_configs
-from trimaran.client.configs import config_rows
-from trimaran.errors.refused import ensure_brokers_run
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.metadata.image import BROKER_LOGGER_RESOURCE, BROKER_RESOURCE, RESOURCE_TYPES
+from trimaran.node.config import dynamic_keys
+from trimaran.quorum.metadata import image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class Resource(NamedTuple):
     @property
     def kind(self) -> str:
         """`topic`, as it is written."""
-        return RESOURCE_TYPES[self.type].lower().replace("_", "-")
+        return image.RESOURCE_TYPES[self.type].lower().replace("_", "-")
 
 
 def parse_resource(text: str) -> Resource:
@@ -46,11 +47,13 @@ def parse_resource(text: str) -> Resource:
     Raises:
         UserError: there is no such type, or the name does not fit it.
     """
-    types = {name.lower().replace("_", "-"): number for number, name in RESOURCE_TYPES.items()}
+    types = {
+        name.lower().replace("_", "-"): number for number, name in image.RESOURCE_TYPES.items()
+    }
     word, _, name = text.partition("/")
     number = types.get(word.lower())
-    of_node = number in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE)
-    needs_name = number != BROKER_RESOURCE
+    of_node = number in (image.BROKER_RESOURCE, image.BROKER_LOGGER_RESOURCE)
+    needs_name = number != image.BROKER_RESOURCE
     is_wrong = (of_node and name and not name.isdecimal()) or (needs_name and not name)
     if number is None or is_wrong:
         raise UserError(
@@ -80,7 +83,9 @@ def get(
     wanted = parse_resource(resource)
     with brokers.connected() as client:
         _learn_node(client, wanted)
-        rows = config_rows(client, wanted.type, wanted.name, wanted.node, list(names) or None)
+        rows = configs.config_rows(
+            client, wanted.type, wanted.name, wanted.node, list(names) or None
+        )
     shown = [row for row in rows if every or names or row["is_set"]]
     show_rows(
         shown,
@@ -119,7 +124,7 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
     if names:
         with brokers.connected() as client:
             _learn_node(client, wanted)
-            known = config_rows(client, wanted.type, wanted.name, wanted.node)
+            known = configs.config_rows(client, wanted.type, wanted.name, wanted.node)
         _ensure_known(resource, names, {str(row["name"]) for row in known})
     _alter(brokers, resource, [(name, DELETE, None) for name in names], dry_run)
 
@@ -176,11 +181,9 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
     """Brokers keep unknown keys: a mistyped name would seem to act."""
-    from trimaran.node.config.dynamic_keys import declared_key  # noqa: PLC0415 - slow, and most calls do without
-
     unknown = [name for name, operation, _ in changes if operation == SET]
-    unknown = [name for name in unknown if declared_key(name) is None]
-    if wanted.type == BROKER_RESOURCE and unknown:
+    unknown = [name for name in unknown if dynamic_keys.declared_key(name) is None]
+    if wanted.type == image.BROKER_RESOURCE and unknown:
         say(f"no config of brokers, kept for plug-ins: {', '.join(unknown)}")
 
 
@@ -189,4 +192,4 @@ def _learn_node(client: BlockingClient, resource: Resource) -> None:
     if resource.node is None:
         return
     client.refresh()
-    ensure_brokers_run([resource.node], client.routing.nodes)
+    refused.ensure_brokers_run([resource.node], client.routing.nodes)

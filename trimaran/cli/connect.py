@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Group, Parameter, validators
 
 from trimaran.cli.progress import waiting
-from trimaran.client.connect import TIMEOUT_SECONDS, connected
+from trimaran.client import TIMEOUT_SECONDS
+from trimaran.client import connect as client_connect
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
-from trimaran.settings import profiles
-from trimaran.settings.properties import Setting, read_file
+from trimaran.node.security import listener_security
+from trimaran.settings import profiles, properties
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -127,24 +128,21 @@ class _Target:
         """How long a leader of the quorum is waited for."""
         return min(LEADER_SECONDS, self.timeout)
 
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, properties.Setting]:
         """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
-            found |= read_file(self.command_config)
+            found |= properties.read_file(self.command_config)
         return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
             self.extra
         )
 
 
-def _profile(name: str | None) -> Mapping[str, Setting]:
+def _profile(name: str | None) -> Mapping[str, properties.Setting]:
     return {} if not name else profiles.load(name)
 
 
-def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
-    if not words:  # what reads properties files takes a fifth of a start
-        return {}
-
+def _extras(words: tuple[str, ...]) -> dict[str, properties.Setting]:
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -155,14 +153,12 @@ def _extras(words: tuple[str, ...]) -> dict[str, Setting]:
                 "for example -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
                 exit_code=Exit.USAGE,
             )
-        found[key] = Setting(value, "-X")
+        found[key] = properties.Setting(value, "-X")
     return found
 
 
 def _is_client_key(key: str) -> bool:
-    from trimaran.node.security.listener_security import is_client_key  # noqa: PLC0415 - slow, and most calls do without
-
-    return is_client_key(key)
+    return listener_security.is_client_key(key)
 
 
 @Parameter(name="*", group=_CONNECTION)
@@ -183,7 +179,7 @@ class Brokers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        return connected(
+        return client_connect.connected(
             self.addresses, settings=self.settings(), timeout=self.timeout, waiting=waiting
         )
 
@@ -206,7 +202,7 @@ class Controllers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
-        return connected(
+        return client_connect.connected(
             self.addresses,
             of_controllers=True,
             settings=self.settings(),

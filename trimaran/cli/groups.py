@@ -10,12 +10,12 @@ from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_data, show_rows
 from trimaran.cli.progress import progress
-from trimaran.client.group_members import group_described, owners_of
-from trimaran.client.groups import group_rows, lag_in_records, lag_rows, total_lag
-from trimaran.errors.refused import no_group
+from trimaran.client import group_members
+from trimaran.client import groups as client_groups
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire import identity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ LAG_COLUMNS = ("group", "type", "state", "partitions", "lag", "lag_seconds")
 def list_groups(*, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> None:
     """Lists the groups of every coordinator: classic, consumer, share and streams."""
     with brokers.connected() as client:
-        rows = group_rows(client)
+        rows = client_groups.group_rows(client)
     show_rows(
         rows,
         output,
@@ -66,7 +66,7 @@ def describe(
         )
 
     with brokers.connected() as client:
-        found = group_described(client, group)
+        found = group_members.group_described(client, group)
         if members:
             _show_members(found, output)
         elif state:
@@ -82,9 +82,11 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
         groups: Groups to show; by default all.
     """
     with brokers.connected() as client:
-        found = [row for row in group_rows(client) if not groups or row["group"] in groups]
+        found = [
+            row for row in client_groups.group_rows(client) if not groups or row["group"] in groups
+        ]
         if missing := sorted(set(groups) - {str(row["group"]) for row in found}):
-            raise no_group(*missing)
+            raise refused.no_group(*missing)
         rows = []
         with progress("asking for offsets", len(found), unit="group") as bar:
             for row in found:
@@ -94,26 +96,26 @@ def lag(*groups: str, brokers: Brokers = BROKERS, output: Format = "table") -> N
 
 
 def _lag(client: BlockingClient, group: Mapping[str, Any]) -> dict[str, Any]:
-    rows = lag_rows(client, str(group["group"]), str(group["type"]).lower())
+    rows = client_groups.lag_rows(client, str(group["group"]), str(group["type"]).lower())
     seconds = [row["lag_seconds"] for row in rows if row["lag_seconds"] is not None]
     return {
         **group,
         "partitions": len(rows),
-        "lag": total_lag(rows),
+        "lag": client_groups.total_lag(rows),
         "lag_seconds": max(seconds, default=None),
     }
 
 
 def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the committed or assigned partitions in order, each with its member."""
-    owners = owners_of(found)
+    owners = group_members.owners_of(found)
     rows = {
-        TopicPartition(row["topic"], row["partition"]): row
-        for row in lag_rows(client, str(found["group"]), str(found["type"]))
+        identity.TopicPartition(row["topic"], row["partition"]): row
+        for row in client_groups.lag_rows(client, str(found["group"]), str(found["type"]))
     }
-    for row in lag_in_records(client, dict.fromkeys(owners.keys() - rows.keys(), -1)):
+    for row in client_groups.lag_in_records(client, dict.fromkeys(owners.keys() - rows.keys(), -1)):
         # Nothing is committed: how far behind that is depends on where the consumer would begin.
-        rows[TopicPartition(row["topic"], row["partition"])] = {
+        rows[identity.TopicPartition(row["topic"], row["partition"])] = {
             **row,
             "committed": None,
             "lag": None,
@@ -136,7 +138,7 @@ def _show_offsets(found: Mapping[str, Any], offsets: Sequence[dict[str, Any]], o
         return
     if show_data({**found, "offsets": offsets}, output):
         return
-    behind = counted(total_lag(offsets), "record")
+    behind = counted(client_groups.total_lag(offsets), "record")
     put(f"{group}: {found['state']}, {counted(len(members), 'member')}, {behind} behind")
     show_rows(offsets, output, columns=OFFSET_COLUMNS, noun="partition")
 

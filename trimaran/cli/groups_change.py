@@ -9,24 +9,14 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.changes import check_idle, commit_offsets, within_log
-from trimaran.client.group_members import group_described
-from trimaran.client.groups import committed_offsets, offset_rows
-from trimaran.client.positions import parse_position
-from trimaran.client.topic_partitions import leaders_of
-from trimaran.errors.refused import check, check_group
+from trimaran.client import changes, group_members, positions, topic_partitions
+from trimaran.client import groups as client_groups
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.wire.client.destinations import Coordinator
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicPartition
-from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
-from trimaran.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestPartition,
-    OffsetDeleteRequestTopic,
-)
+from trimaran.wire import errors, identity
+from trimaran.wire.client import destinations, response_checks
+from trimaran.wire.messages import delete_groups, offset_delete
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -82,13 +72,15 @@ def reset_offsets(
         to: The new offset: start, end, an offset, -10 (ten before the end), @2026-11-23T12:00, @-15m, or @MILLISECONDS.
     """
     ensure_one_of(execute=execute, dry_run=dry_run)
-    position = parse_position(to)
+    position = positions.parse_position(to)
     with brokers.connected() as client:
-        before = committed_offsets(client, group)
+        before = client_groups.committed_offsets(client, group)
         wanted = _wanted(client, topic) if topic else sorted(before)
         if not wanted:
             raise _nothing(group)
-        after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}
+        after = {
+            one: changes.within_log(client, one, position.offset_in(client, *one)) for one in wanted
+        }
         rows = [
             {
                 "topic": one.topic,
@@ -105,19 +97,22 @@ def reset_offsets(
                 f"{counted(len(changed), 'offset')} would change; nothing was changed, --execute does it"
             )
             return Exit.OK
-        commit_offsets(client, group, changed)
+        changes.commit_offsets(client, group, changed)
     say(f"{counted(len(changed), 'offset')} committed")
     return Exit.OK
 
 
-def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartition]:
+def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.TopicPartition]:
     found = []
     for text in topics:
         topic, colon, indexes = text.rpartition(":")
         if not colon or not all(one.isdecimal() for one in indexes.split(",")):
-            found += [TopicPartition(text, index) for index in range(len(leaders_of(client, text)))]
+            found += [
+                identity.TopicPartition(text, index)
+                for index in range(len(topic_partitions.leaders_of(client, text)))
+            ]
             continue
-        count = len(leaders_of(client, topic))
+        count = len(topic_partitions.leaders_of(client, topic))
         for index in map(int, indexes.split(",")):
             if index >= count:
                 raise UserError(
@@ -126,7 +121,7 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[TopicPartit
                     f"name one below {count}",
                     exit_code=Exit.USAGE,
                 )
-            found.append(TopicPartition(topic, index))
+            found.append(identity.TopicPartition(topic, index))
     return sorted(set(found))
 
 
@@ -161,19 +156,24 @@ def delete(
             if dry_run:
                 _tell_deletion(client, group)
                 continue
-            answer = client.call(Coordinator(group), DeleteGroupsRequest(groups_names=[group]))
-            code = single_item(answer.results, "group").error_code
-            check_idle(group, code)
-            check_group(group, code)
+            answer = client.call(
+                destinations.Coordinator(group),
+                delete_groups.DeleteGroupsRequest(groups_names=[group]),
+            )
+            code = response_checks.single_item(answer.results, "group").error_code
+            changes.check_idle(group, code)
+            refused.check_group(group, code)
             say(f"deleted group {group}")
     return Exit.OK
 
 
 def _tell_deletion(client: BlockingClient, group: str) -> None:
     """Refuses as the coordinator would: a group that there is not, or that has members."""
-    found = group_described(client, group)
-    check_idle(group, ErrorCode.NON_EMPTY_GROUP if found["members"] else ErrorCode.NONE)
-    offsets = offset_rows(client, group, found["type"])
+    found = group_members.group_described(client, group)
+    changes.check_idle(
+        group, errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE
+    )
+    offsets = client_groups.offset_rows(client, group, found["type"])
     say(f"would delete group {group}: {counted(len(offsets), 'offset')}; nothing was changed")
 
 
@@ -195,21 +195,24 @@ def delete_offsets(
     with brokers.connected() as client:
         wanted = _wanted(client, topic)
         if dry_run:
-            group_described(client, group)
-            count = len(set(wanted) & committed_offsets(client, group).keys())
+            group_members.group_described(client, group)
+            count = len(set(wanted) & client_groups.committed_offsets(client, group).keys())
             say(f"would delete {counted(count, 'offset')}; nothing was changed")
             return Exit.OK
-        by_topic: dict[str, list[OffsetDeleteRequestPartition]] = {}
+        by_topic: dict[str, list[offset_delete.OffsetDeleteRequestPartition]] = {}
         for name, index in wanted:
             by_topic.setdefault(name, []).append(
-                OffsetDeleteRequestPartition(partition_index=index)
+                offset_delete.OffsetDeleteRequestPartition(partition_index=index)
             )
-        request = OffsetDeleteRequest(
+        request = offset_delete.OffsetDeleteRequest(
             group_id=group,
-            topics=[OffsetDeleteRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
+            topics=[
+                offset_delete.OffsetDeleteRequestTopic(name=t, partitions=p)
+                for t, p in by_topic.items()
+            ],
         )
-        answer = client.call(Coordinator(group), request)
-        check_group(group, answer.error_code)
+        answer = client.call(destinations.Coordinator(group), request)
+        refused.check_group(group, answer.error_code)
         deleted = [one for found in answer.topics for one in _deleted(found)]
     say(f"deleted {counted(len(deleted), 'offset')}")
     return Exit.OK
@@ -217,5 +220,5 @@ def delete_offsets(
 
 def _deleted(topic: Any) -> list[int]:
     for one in topic.partitions:
-        check(one.error_code, f"{topic.name}-{one.partition_index}")
+        refused.check(one.error_code, f"{topic.name}-{one.partition_index}")
     return [one.partition_index for one in topic.partitions]

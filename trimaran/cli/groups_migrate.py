@@ -17,14 +17,14 @@ from trimaran.cli.groups_change import AsEver, Execute, ensure_one_of
 from trimaran.cli.output import Format, say, show_rows
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import READING, zookeeper_to_ask
-from trimaran.client.changes import commit_offsets
-from trimaran.client.groups import committed_offsets
-from trimaran.client.partitions import topics_of
-from trimaran.client.zookeeper import explained
+from trimaran.client import changes, groups, partitions
+from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.wire.errors import KafkaError
+from trimaran.wire import errors
 from trimaran.wire.identity import TopicPartition
+from trimaran.zkcompat.commands import tree_views
+from trimaran.zkcompat.legacy import consumer_offsets
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -82,7 +82,7 @@ def migrate_offsets(
     with brokers.connected() as client:
         rows = plan(
             found.offsets,
-            committed_offsets(client, group),
+            groups.committed_offsets(client, group),
             _existing(client, found),
             overwrite=overwrite,
         )
@@ -99,7 +99,7 @@ def migrate_offsets(
             return Exit.OK
         if found.consumers and not while_running:
             raise _still_running(group, found.consumers)
-        commit_offsets(client, group, wanted)
+        changes.commit_offsets(client, group, wanted)
     say(f"{counted(len(wanted), 'offset')} committed to Kafka")
     return Exit.OK
 
@@ -136,12 +136,9 @@ def plan(
 
 
 def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeeper:
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-    from trimaran.zkcompat.legacy.consumer_offsets import check_group, decode_offset  # noqa: PLC0415 - kazoo is an extra
-
     try:
-        check_group(group)
-    except KafkaError as error:
+        consumer_offsets.check_group(group)
+    except errors.KafkaError as error:
         raise UserError(
             f"{group!r} cannot be a group in ZooKeeper",
             error.message,
@@ -149,7 +146,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
             exit_code=Exit.USAGE,
         ) from error
     root = f"/consumers/{group}"
-    with explained():
+    with client_zookeeper.explained():
         connect = zookeeper_to_ask(given, brokers.data)
         with progress(READING):
             entries = tree_views.tree(connect, root)
@@ -158,7 +155,7 @@ def _in_zookeeper(group: str, given: str | None, brokers: Brokers) -> InZooKeepe
     for entry in entries:
         names = entry.path.removeprefix(f"{root}/").split("/")
         if names[0] == "offsets" and len(names) == 3 and names[2].isdecimal():
-            offsets[TopicPartition(names[1], int(names[2]))] = decode_offset(
+            offsets[TopicPartition(names[1], int(names[2]))] = consumer_offsets.decode_offset(
                 (entry.text or "").encode()
             )
         elif names[0] == "ids" and len(names) == 2:
@@ -177,7 +174,7 @@ def _existing(client: BlockingClient, found: InZooKeeper) -> set[TopicPartition]
     names = sorted({topic for topic, _ in found.offsets})
     return {
         TopicPartition(topic.name or "", partition.partition_index)
-        for topic in topics_of(client, names)
+        for topic in partitions.topics_of(client, names)
         if not topic.error_code
         for partition in topic.partitions
     }

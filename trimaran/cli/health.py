@@ -9,12 +9,12 @@ from cyclopts import Parameter
 from trimaran.cli import global_options
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, put, show_data
-from trimaran.client.brokers import broker_rows
-from trimaran.client.health import WARNING, Reason, count_partitions, judge
-from trimaran.client.partitions import is_under_min_isr, partitions_of, topics_of
-from trimaran.client.quorum import ask_quorum
+from trimaran.client import brokers as client_brokers
+from trimaran.client import health as client_health
+from trimaran.client import partitions, quorum
 from trimaran.errors.user_error import Exit
 from trimaran.local import state_file
+from trimaran.zkcompat.commands import tree_views
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -60,16 +60,18 @@ def _once(brokers: Brokers, output: str) -> int:
     return Exit.OK if found["healthy"] else Exit.NO
 
 
-def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason]) -> dict[str, Any]:
+def _judged(
+    client: BlockingClient, leader_seconds: float, beside: list[client_health.Reason]
+) -> dict[str, Any]:
     """Judges the responses of the brokers, with the reasons in `beside`; they have `leader_seconds` to find a
     leader.
     """
-    topics = topics_of(client, None)
-    brokers = broker_rows(client, topics)
-    under_min_isr = len(partitions_of(client, topics, [is_under_min_isr]))
-    _, voters, of_quorum = ask_quorum(client, leader_seconds)
-    counts = count_partitions(topics)
-    found = judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
+    topics = partitions.topics_of(client, None)
+    brokers = client_brokers.broker_rows(client, topics)
+    under_min_isr = len(partitions.partitions_of(client, topics, [partitions.is_under_min_isr]))
+    _, voters, of_quorum = quorum.ask_quorum(client, leader_seconds)
+    counts = client_health.count_partitions(topics)
+    found = client_health.judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
     return {
         "healthy": all(one.about == "not-preferred" for one in found.reasons),
         "level": found.level,
@@ -82,10 +84,8 @@ def _judged(client: BlockingClient, leader_seconds: float, beside: list[Reason])
     }
 
 
-def _of_mirror(brokers: Brokers) -> list[Reason]:
+def _of_mirror(brokers: Brokers) -> list[client_health.Reason]:
     """Returns the reasons of the local cluster's mirror, if the command asks the local cluster."""
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-
     path = state_file.nearest(brokers.data)
     if not (path / state_file.FILE_NAME).exists():
         return []
@@ -96,9 +96,19 @@ def _of_mirror(brokers: Brokers) -> list[Reason]:
     try:
         found = tree_views.status(state.zookeeper, {})
     except Exception as error:  # noqa: BLE001 - whatever kazoo says, ZooKeeper does not answer
-        return [Reason(WARNING, f"ZooKeeper does not answer: {type(error).__name__}", "zookeeper")]
+        return [
+            client_health.Reason(
+                client_health.WARNING,
+                f"ZooKeeper does not answer: {type(error).__name__}",
+                "zookeeper",
+            )
+        ]
     if not found.mirror_alive:
-        return [Reason(WARNING, "no mirror is alive", "zookeeper")]
+        return [client_health.Reason(client_health.WARNING, "no mirror is alive", "zookeeper")]
     if not found.quorum_alive:
-        return [Reason(WARNING, "the mirror has no contact with the quorum", "zookeeper")]
+        return [
+            client_health.Reason(
+                client_health.WARNING, "the mirror has no contact with the quorum", "zookeeper"
+            )
+        ]
     return []

@@ -9,13 +9,14 @@ from cyclopts import Parameter
 
 from trimaran.cli.configs import parse_resource
 from trimaran.cli.connect import CONTROLLERS, Controllers
+from trimaran.cli.metadata_source import open_source
 from trimaran.cli.output import Format, clock, say, say_unknown, show_rows
-from trimaran.errors.refused import no_topic
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.history import History
-from trimaran.quorum.metadata.image import TOPIC_RESOURCE
-from trimaran.wire.buffers.primitives import uuid_to_text
-from trimaran.wire.identity import TopicPartition
+from trimaran.inspect.metadata import history as metadata_history
+from trimaran.quorum.metadata import image
+from trimaran.wire import identity
+from trimaran.wire.buffers import primitives
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -42,11 +43,9 @@ def partitions(
 
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
     """
-    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
-
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:
-        history = History(source)
+        history = metadata_history.History(source)
         rows = [
             {
                 "offset": change.offset,
@@ -55,12 +54,12 @@ def partitions(
                 "isr": list(change.isr),
                 "replicas": list(change.replicas),
                 "timestamp_ms": change.timestamp_ms,
-                "topic_id": uuid_to_text(topic_id),
+                "topic_id": primitives.uuid_to_text(topic_id),
             }
             for topic_id, change in history.of_partition(topic, index)
         ]
         if not rows:
-            _ensure_topic_known(history, source, (TOPIC_RESOURCE, topic))
+            _ensure_topic_known(history, source, (image.TOPIC_RESOURCE, topic))
             raise UserError(
                 f"there is no history of partition {index} of topic {topic}",
                 f"{source.name} has no record of it, as far back as it reaches",
@@ -71,7 +70,7 @@ def partitions(
     say_unknown(history.unknown)
 
 
-def _partition(text: str) -> TopicPartition:
+def _partition(text: str) -> identity.TopicPartition:
     topic, slash, index = text.rpartition("/")
     if not slash or not topic or not index.isdecimal():
         raise UserError(
@@ -80,7 +79,7 @@ def _partition(text: str) -> TopicPartition:
             "for example trimaran partitions history orders/0",
             exit_code=Exit.USAGE,
         )
-    return TopicPartition(topic, int(index))
+    return identity.TopicPartition(topic, int(index))
 
 
 def configs(
@@ -101,11 +100,9 @@ def configs(
     The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time. Secrets
     are hidden.
     """
-    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
-
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:
-        history = History(source)
+        history = metadata_history.History(source)
         rows = [
             {
                 "offset": change.offset,
@@ -126,12 +123,14 @@ def configs(
 
 
 def _ensure_topic_known(
-    history: History, source: MetadataSource, resource: tuple[int, str]
+    history: metadata_history.History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
     """Configs of other resources may be set before these exist."""
     kind, name = resource
-    if kind == TOPIC_RESOURCE and not history.knows(name):
-        raise no_topic(name, f"{source.name} has no record of it, as far back as it reaches")
+    if kind == image.TOPIC_RESOURCE and not history.knows(name):
+        raise refused.no_topic(
+            name, f"{source.name} has no record of it, as far back as it reaches"
+        )
 
 
 def _time(timestamp_ms: int) -> str | None:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from trimaran.client.groups import group_rows
+from trimaran.client import groups
 from trimaran.local import state_file
 from trimaran.settings import profiles
-from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.messages.metadata import MetadataRequest
+from trimaran.wire import blocking
+from trimaran.wire.messages import metadata
 
 # With the start of the interpreter that stays below 150 ms.
 SECONDS_MAX = 0.12
@@ -37,20 +37,22 @@ def complete_names(arguments: Sequence[str]) -> NoReturn:
 
 
 def _names(kind: str, words: Sequence[str]) -> list[str]:
-    with BlockingClient(_bootstrap(words), timeout=SECONDS_MAX) as client:
+    with blocking.BlockingClient(_bootstrap(words), timeout=SECONDS_MAX) as client:
         return _KINDS[kind](client)
 
 
-def _topics(client: BlockingClient) -> list[str]:
-    answer = client.call(None, MetadataRequest(topics=None, allow_auto_topic_creation=False))
+def _topics(client: blocking.BlockingClient) -> list[str]:
+    answer = client.call(
+        None, metadata.MetadataRequest(topics=None, allow_auto_topic_creation=False)
+    )
     return sorted(topic.name for topic in answer.topics)
 
 
-def _groups(client: BlockingClient) -> list[str]:
-    return [str(row["group"]) for row in group_rows(client)]
+def _groups(client: blocking.BlockingClient) -> list[str]:
+    return [str(row["group"]) for row in groups.group_rows(client)]
 
 
-def _brokers(client: BlockingClient) -> list[str]:
+def _brokers(client: blocking.BlockingClient) -> list[str]:
     client.refresh()
     return [str(node) for node in sorted(client.routing.nodes)]
 

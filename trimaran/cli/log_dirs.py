@@ -9,8 +9,8 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import KafkaFormat, show_rows
-from trimaran.client.log_dirs import log_dirs_of
-from trimaran.errors.refused import ensure_brokers_run
+from trimaran.client import log_dirs as client_log_dirs
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
 
 COLUMNS = ("broker", "dir", "state", "replicas", "bytes", "usable", "total")
@@ -34,8 +34,12 @@ def log_dirs(
     with brokers.connected() as client:
         client.refresh()
         known = sorted(client.routing.nodes)
-        ensure_brokers_run(broker or (), known)
-        found = [row for node in broker or known for row in log_dirs_of(client, node, topic)]
+        refused.ensure_brokers_run(broker or (), known)
+        found = [
+            row
+            for node in broker or known
+            for row in client_log_dirs.log_dirs_of(client, node, topic)
+        ]
     rows = [
         {
             "broker": row["broker"],

@@ -17,20 +17,11 @@ from cyclopts import Parameter
 from trimaran.cli.output import Format, put, say, show_item
 from trimaran.cli.progress import ProgressBar, progress
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.log_rows import (
-    NO_LOG,
-    batch_rows,
-    batches_of,
-    control_type_of,
-    find_sources,
-    record_rows,
-    rows_of_batch,
-    transactions_of,
-)
-from trimaran.log.inspection.reader import list_segments
-from trimaran.log.inspection.verify import verify
+from trimaran.inspect import log_rows
+from trimaran.log.inspection import reader
+from trimaran.log.inspection import verify as log_verify
 from trimaran.node.text.wording import counted
-from trimaran.wire.text.as_json import HIDDEN
+from trimaran.wire.text import as_json
 
 if TYPE_CHECKING:
     from trimaran.inspect.log_rows import LogTransactions, PartitionFiles, Row
@@ -68,9 +59,9 @@ def dump(
             and leader epochs that do not fit the batches.
         whole_segments: Also show records before the log start offset, which were deleted but are still in the files.
     """
-    sources, empty = find_sources(paths)
+    sources, empty = log_rows.find_sources(paths)
     for path in empty:
-        say(f"no log in {path}: {NO_LOG}")
+        say(f"no log in {path}: {log_rows.NO_LOG}")
     if verify:
         return max(_verify(sources, output), Exit.NO if empty else Exit.OK)
     failures: list[UserError] = []
@@ -97,7 +88,7 @@ def _print(
             f"{source.directory} starts at offset {source.log_start_offset}; what was deleted before it is left out"
             " (--whole-segments shows it)"
         )
-    transactions = transactions_of(source) if isolation == "read_committed" else None
+    transactions = log_rows.transactions_of(source) if isolation == "read_committed" else None
     if output not in ("table", "wide"):
         _print_rows(source, transactions, level, output, decode=decode)
     else:
@@ -113,9 +104,9 @@ def _print_rows(
     decode: bool,
 ) -> None:
     if level == "batches":
-        rows = batch_rows(source, transactions)
+        rows = log_rows.batch_rows(source, transactions)
     else:
-        rows = record_rows(source, transactions, decoded=decode)
+        rows = log_rows.record_rows(source, transactions, decoded=decode)
     for row in rows:
         show_item(row, output)
 
@@ -123,13 +114,13 @@ def _print_rows(
 def _print_table(
     source: PartitionFiles, transactions: LogTransactions | None, level: str, *, decode: bool
 ) -> None:
-    located = batches_of(source, transactions)
+    located = log_rows.batches_of(source, transactions)
     for segment, batches in groupby(located, key=lambda found: found[0]):
         put(segment.path)
         for _, position, batch in batches:
             put(f"  {_batch_line(position, batch)}")
             if level == "records":
-                for row in rows_of_batch(source, segment, position, batch, decoded=decode):
+                for row in log_rows.rows_of_batch(source, segment, position, batch, decoded=decode):
                     put(f"    {_record_line(row)}")
 
 
@@ -146,7 +137,9 @@ def _batch_line(position: int, batch: BatchView) -> str:
             f"producer {batch.producer_id} epoch {batch.producer_epoch} sequence {batch.base_sequence}"
         )
     parts += ["transactional"] if batch.is_transactional else []
-    parts += [f"control {control_type_of(batch) or ''}".rstrip()] if batch.is_control else []
+    parts += (
+        [f"control {log_rows.control_type_of(batch) or ''}".rstrip()] if batch.is_control else []
+    )
     if batch.delete_horizon_ms is not None:
         parts.append(f"deletes from {_when(batch.delete_horizon_ms)}")
     return ", ".join(parts)
@@ -160,7 +153,7 @@ def _record_line(row: Row) -> str:
     headers = "".join(f" {h['key']}={_text(h['value'])}" for h in row["headers"])
     if row.get("decoded") is not None:
         return f"{head}  {_decoded_text(row['decoded'])}{headers}"
-    value = row["value"] if row["value"] == HIDDEN else _text(row["value"])
+    value = row["value"] if row["value"] == as_json.HIDDEN else _text(row["value"])
     return f"{head}  {_text(row['key'])} -> {value}{headers}"
 
 
@@ -211,8 +204,8 @@ def _problems(
 ) -> Iterator[tuple[str, int | None, str]]:
     for number, source in enumerate(sources):
         bar.at(number, source.directory.name)
-        is_part = len(source.segments) < len(list_segments(source.directory))
+        is_part = len(source.segments) < len(reader.list_segments(source.directory))
         stems = {Path(segment.path).stem for segment in source.segments}
-        for problem in verify(source.directory):
+        for problem in log_verify.verify(source.directory):
             if not is_part or Path(problem.file).stem in stems:
                 yield problem

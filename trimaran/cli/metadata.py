@@ -12,14 +12,12 @@ from cyclopts import Parameter
 from trimaran.cli.connect import CONTROLLERS, DEFAULT_DATA, Controllers, Data
 from trimaran.cli.output import Format, put, show_item, text_of
 from trimaran.cli.progress import progress
-from trimaran.client.offsets import LATEST_TIMESTAMP
-from trimaran.client.positions import Position, parse_position
+from trimaran.client import offsets, positions
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.live_quorum import LiveSource
-from trimaran.inspect.metadata.records import record_rows
+from trimaran.inspect.metadata import live_quorum, records
 from trimaran.local import state_file
-from trimaran.log.inspection.reader import scan_batches
-from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
+from trimaran.log.inspection import reader
+from trimaran.quorum.raft_log import partition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -56,7 +54,7 @@ def _files(path: Path) -> list[Path]:
     if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
 
-    folder = path / DIRECTORY_NAME if (path / DIRECTORY_NAME).is_dir() else path
+    folder = path / partition.DIRECTORY_NAME if (path / partition.DIRECTORY_NAME).is_dir() else path
     files = sorted(folder.glob("*.log"))
     if not files:
         raise UserError(
@@ -71,8 +69,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _records_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    for _, batch in scan_batches(file):
-        yield from record_rows(batch)
+    for _, batch in reader.scan_batches(file):
+        yield from records.record_rows(batch)
 
 
 def _print(rows: Iterable[dict[str, Any]], kinds: list[str] | None, output: str) -> None:
@@ -112,19 +110,19 @@ def tail(
         every: Also print NoOpRecords, of which the leader writes two per second.
     """
     with controllers.connected() as client:
-        rows = _committed(client, parse_position(start), follow=follow)
+        rows = _committed(client, positions.parse_position(start), follow=follow)
         hidden = () if every or kind else ("NoOpRecord",)
         _print((row for row in rows if row["type"] not in hidden), kind, output)
 
 
 def _committed(
-    client: BlockingClient, start: Position, *, follow: bool
+    client: BlockingClient, start: positions.Position, *, follow: bool
 ) -> Iterator[dict[str, Any]]:
-    quorum = LiveSource(client, "the quorum")
+    quorum = live_quorum.LiveSource(client, "the quorum")
     offset, since_ms = start.offset or 0, start.timestamp_ms or 0
-    if start.before_end is not None or since_ms == LATEST_TIMESTAMP:
+    if start.before_end is not None or since_ms == offsets.LATEST_TIMESTAMP:
         offset = max(0, quorum.high_watermark() - (start.before_end or 0))
     for batch in quorum.batches(offset, follow=follow):
-        for row in record_rows(batch):
+        for row in records.record_rows(batch):
             if row["offset"] >= offset and row["timestamp_ms"] >= since_ms:
                 yield row

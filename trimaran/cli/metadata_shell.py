@@ -14,8 +14,8 @@ from trimaran.cli.connect import CONTROLLERS, Controllers
 from trimaran.cli.metadata_state import AsOf, At, From, load_state, load_tree
 from trimaran.cli.output import complain, put, say
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.shell import END, Leave, MetadataShell, ShellError, tree_lines
-from trimaran.inspect.metadata.tree import lookup
+from trimaran.inspect.metadata import shell as metadata_shell
+from trimaran.inspect.metadata import tree as metadata_tree
 
 if TYPE_CHECKING:
     from trimaran.quorum.metadata.replay import MetadataState
@@ -38,9 +38,9 @@ def tree(
         path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
-    found = lookup(load_tree(path, controllers, at, as_of), name)
+    found = metadata_tree.lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
-        for line in tree_lines(where, node, levels):
+        for line in metadata_shell.tree_lines(where, node, levels):
             put(line)
     if not found:
         say(f"tree: {name}: no such file or directory")
@@ -72,8 +72,14 @@ def shell(
 
     if at is not None and as_of is not None:
         load_state(path, controllers, at, as_of)  # refuses
-    start = str(at) if at is not None else f"@{as_of.removeprefix('@')}" if as_of else END
-    session = MetadataShell(load, start)
+    start = (
+        str(at)
+        if at is not None
+        else f"@{as_of.removeprefix('@')}"
+        if as_of
+        else metadata_shell.END
+    )
+    session = metadata_shell.MetadataShell(load, start)
     if command:
         return _all(session, [shlex.join(command)])
     if sys.stdin.isatty():
@@ -84,30 +90,32 @@ def shell(
 
 def _place(where: str) -> tuple[int | None, str | None]:
     """What `at` was given: an offset, or a time."""
-    if where == END:
+    if where == metadata_shell.END:
         return None, None
     if where.startswith("@"):
         return None, where
     if not where.isdecimal():
-        raise ShellError(f"at: {where} is not an offset; write 42, @-15m, @2026-11-23T12:00 or end")
+        raise metadata_shell.ShellError(
+            f"at: {where} is not an offset; write 42, @-15m, @2026-11-23T12:00 or end"
+        )
     return int(where), None
 
 
-def _all(session: MetadataShell, lines: Iterator[str] | list[str]) -> int:
+def _all(session: metadata_shell.MetadataShell, lines: Iterator[str] | list[str]) -> int:
     """Goes on after a command that fails, as Kafka's does."""
     code = Exit.OK
-    with contextlib.suppress(Leave):
+    with contextlib.suppress(metadata_shell.Leave):
         for line in lines:
             if not _done(session, line):
                 code = Exit.NO
     return code
 
 
-def _done(session: MetadataShell, line: str) -> bool:
+def _done(session: metadata_shell.MetadataShell, line: str) -> bool:
     try:
         for text in session.run(line):
             put(text)
-    except ShellError as error:
+    except metadata_shell.ShellError as error:
         complain(error)
         return False
     except UserError as error:
@@ -116,10 +124,10 @@ def _done(session: MetadataShell, line: str) -> bool:
     return True
 
 
-def _talk(session: MetadataShell) -> None:
+def _talk(session: metadata_shell.MetadataShell) -> None:
     _complete_with(session)
     say("help lists the commands, Tab completes, Ctrl-D exits")
-    with contextlib.suppress(EOFError, Leave):
+    with contextlib.suppress(EOFError, metadata_shell.Leave):
         while True:
             try:
                 _done(session, input(f"{session.offset} {session.directory}> "))
@@ -128,7 +136,7 @@ def _talk(session: MetadataShell) -> None:
     put()
 
 
-def _complete_with(session: MetadataShell) -> None:
+def _complete_with(session: metadata_shell.MetadataShell) -> None:
     """Where Python was built without readline the shell works all the same."""
     with contextlib.suppress(ImportError):
         import readline  # noqa: PLC0415 - changes the terminal

@@ -9,13 +9,11 @@ from pathlib import Path
 from trimaran.cli.connect import Controllers
 from trimaran.cli.progress import progress
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.live_quorum import LiveSource
-from trimaran.inspect.metadata.on_disk import MetadataDirectory
-from trimaran.inspect.metadata.source import MetadataSource
+from trimaran.inspect.metadata import live_quorum, on_disk, source
 
 
 @contextmanager
-def open_source(path: Path | None, controllers: Controllers) -> Iterator[MetadataSource]:
+def open_source(path: Path | None, controllers: Controllers) -> Iterator[source.MetadataSource]:
     """The directory if a path is given, else the quorum of `controllers`."""
     if path is not None:
         if not path.exists():
@@ -26,7 +24,7 @@ def open_source(path: Path | None, controllers: Controllers) -> Iterator[Metadat
                 exit_code=Exit.USAGE,
             )
         with progress(f"reading {path}"):
-            yield MetadataDirectory(path)
+            yield on_disk.MetadataDirectory(path)
         return
     with controllers.connected() as client, progress("reading the metadata log"):
-        yield LiveSource(client, f"the quorum at {controllers.addresses}")
+        yield live_quorum.LiveSource(client, f"the quorum at {controllers.addresses}")

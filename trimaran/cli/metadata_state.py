@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from trimaran.cli.connect import CONTROLLERS, Controllers
+from trimaran.cli.metadata_source import open_source
 from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_fields, show_rows
 from trimaran.cli.progress import progress
-from trimaran.client.positions import parse_time_ms
+from trimaran.client import positions
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.inspect.metadata.diff import state_differences
-from trimaran.inspect.metadata.source import offset_as_of, replay
-from trimaran.inspect.metadata.tree import Directory, image_tree, lookup, walk
-from trimaran.inspect.metadata.verify import verify_directories
+from trimaran.inspect.metadata import diff as metadata_diff
+from trimaran.inspect.metadata import source as metadata_source
+from trimaran.inspect.metadata import tree as metadata_tree
+from trimaran.inspect.metadata import verify as metadata_verify
 from trimaran.node.text.wording import counted
-from trimaran.quorum.metadata.as_json import state_as_json
-from trimaran.wire.errors import RemoteProtocolError
+from trimaran.quorum.metadata import as_json
+from trimaran.wire import errors
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -58,9 +59,9 @@ def image(
         at: Show the state after the record at this offset; by default the newest.
     """
     state = load_state(path, controllers, at, as_of)
-    if show_data(state_as_json(state), output):
+    if show_data(as_json.state_as_json(state), output):
         return
-    shown = state_as_json(state)
+    shown = as_json.state_as_json(state)
     partitions = sum(len(topic["partitions"]) for topic in shown["topics"].values())
     listed = ("topics", "configs", "acls", "client_quotas", "scram", "brokers", "controllers")
     show_fields(
@@ -96,7 +97,7 @@ def diff(
         where, at = _side(side, path)
         return load_state(where, controllers, at, what=f"the state {side}")
 
-    rows = list(state_differences(state_of(before), state_of(after)))
+    rows = list(metadata_diff.state_differences(state_of(before), state_of(after)))
     if not show_data(rows, output):
         texts = [{name: _short(value) for name, value in row.items()} for row in rows]
         show_rows(texts, output, columns=("path", "change", "before", "after"))
@@ -139,13 +140,13 @@ def cat(
         path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
-    found = lookup(load_tree(path, controllers, at, as_of), name)
-    files = {where: node for where, node in found if not isinstance(node, Directory)}
+    found = metadata_tree.lookup(load_tree(path, controllers, at, as_of), name)
+    files = {where: node for where, node in found if not isinstance(node, metadata_tree.Directory)}
     if not show_data(files, output):
         for text in files.values():
             put(text)
     for where, node in found:
-        if isinstance(node, Directory):
+        if isinstance(node, metadata_tree.Directory):
             say(f"cat: {where}: Is a directory")
     if not found:
         say(f"cat: {name}: No such file or directory.")
@@ -168,9 +169,11 @@ def ls(
         path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
-    found = lookup(load_tree(path, controllers, at, as_of), name)
+    found = metadata_tree.lookup(load_tree(path, controllers, at, as_of), name)
     listed = {
-        where: sorted(node.children) if isinstance(node, Directory) else [where.rsplit("/", 1)[-1]]
+        where: sorted(node.children)
+        if isinstance(node, metadata_tree.Directory)
+        else [where.rsplit("/", 1)[-1]]
         for where, node in found
     }
     if not show_data(listed, output):
@@ -199,9 +202,9 @@ def find(
         path: A directory with a metadata log; by default that of the running quorum.
         at: Show the state after the record at this offset; by default the newest.
     """
-    found = lookup(load_tree(path, controllers, at, as_of), name)
+    found = metadata_tree.lookup(load_tree(path, controllers, at, as_of), name)
     for where, node in found:
-        for below, _ in walk(where, node):
+        for below, _ in metadata_tree.walk(where, node):
             put(below)
     if not found:
         say(f"find: {name}: no such file or directory.")
@@ -220,8 +223,6 @@ def load_state(
 
     `what` is stale if records of a later Kafka were left out.
     """
-    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
-
     if at is not None and as_of is not None:
         raise UserError(
             "--at and --as-of cannot be combined",
@@ -229,11 +230,11 @@ def load_state(
             "give one of them",
             exit_code=Exit.USAGE,
         )
-    time_ms = None if as_of is None else parse_time_ms(as_of.removeprefix("@"))
+    time_ms = None if as_of is None else positions.parse_time_ms(as_of.removeprefix("@"))
     with open_source(path, controllers) as source, _damage_of(source):
         if time_ms is not None:
-            at = offset_as_of(source, time_ms)
-        state = replay(source, at)
+            at = metadata_source.offset_as_of(source, time_ms)
+        state = metadata_source.replay(source, at)
     say_unknown(state.unknown, what)
     return state
 
@@ -242,7 +243,7 @@ def load_state(
 def _damage_of(source: MetadataSource) -> Iterator[None]:
     try:
         yield
-    except RemoteProtocolError as error:
+    except errors.RemoteProtocolError as error:
         raise UserError(
             f"{source.name} is damaged",
             str(error),
@@ -252,9 +253,9 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
 
 def load_tree(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
-) -> Directory:
+) -> metadata_tree.Directory:
     """The same as a tree."""
-    return image_tree(load_state(path, controllers, at, as_of).image)
+    return metadata_tree.image_tree(load_state(path, controllers, at, as_of).image)
 
 
 def verify(*directories: Path, output: Format = "table") -> int:
@@ -275,7 +276,7 @@ def verify(*directories: Path, output: Format = "table") -> int:
             exit_code=Exit.USAGE,
         )
     with progress(f"comparing {counted(len(directories), 'metadata log')}"):
-        result = verify_directories(directories)
+        result = metadata_verify.verify_directories(directories)
     if not show_data(
         {"logs": result.logs, "problems": result.problems, "unknown_records": result.unknown.count},
         output,

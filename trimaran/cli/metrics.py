@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
+from prometheus_client import parser
 
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.metrics_text import text_of
+from trimaran.client import metrics_text
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
 
@@ -82,10 +83,8 @@ def sources_of(
 
 
 def _samples(address: str, only: str) -> dict[Key, float]:
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - slow, and most calls do without
-
     found = {}
-    for family in text_string_to_metric_families(text_of(address)):
+    for family in parser.text_string_to_metric_families(metrics_text.text_of(address)):
         for sample in family.samples:
             labels = ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))
             if only in f"{sample.name} {labels}" if only else "le" not in sample.labels:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from trimaran.node.config.server import ServerConfig
-from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import load
+from trimaran.node.config import server
+from trimaran.settings import node_config as settings_node_config
+from trimaran.settings import properties
 
 ConfigFile = Annotated[Path, Parameter(name=["-c", "--config"])]
 Overrides = Annotated[
@@ -19,6 +19,10 @@ Overrides = Annotated[
 ]
 
 
-def node_config(file: Path, override: list[str] | None, *, to_serve: bool = False) -> ServerConfig:
+def node_config(
+    file: Path, override: list[str] | None, *, to_serve: bool = False
+) -> server.ServerConfig:
     """Returns the checked settings of a node: of its file, the environment and `--override`. Raises UserError."""
-    return parse_config(load(file, override or [], os.environ), to_serve=to_serve)
+    return settings_node_config.parse_config(
+        properties.load(file, override or [], os.environ), to_serve=to_serve
+    )

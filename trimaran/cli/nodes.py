@@ -8,41 +8,41 @@ from typing import Any
 from trimaran.cli.connect import DEFAULT_DATA, Data
 from trimaran.cli.output import Format, say, show_data, show_rows
 from trimaran.errors.user_error import Exit
-from trimaran.local import state_file
-from trimaran.local.orphans import orphans_of
-from trimaran.local.readiness import roles_now
-from trimaran.local.start_failure import error_at_its_end
-from trimaran.local.state_file import ClusterState
+from trimaran.local import orphans, readiness, start_failure, state_file
 
 
 def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
     """Shows the nodes of the local cluster. Exit code 1 if one of them is not running."""
     path = state_file.nearest(data)
-    state = roles_now(state_file.read(path))
+    state = readiness.roles_now(state_file.read(path))
     show_nodes(state, output)
-    if orphans_of(state):
+    if orphans.orphans_of(state):
         say(
             f"the supervisor is not running; stop the remaining processes with: trimaran down --data {data}"
         )
     for node in state_file.plan_of(path, state).nodes:
         found = state.node(node.name)
-        if found is not None and found.state == "dead" and (why := error_at_its_end(node.log_file)):
+        if (
+            found is not None
+            and found.state == "dead"
+            and (why := start_failure.error_at_its_end(node.log_file))
+        ):
             say(f"{node.name} stopped by itself: {why}; see {node.log_file}")
     return Exit.NO if any(node.pid is None for node in state.nodes) else Exit.OK
 
 
-def show_nodes(state: ClusterState, output: str) -> None:
+def show_nodes(state: state_file.ClusterState, output: str) -> None:
     """A row each; as data, the addresses to ask besides."""
     if not show_data(_as_json(state), output):
         show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
 
 
-def console_url(state: ClusterState) -> str | None:
+def console_url(state: state_file.ClusterState) -> str | None:
     console = next((node for node in state.nodes if node.role == "console"), None)
     return None if console is None else f"http://{console.address}/"
 
 
-def _as_json(state: ClusterState) -> dict[str, Any]:
+def _as_json(state: state_file.ClusterState) -> dict[str, Any]:
     return {
         "cluster_id": state.cluster_id,
         "bootstrap": state.bootstrap,
@@ -53,7 +53,7 @@ def _as_json(state: ClusterState) -> dict[str, Any]:
     }
 
 
-def _columns(state: ClusterState) -> list[str]:
+def _columns(state: state_file.ClusterState) -> list[str]:
     """Addresses of metrics only where there are some."""
     metrics = ["metrics"] if any(node.metrics != "-" for node in state.nodes) else []
     return ["role", "id", "address", *metrics, "dir", "pid", "state"]

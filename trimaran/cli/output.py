@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
+import yaml
 from cyclopts import Parameter
 
 from trimaran.node.text.escaping import one_line, printable
@@ -114,8 +115,6 @@ def show_json_line(value: Any) -> None:
 
 
 def _yaml(value: Any) -> str:
-    import yaml  # noqa: PLC0415 - slow, and most calls do without
-
     # Values without a type in JSON are text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))
     # YAML takes marks that turn the direction of what a terminal shows for text; then all but ASCII is escaped.

@@ -8,21 +8,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.client.changes import elect_leaders
-from trimaran.client.partitions import (
-    is_at_min_isr,
-    is_not_preferred,
-    is_offline,
-    is_under_min_isr,
-    is_under_replicated,
-    partitions_of,
-    topics_of,
-)
-from trimaran.errors.refused import check_topic
+from trimaran.client import changes, partitions
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.messages.elect_leaders import TopicPartitions
+from trimaran.wire.client import response_checks
+from trimaran.wire.messages import elect_leaders as messages_elect_leaders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,15 +45,15 @@ def list_partitions(
         not_preferred: Only partitions not led by their preferred (first) replica.
     """
     tests = (
-        (under_replicated, is_under_replicated),
-        (offline, is_offline),
-        (at_min_isr, is_at_min_isr),
-        (under_min_isr, is_under_min_isr),
-        (not_preferred, is_not_preferred),
+        (under_replicated, partitions.is_under_replicated),
+        (offline, partitions.is_offline),
+        (at_min_isr, partitions.is_at_min_isr),
+        (under_min_isr, partitions.is_under_min_isr),
+        (not_preferred, partitions.is_not_preferred),
     )
     wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        rows = partitions_of(client, topics_of(client, topic), wanted)
+        rows = partitions.partitions_of(client, partitions.topics_of(client, topic), wanted)
     show_rows(rows, output, columns=COLUMNS)
     return Exit.NO if wanted and rows else Exit.OK
 
@@ -85,28 +76,31 @@ def elect_leader(
     asked = None
     with brokers.connected() as client:
         if topic is not None:
-            found = single_item(topics_of(client, [topic]), "topic")
-            check_topic(topic, found.error_code)
+            found = response_checks.single_item(partitions.topics_of(client, [topic]), "topic")
+            refused.check_topic(topic, found.error_code)
             indexes = partition or sorted(one.partition_index for one in found.partitions)
-            asked = [TopicPartitions(topic=topic, partitions=indexes)]
+            asked = [messages_elect_leaders.TopicPartitions(topic=topic, partitions=indexes)]
         if dry_run:
             return _tell_elections(client, asked, unclean=unclean)
-        told = elect_leaders(client, asked, unclean=unclean)
+        told = changes.elect_leaders(client, asked, unclean=unclean)
     for (name, index), failure in told.items():
         say(f"{name}-{index}: {failure or 'elected'}")
     return Exit.NO if any(told.values()) else Exit.OK
 
 
 def _tell_elections(
-    client: BlockingClient, asked: Sequence[TopicPartitions] | None, *, unclean: bool
+    client: BlockingClient,
+    asked: Sequence[messages_elect_leaders.TopicPartitions] | None,
+    *,
+    unclean: bool,
 ) -> int:
     """Which partitions an election would be about: those without a leader, or led by another than the preferred."""
-    wanted = is_offline if unclean else is_not_preferred
+    wanted = partitions.is_offline if unclean else partitions.is_not_preferred
     named = None if asked is None else {(a.topic, index) for a in asked for index in a.partitions}
-    topics = topics_of(client, None if asked is None else [a.topic for a in asked])
+    topics = partitions.topics_of(client, None if asked is None else [a.topic for a in asked])
     rows = [
         row
-        for row in partitions_of(client, topics, [wanted])
+        for row in partitions.partitions_of(client, topics, [wanted])
         if named is None or (row["topic"], row["partition"]) in named
     ]
     for row in rows:

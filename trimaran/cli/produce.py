@@ -14,10 +14,12 @@ from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.line_batches import Interrupt, LineBatches, line_batches
 from trimaran.cli.output import say
 from trimaran.cli.progress import ProgressBar, progress
-from trimaran.client.idempotent_producer import IdempotentProducer, Lines
-from trimaran.client.partitioner import StickyPartitions, partition_of_key
-from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.client.transactional_producer import TransactionalProducer
+from trimaran.client import (
+    idempotent_producer,
+    partitioner,
+    topic_partitions,
+    transactional_producer,
+)
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
 
@@ -58,8 +60,10 @@ def produce(
             Ctrl-C, SIGTERM and errors. Another producer with the same id is fenced.
     """
     with brokers.connected() as client, line_batches(file) as (lines, interrupt):
-        leaders = leaders_of(client, topic, create=True)
-        ensure_partitions_exist(topic, [] if partition is None else [partition], len(leaders))
+        leaders = topic_partitions.leaders_of(client, topic, create=True)
+        topic_partitions.ensure_partitions_exist(
+            topic, [] if partition is None else [partition], len(leaders)
+        )
         if file is None and os.isatty(0):
             say(f"each line becomes a record of {topic}; Ctrl-D ends")
         choose = _partitioner(leaders, partition)
@@ -92,12 +96,12 @@ def _progress(total: int | None) -> AbstractContextManager[ProgressBar]:
 @contextmanager
 def _producer(
     client: BlockingClient, topic: str, transactional_id: str | None, interrupt: Interrupt
-) -> Iterator[IdempotentProducer]:
+) -> Iterator[idempotent_producer.IdempotentProducer]:
     """Produces all lines in one transaction, if it has an id, and reports its outcome."""
     if transactional_id is None:
-        yield IdempotentProducer(client, topic)
+        yield idempotent_producer.IdempotentProducer(client, topic)
         return
-    producer = TransactionalProducer(client, topic, transactional_id)
+    producer = transactional_producer.TransactionalProducer(client, topic, transactional_id)
     is_commit = False
     try:
         yield producer
@@ -122,20 +126,22 @@ def _partitioner(
     """Called for each batch; what it returns, for each key in it."""
     if partition is not None:
         return lambda: lambda _key: partition
-    sticky = StickyPartitions(leaders, int.from_bytes(os.urandom(2), "big"))
+    sticky = partitioner.StickyPartitions(leaders, int.from_bytes(os.urandom(2), "big"))
 
     def for_batch() -> Callable[[bytes | None], int]:
         without_key = sticky.next()
-        return lambda key: without_key if key is None else partition_of_key(key, len(leaders))
+        return lambda key: (
+            without_key if key is None else partitioner.partition_of_key(key, len(leaders))
+        )
 
     return for_batch
 
 
 def _spread(
     lines: list[bytes], separator: str | None, partition_of: Callable[[bytes | None], int]
-) -> dict[int, Lines]:
+) -> dict[int, idempotent_producer.Lines]:
     """Records by partition, in the order of the lines."""
-    found: dict[int, Lines] = {}
+    found: dict[int, idempotent_producer.Lines] = {}
     for line in lines:
         key, value = _split(line, separator)
         found.setdefault(partition_of(key), []).append((key, value))

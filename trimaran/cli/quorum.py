@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import CONTROLLERS, Controllers
+from trimaran.cli.metadata_source import open_source
 from trimaran.cli.output import Format, KafkaFormat, clock, put, show_data, show_fields, show_rows
-from trimaran.client.quorum import quorum_fields, replica_rows
-from trimaran.errors.connecting import no_quorum
+from trimaran.client import quorum
+from trimaran.errors import connecting
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.metadata.epochs import epochs_of
-from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
-from trimaran.wire.blocking import BlockingConnection
-from trimaran.wire.client.bootstrap import parse_bootstrap
-from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
-from trimaran.wire.identity import Address
-from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.quorum.metadata import epochs as metadata_epochs
+from trimaran.quorum.observing import live_quorum
+from trimaran.wire import blocking, identity
+from trimaran.wire.client import bootstrap as client_bootstrap
+from trimaran.wire.client import errors
+from trimaran.wire.messages import describe_cluster
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
 REPLICATION_COLUMNS = ("id", "role", "directory_id", *COLUMNS[2:])
@@ -59,7 +59,9 @@ def _described(controllers: Controllers) -> _Quorum:
     """Raises UserError: there is no leader."""
     try:
         with controllers.connected() as client:
-            partition, nodes = describe_quorum_and_nodes(client, timeout=controllers.leader_seconds)
+            partition, nodes = live_quorum.describe_quorum_and_nodes(
+                client, timeout=controllers.leader_seconds
+            )
             cluster_id = client.call(None, _about_controllers()).cluster_id
     except UserError as error:
         if error.exit_code == Exit.USAGE:
@@ -74,11 +76,15 @@ def _described(controllers: Controllers) -> _Quorum:
             "wait a second for the election; trimaran ps shows the controllers of a local cluster",
             exit_code=Exit.NO,
         )
-    return _Quorum(cluster_id, quorum_fields(partition), replica_rows(partition, nodes))
+    return _Quorum(
+        cluster_id, quorum.quorum_fields(partition), quorum.replica_rows(partition, nodes)
+    )
 
 
-def _about_controllers() -> DescribeClusterRequest:
-    return DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
+def _about_controllers() -> describe_cluster.DescribeClusterRequest:
+    return describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=2
+    )
 
 
 def history(
@@ -92,11 +98,11 @@ def history(
     Args:
         path: A directory with a metadata log, ours or Apache Kafka's; by default that of the running quorum.
     """
-    from trimaran.cli.metadata_source import open_source  # noqa: PLC0415 - slow, and most calls do without
-
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
-        epochs = list(epochs_of(source.batches(0 if base is None else base.end_offset)))
+        epochs = list(
+            metadata_epochs.epochs_of(source.batches(0 if base is None else base.end_offset))
+        )
     if show_data([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs], output):
         return
     show_rows(
@@ -120,15 +126,15 @@ def history(
 def _no_majority(bootstrap: str) -> UserError | None:
     """Without a leader: the controllers that answer at all; None if none does."""
     try:
-        addresses = parse_bootstrap(bootstrap)
+        addresses = client_bootstrap.parse_bootstrap(bootstrap)
     except ValueError:
         return None
     unreachable = []
     for host, port in addresses:
         try:
-            BlockingConnection(Address(host, port), timeout=1.0).close()
-        except (ConnectionLost, RequestTimedOut):
+            blocking.BlockingConnection(identity.Address(host, port), timeout=1.0).close()
+        except (errors.ConnectionLost, errors.RequestTimedOut):
             unreachable.append(f"{host}:{port}")
     if len(unreachable) == len(addresses):
         return None
-    return no_quorum(unreachable, len(addresses), Exit.NO)
+    return connecting.no_quorum(unreachable, len(addresses), Exit.NO)

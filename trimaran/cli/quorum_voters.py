@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from trimaran.cli.connect import CONTROLLERS, Controllers, DryRun
 from trimaran.cli.node_file import ConfigFile
 from trimaran.cli.output import say
-from trimaran.errors.refused import check
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.observing.live_quorum import describe_quorum
-from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import load
-from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
-from trimaran.wire.client.destinations import Controller
-from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from trimaran.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from trimaran.log.directories import meta_properties
+from trimaran.quorum.observing import live_quorum
+from trimaran.settings import node_config, properties
+from trimaran.wire.buffers import primitives
+from trimaran.wire.client import destinations
+from trimaran.wire.messages import add_raft_voter, remove_raft_voter
 
 if TYPE_CHECKING:
     from trimaran.wire.schema import Message
@@ -38,9 +37,7 @@ def add(
     Args:
         config: The properties file of that controller; its log directory must be on this machine.
     """
-    from trimaran.log.directories.meta_properties import MetaProperties  # noqa: PLC0415 - slow, and most calls do without
-
-    settings = parse_config(load(config, [], os.environ))
+    settings = node_config.parse_config(properties.load(config, [], os.environ))
     if not settings.is_controller:
         raise UserError(
             f"{config} is not the file of a controller",
@@ -48,12 +45,12 @@ def add(
             "name the file of the controller that is to become a voter",
             exit_code=Exit.USAGE,
         )
-    identity = MetaProperties.load(settings.metadata_directory)
+    identity = meta_properties.MetaProperties.load(settings.metadata_directory)
     listeners = [
-        Listener(name=one.name, host=one.host or "localhost", port=one.port)
+        add_raft_voter.Listener(name=one.name, host=one.host or "localhost", port=one.port)
         for one in settings.advertised_controller_listeners
     ]
-    request = AddRaftVoterRequest(
+    request = add_raft_voter.AddRaftVoterRequest(
         cluster_id=identity.cluster_id,
         timeout_ms=TIMEOUT_MS,
         voter_id=identity.node_id,
@@ -80,7 +77,7 @@ def remove(
         directory_id: The directory id of the voter; by default that of the voter with this node id.
     """
     directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
-    request = RemoveRaftVoterRequest(
+    request = remove_raft_voter.RemoveRaftVoterRequest(
         cluster_id=None, voter_id=node_id, voter_directory_id=directory
     )
     _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
@@ -92,14 +89,16 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
         say(f"would {what}")
         return
     with controllers.connected() as client:
-        answer: Any = client.call(Controller(), request)
-        check(answer.error_code, answer.error_message)
+        answer: Any = client.call(destinations.Controller(), request)
+        refused.check(answer.error_code, answer.error_message)
     say(f"done: {what}")
 
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
     with controllers.connected() as client:
-        voters = describe_quorum(client, timeout=controllers.leader_seconds).current_voters
+        voters = live_quorum.describe_quorum(
+            client, timeout=controllers.leader_seconds
+        ).current_voters
     for voter in voters:
         if voter.replica_id == node_id:
             return bytes(voter.replica_directory_id)
@@ -112,12 +111,12 @@ def _directory_of(controllers: Controllers, node_id: int) -> bytes:
 
 
 def _named(node_id: int, directory_id: bytes) -> str:
-    return f"voter {node_id} with directory {uuid_to_text(directory_id)}"
+    return f"voter {node_id} with directory {primitives.uuid_to_text(directory_id)}"
 
 
 def _uuid(text: str) -> bytes:
     try:
-        return uuid_from_text(text)
+        return primitives.uuid_from_text(text)
     except ValueError as error:
         raise UserError(
             f"{text!r} is not a directory id",

@@ -12,18 +12,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors.refused import check
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import entity_text
-from trimaran.quorum.metadata.client_quotas import DEFAULT, EXACT
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasRequestEntryData,
-    EntityData,
-    OpData,
-)
-from trimaran.wire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+from trimaran.quorum.metadata import client_quotas
+from trimaran.wire.client import response_checks
+from trimaran.wire.messages import alter_client_quotas, describe_client_quotas
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -130,13 +124,21 @@ def _alter(
     *,
     dry_run: bool,
 ) -> None:
-    entry = AlterClientQuotasRequestEntryData(
-        entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
-        ops=[OpData(key=key, value=value, remove=remove) for key, value, remove in changes],
+    entry = alter_client_quotas.AlterClientQuotasRequestEntryData(
+        entity=[
+            alter_client_quotas.EntityData(entity_type=kind, entity_name=name)
+            for kind, name in entity.items()
+        ],
+        ops=[
+            alter_client_quotas.OpData(key=key, value=value, remove=remove)
+            for key, value, remove in changes
+        ],
     )
-    answer = client.call(None, AlterClientQuotasRequest(entries=[entry], validate_only=dry_run))
-    result = single_item(answer.entries, "entity")
-    check(result.error_code, result.error_message)
+    answer = client.call(
+        None, alter_client_quotas.AlterClientQuotasRequest(entries=[entry], validate_only=dry_run)
+    )
+    result = response_checks.single_item(answer.entries, "entity")
+    refused.check(result.error_code, result.error_message)
 
 
 def _described(
@@ -144,11 +146,18 @@ def _described(
 ) -> list[tuple[dict[str, Any], dict[str, float]]]:
     """Entities with their quotas; `strict`: just this one."""
     components = [
-        ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT, match=name)
+        describe_client_quotas.ComponentData(
+            entity_type=kind,
+            match_type=client_quotas.DEFAULT if name is None else client_quotas.EXACT,
+            match=name,
+        )
         for kind, name in entity.items()
     ]
-    answer = client.call(None, DescribeClientQuotasRequest(components=components, strict=strict))
-    check(answer.error_code, answer.error_message)
+    answer = client.call(
+        None,
+        describe_client_quotas.DescribeClientQuotasRequest(components=components, strict=strict),
+    )
+    refused.check(answer.error_code, answer.error_message)
     return [
         (
             {part.entity_type: part.entity_name for part in entry.entity},

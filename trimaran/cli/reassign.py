@@ -15,18 +15,12 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, say, show_rows
-from trimaran.client.partitions import topics_of
-from trimaran.errors.refused import check
+from trimaran.client import partitions
+from trimaran.errors import refused as errors_refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
-from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicPartition
-from trimaran.wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    ReassignablePartition,
-    ReassignableTopic,
-)
-from trimaran.wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from trimaran.wire import errors, identity
+from trimaran.wire.messages import alter_partition_reassignments, list_partition_reassignments
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -91,10 +85,10 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
 
 def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
     """Returns the moves of a plan; brokers check it only when it is applied."""
-    present = _present(topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
+    present = _present(partitions.topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
     moves = 0
     for topic, index, replicas in wishes:
-        now = present.get(TopicPartition(topic, index))
+        now = present.get(identity.TopicPartition(topic, index))
         if now is None:
             say(f"{topic}-{index}: no such partition")
         elif now != replicas:
@@ -109,10 +103,10 @@ def _listed(replicas: Sequence[int]) -> str:
     return ",".join(map(str, replicas))
 
 
-def _present(topics: Iterable[MetadataResponseTopic]) -> dict[TopicPartition, list[int]]:
+def _present(topics: Iterable[MetadataResponseTopic]) -> dict[identity.TopicPartition, list[int]]:
     """Replicas by topic and partition."""
     return {
-        TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
+        identity.TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
         for topic in topics
         for one in topic.partitions
     }
@@ -149,7 +143,7 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
     wishes = read_plan(plan)
     names = list(dict.fromkeys(one[0] for one in wishes))
     with brokers.connected() as client:
-        topics = topics_of(client, names)
+        topics = partitions.topics_of(client, names)
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
     present = _present(topics)
     rows = [
@@ -157,10 +151,12 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
             "topic": topic,
             "partition": index,
             "wanted": replicas,
-            "replicas": present.get(TopicPartition(topic, index)),
+            "replicas": present.get(identity.TopicPartition(topic, index)),
             "moving": (topic, index) in moving,
             "state": state_of_move(
-                present.get(TopicPartition(topic, index)), replicas, (topic, index) in moving
+                present.get(identity.TopicPartition(topic, index)),
+                replicas,
+                (topic, index) in moving,
             ),
         }
         for topic, index, replicas in wishes
@@ -184,8 +180,10 @@ def state_of_move(present: list[int] | None, wanted: list[int], moving: bool) ->
 
 
 def _moves(client: BlockingClient) -> list[dict[str, Any]]:
-    answer = client.call(None, ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS))
-    check(answer.error_code, answer.error_message)
+    answer = client.call(
+        None, list_partition_reassignments.ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS)
+    )
+    errors_refused.check(answer.error_code, answer.error_message)
     return [
         {
             "topic": topic.name,
@@ -200,23 +198,30 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
 
 
 def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | None]]) -> int:
-    topics: dict[str, list[ReassignablePartition]] = {}
+    topics: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
     for name, index, replicas in wishes:
-        asked = ReassignablePartition(partition_index=index, replicas=replicas)
+        asked = alter_partition_reassignments.ReassignablePartition(
+            partition_index=index, replicas=replicas
+        )
         topics.setdefault(name, []).append(asked)
-    request = AlterPartitionReassignmentsRequest(
+    request = alter_partition_reassignments.AlterPartitionReassignmentsRequest(
         timeout_ms=TIMEOUT_MS,
-        topics=[ReassignableTopic(name=name, partitions=listed) for name, listed in topics.items()],
+        topics=[
+            alter_partition_reassignments.ReassignableTopic(name=name, partitions=listed)
+            for name, listed in topics.items()
+        ],
     )
     answer = client.call(None, request)
-    check(answer.error_code, answer.error_message)
+    errors_refused.check(answer.error_code, answer.error_message)
     refused = False
     for topic in answer.responses:
         for one in topic.partitions:
-            code = ErrorCode.of(one.error_code)
-            refused = refused or code is not ErrorCode.NONE
+            code = errors.ErrorCode.of(one.error_code)
+            refused = refused or code is not errors.ErrorCode.NONE
             said = (
-                "reassignment started" if code is ErrorCode.NONE else one.error_message or code.name
+                "reassignment started"
+                if code is errors.ErrorCode.NONE
+                else one.error_message or code.name
             )
             say(f"{topic.name}-{one.partition_index}: {said}")
     return Exit.REFUSED if refused else Exit.OK

@@ -16,13 +16,13 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import put, say
-from trimaran.client.partitions import topics_of
-from trimaran.errors.refused import check_topic, ensure_brokers_run
+from trimaran.client import partitions as client_partitions
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.controller.partitions.placement import place_replicas
-from trimaran.quorum.metadata.image import BrokerRegistration
+from trimaran.quorum.controller.partitions import placement
+from trimaran.quorum.metadata import image
 from trimaran.wire.identity import TopicPartition
-from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages import describe_cluster
 
 if TYPE_CHECKING:
     from trimaran.quorum.controller.partitions.placement import Prng
@@ -47,12 +47,13 @@ def plan(
         save_current: Write the current assignment to this file, as a plan to go back.
     """
     with brokers.connected() as client:
-        found = topics_of(client, topics or None)
+        found = client_partitions.topics_of(client, topics or None)
         cluster = client.call(
-            None, DescribeClusterRequest(include_cluster_authorized_operations=False)
+            None,
+            describe_cluster.DescribeClusterRequest(include_cluster_authorized_operations=False),
         )
         for topic in found:
-            check_topic(topic.name or "", topic.error_code)
+            refused.check_topic(topic.name or "", topic.error_code)
         current = {
             TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
             for topic in found
@@ -69,7 +70,7 @@ def plan(
 
 
 def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[int, str | None]:
-    ensure_brokers_run(to or (), racks)
+    refused.ensure_brokers_run(to or (), racks)
     return {i: rack for i, rack in racks.items() if to is None or i in to}
 
 
@@ -89,7 +90,7 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
             exit_code=Exit.NO,
         )
     usable = [
-        BrokerRegistration(i, 0, bytes(16), (), rack=rack, fenced=False)
+        image.BrokerRegistration(i, 0, bytes(16), (), rack=rack, fenced=False)
         for i, rack in sorted(racks.items())
     ]
     by_topic: dict[str, list[int]] = {}
@@ -98,7 +99,7 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
     found: dict[TopicPartition, Sequence[int]] = {}
     for topic, indexes in by_topic.items():
         factor = len(current[TopicPartition(topic, indexes[0])])
-        placed = place_replicas(usable, len(indexes), factor, prng)
+        placed = placement.place_replicas(usable, len(indexes), factor, prng)
         found.update(
             (TopicPartition(topic, index), one) for index, one in zip(indexes, placed, strict=True)
         )

@@ -13,9 +13,8 @@ from trimaran.cli.connect import BROKERS, Brokers
 from trimaran.cli.output import Format, show_item
 from trimaran.cli.progress import progress
 from trimaran.cli.record_format import compiled
-from trimaran.client.positions import parse_position
-from trimaran.client.reader import TopicReader
-from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
+from trimaran.client import positions, topic_partitions
+from trimaran.client import reader as client_reader
 from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
@@ -56,14 +55,16 @@ def consume(
         form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
             value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.
     """
-    begin = parse_position(offset or "start")
-    end = None if until is None else parse_position(until)
+    begin = positions.parse_position(offset or "start")
+    end = None if until is None else positions.parse_position(until)
     text_of = _formatted(form, key_separator)
     with brokers.connected() as client:
-        available = len(leaders_of(client, topic))
+        available = len(topic_partitions.leaders_of(client, topic))
         partitions = sorted(set(partition)) if partition else list(range(available))
-        ensure_partitions_exist(topic, partitions, available)
-        reader = TopicReader(client, topic, partitions, is_committed=isolation == "read_committed")
+        topic_partitions.ensure_partitions_exist(topic, partitions, available)
+        reader = client_reader.TopicReader(
+            client, topic, partitions, is_committed=isolation == "read_committed"
+        )
         found = reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end)
         with progress("consuming", count, unit="record", prints=True) as bar:
             for number, (index, record) in enumerate(islice(found, count), 1):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from trimaran.cli.node_file import ConfigFile, Overrides, node_config
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.node.config.server import ServerConfig
-from trimaran.running.node_process import say_started, serve
+from trimaran.node.config import server
+from trimaran.running import node_process
 
 
-def _start(config: ServerConfig) -> int:
-    serve(config, lambda: say_started(config))
+def _start(config: server.ServerConfig) -> int:
+    node_process.serve(config, lambda: node_process.say_started(config))
     return Exit.OK
 
 

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.spark.analyses.catalogue import UnknownAnalysis
-from trimaran.spark.data_source.tracebacks import silence_query_loggers
-from trimaran.spark.options import OptionError
-from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.spark.sessions.java import JavaNotFound
+from trimaran.spark import options
+from trimaran.spark.analyses import catalogue
+from trimaran.spark.data_source import tracebacks
+from trimaran.spark.origins import origin
+from trimaran.spark.sessions import java
 
 WRITTEN = "trimaran doctor checks the machine; a directory that is being written to can be read again in a moment"
 ELSEWHERE = "start a cluster with trimaran up, or name the directory of the nodes' logs with --data"
@@ -21,25 +21,25 @@ ELSEWHERE = "start a cluster with trimaran up, or name the directory of the node
 def explained(data: Path) -> Iterator[None]:
     """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
     try:
-        silence_query_loggers()
+        tracebacks.silence_query_loggers()
         yield
     except ModuleNotFoundError as error:
         fix = "pip install 'trimaran[spark]'"
         raise UserError("Spark is not installed", f"{error}", fix) from error
-    except JavaNotFound as error:
+    except java.JavaNotFound as error:
         fix = "install a JDK 17 or newer, or: pip install 'trimaran[java]'"
         raise UserError("Spark cannot run here", f"{error}", fix) from error
-    except UnknownAnalysis as error:
+    except catalogue.UnknownAnalysis as error:
         raise UserError(
             "there is no such analysis",
             f"{error}",
             "trimaran analyze without a name runs all analyses",
             exit_code=Exit.USAGE,
         ) from error
-    except OptionError as error:
+    except options.OptionError as error:
         fix = "name the directory of one cluster with --data"
         raise UserError(f"the logs in {data} cannot be read together", f"{error}", fix) from error
-    except DataUnreadable as error:
+    except origin.DataUnreadable as error:
         fix = ELSEWHERE if is_nothing(f"{error}") else WRITTEN
         raise UserError(f"the logs in {data} cannot be read", f"{error}", fix) from error
 

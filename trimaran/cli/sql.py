@@ -14,9 +14,9 @@ from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import ELSEWHERE, explained, is_nothing
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
-from trimaran.spark.data_source.tracebacks import captured, cause_of
-from trimaran.spark.sessions.session import session
-from trimaran.spark.sources import VIEWS, view
+from trimaran.spark import sources
+from trimaran.spark.data_source import tracebacks
+from trimaran.spark.sessions import session as sessions_session
 
 ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
 
@@ -43,7 +43,7 @@ def sql(
             show_rows(view_docs(), output)
             return
         named = {word.lower() for word in re.findall(r"\w+", statement)}
-        used = [name for name in VIEWS if name in named]
+        used = [name for name in sources.VIEWS if name in named]
         with progress("asking Spark"):
             found = _run(statement, used, data, rows + 1)
     show_rows(found[:rows], output)
@@ -54,20 +54,20 @@ def sql(
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark is an extra
 
-    spark = session(app_name="trimaran sql")
+    spark = sessions_session.session(app_name="trimaran sql")
     try:
         for name in views:
-            view(spark, name, data)
-        with captured():
+            sources.view(spark, name, data)
+        with tracebacks.captured():
             found = spark.sql(statement).limit(rows).collect()
         return [row.asDict(recursive=True) for row in found]
     except PySparkException as error:
-        why = cause_of(error).partition("\n\n== SQL ==")[0]
+        why = tracebacks.cause_of(error).partition("\n\n== SQL ==")[0]
         raise UserError(
             "the statement cannot be run",
             why,
             ELSEWHERE
             if is_nothing(why)
-            else f"views: {', '.join(VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
+            else f"views: {', '.join(sources.VIEWS)}; DESCRIBE VIEW_NAME shows the columns of one",
             exit_code=Exit.USAGE,
         ) from None

@@ -10,26 +10,13 @@ from cyclopts import Parameter
 from trimaran.cli.connect import DryRun
 from trimaran.cli.output import put, say
 from trimaran.errors.user_error import Exit
-from trimaran.log.directories.meta_properties import new_directory_id
-from trimaran.node.config.providers import command_line_providers, resolve_text
-from trimaran.node.config.server import ServerConfig
-from trimaran.quorum.formatting.initial_voters import parse_initial_voters, standalone_voter
-from trimaran.quorum.formatting.scram import scram_record
-from trimaran.quorum.formatting.storage import (
-    FormatError,
-    check_quorum_kind,
-    format_directories,
-    inspect_directories,
-    random_uuid,
-)
-from trimaran.quorum.metadata.features import METADATA_VERSION_LEVEL
-from trimaran.quorum.metadata.versions import (
-    KRAFT_VERSION,
-    METADATA_VERSION,
-    feature_level,
-    release_name,
-)
-from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.log.directories import meta_properties
+from trimaran.node.config import providers as config_providers
+from trimaran.node.config import server
+from trimaran.quorum.formatting import initial_voters, scram, storage
+from trimaran.quorum.metadata import features as metadata_features
+from trimaran.quorum.metadata import versions
+from trimaran.wire.buffers import primitives
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +29,7 @@ from trimaran.cli.node_file import ConfigFile, Overrides, node_config
 
 def storage_random_uuid() -> None:
     """Prints a new cluster id."""
-    put(random_uuid())
+    put(primitives.uuid_to_text(meta_properties.new_directory_id()))
 
 
 def storage_format(
@@ -92,8 +79,10 @@ def storage_format(
         features=[*(feature or ()), *_of_release(release_version)],
         users=add_scram or (),
     )
-    release = release_name(beginning.levels.get(METADATA_VERSION, METADATA_VERSION_LEVEL))
-    for directory in format_directories(
+    release = versions.release_name(
+        beginning.levels.get(versions.METADATA_VERSION, metadata_features.METADATA_VERSION_LEVEL)
+    )
+    for directory in storage.format_directories(
         settings,
         cluster_id,
         ignore_formatted=ignore_formatted,
@@ -116,7 +105,7 @@ class _Beginning(NamedTuple):
 
 
 def _beginning(
-    config: ServerConfig,
+    config: server.ServerConfig,
     *,
     standalone: bool,
     initial_controllers: str | None,
@@ -128,20 +117,23 @@ def _beginning(
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
         if sum(chosen) > 1:
-            raise FormatError("only one option can name the initial voters")
+            raise storage.FormatError("only one option can name the initial voters")
         levels = _feature_levels(features)
-        kraft_version = levels.pop(KRAFT_VERSION, None)
-        check_quorum_kind(config, is_dynamic=any(chosen), kraft_version=kraft_version)
+        kraft_version = levels.pop(versions.KRAFT_VERSION, None)
+        storage.check_quorum_kind(config, is_dynamic=any(chosen), kraft_version=kraft_version)
         voters = _first_voters(config, standalone, initial_controllers)
         return _Beginning(voters, levels, _first_users(users))
     except ValueError as error:
-        raise FormatError(str(error)) from error
+        raise storage.FormatError(str(error)) from error
 
 
 def _first_users(texts: Iterable[str]) -> list[UserScramCredentialRecord]:
 
-    providers = command_line_providers(os.environ)
-    return [scram_record(text, lambda value: resolve_text(value, providers)) for text in texts]
+    providers = config_providers.command_line_providers(os.environ)
+    return [
+        scram.scram_record(text, lambda value: config_providers.resolve_text(value, providers))
+        for text in texts
+    ]
 
 
 def _of_release(release: str | None) -> list[str]:
@@ -152,19 +144,21 @@ def _feature_levels(features: list[str]) -> dict[str, int]:
 
     found: dict[str, int] = {}
     for text in features:
-        name, level = feature_level(text)
+        name, level = versions.feature_level(text)
         if name in found:
             raise ValueError(f"{name} is chosen twice")
         found[name] = level
     return found
 
 
-def _first_voters(config: ServerConfig, standalone: bool, listed: str | None) -> VoterSet | None:
+def _first_voters(
+    config: server.ServerConfig, standalone: bool, listed: str | None
+) -> VoterSet | None:
 
     if standalone:
-        return standalone_voter(config, new_directory_id())
+        return initial_voters.standalone_voter(config, meta_properties.new_directory_id())
     if listed is not None:
-        return parse_initial_voters(listed, config["controller.listener.names"][0])
+        return initial_voters.parse_initial_voters(listed, config["controller.listener.names"][0])
     return None
 
 
@@ -176,9 +170,9 @@ def storage_info(*, config: ConfigFile, override: Overrides = None) -> int:
     Args:
         config: The properties file of the node.
     """
-    found = inspect_directories(node_config(config, override))
+    found = storage.inspect_directories(node_config(config, override))
     for path, identity in found.identities.items():
-        directory_id = uuid_to_text(identity.directory_id)
+        directory_id = primitives.uuid_to_text(identity.directory_id)
         put(
             f"{path}: cluster.id={identity.cluster_id} node.id={identity.node_id} directory.id={directory_id}"
         )

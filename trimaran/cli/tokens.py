@@ -10,15 +10,14 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_fields, show_rows
-from trimaran.errors.refused import check
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.messages.create_delegation_token import (
-    CreatableRenewers,
-    CreateDelegationTokenRequest,
+from trimaran.wire.messages import (
+    create_delegation_token,
+    describe_delegation_token,
+    expire_delegation_token,
+    renew_delegation_token,
 )
-from trimaran.wire.messages.describe_delegation_token import DescribeDelegationTokenRequest
-from trimaran.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 
 Hmac = Annotated[str, Parameter(help="The HMAC of the token, as trimaran tokens create prints it.")]
 _DAY_MS = 24 * 3600 * 1000
@@ -64,11 +63,11 @@ def create(
         days: The most days it can live; by default as long as the cluster allows.
     """
     kind, name = _principal(owner) if owner else ("", "")
-    request = CreateDelegationTokenRequest(
+    request = create_delegation_token.CreateDelegationTokenRequest(
         owner_principal_type=kind,
         owner_principal_name=name,
         renewers=[
-            CreatableRenewers(principal_type=kind, principal_name=name)
+            create_delegation_token.CreatableRenewers(principal_type=kind, principal_name=name)
             for kind, name in map(_principal, renewer or ())
         ],
         max_lifetime_ms=-1 if days is None else round(days * _DAY_MS),
@@ -79,7 +78,7 @@ def create(
         return
     with brokers.connected() as client:
         answer = client.call(None, request, retry_unknown=False)
-        check(answer.error_code, "")
+        refused.check(answer.error_code, "")
     show_fields(
         {
             "token": answer.token_id,
@@ -106,7 +105,9 @@ def renew(
         days: Days from now; by default as long as the cluster allows.
     """
     period = -1 if days is None else round(days * _DAY_MS)
-    request = RenewDelegationTokenRequest(hmac=_bytes(hmac), renew_period_ms=period)
+    request = renew_delegation_token.RenewDelegationTokenRequest(
+        hmac=_bytes(hmac), renew_period_ms=period
+    )
     if dry_run:
         _say_would(brokers, "renew", request.hmac)
         return
@@ -127,7 +128,9 @@ def expire(
         days: Days from now; by default it expires at once.
     """
     period = -1 if days is None else round(days * _DAY_MS)
-    request = ExpireDelegationTokenRequest(hmac=_bytes(hmac), expiry_time_period_ms=period)
+    request = expire_delegation_token.ExpireDelegationTokenRequest(
+        hmac=_bytes(hmac), expiry_time_period_ms=period
+    )
     if dry_run:
         _say_would(brokers, "expire" if days is None else "set the expiry of", request.hmac)
         return
@@ -137,8 +140,10 @@ def expire(
 def _tokens(brokers: Brokers) -> list[Any]:
     """Lists the tokens that the caller may see."""
     with brokers.connected() as client:
-        answer = client.call(None, DescribeDelegationTokenRequest(owners=None))
-        check(answer.error_code, "")
+        answer = client.call(
+            None, describe_delegation_token.DescribeDelegationTokenRequest(owners=None)
+        )
+        refused.check(answer.error_code, "")
     return list(answer.tokens)
 
 
@@ -157,7 +162,7 @@ def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
 def _say_expiry(brokers: Brokers, request: Any) -> None:
     with brokers.connected() as client:
         answer = client.call(None, request, retry_unknown=False)
-        check(answer.error_code, "")
+        refused.check(answer.error_code, "")
     say(f"the token expires at {_time(answer.expiry_timestamp_ms)}")
 
 

@@ -10,21 +10,14 @@ from cyclopts import Parameter
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import KafkaFormat, put, say, show_data, show_fields, show_rows
-from trimaran.client.changes import TIMEOUT_MS, create_topic, delete_topic
-from trimaran.client.partitions import (
-    is_at_min_isr,
-    is_offline,
-    is_under_min_isr,
-    is_under_replicated,
-    partitions_of,
-    topics_of,
-)
-from trimaran.client.topics import moves_of, topic_described, topic_rows
-from trimaran.errors.refused import check_topic
+from trimaran.client import changes
+from trimaran.client import partitions as client_partitions
+from trimaran.client import topics as client_topics
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit
 from trimaran.node.text.wording import counted
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from trimaran.wire.client import response_checks
+from trimaran.wire.messages import create_partitions
 
 DEFAULT_OF_BROKERS = -1  # num.partitions, default.replication.factor
 PARTITION_COLUMNS = (
@@ -64,19 +57,19 @@ def list_topics(
         unavailable: Only topics with a partition without a leader.
     """
     tests = (
-        (under_replicated, is_under_replicated),
-        (at_min_isr, is_at_min_isr),
-        (under_min_isr, is_under_min_isr),
-        (unavailable, is_offline),
+        (under_replicated, client_partitions.is_under_replicated),
+        (at_min_isr, client_partitions.is_at_min_isr),
+        (under_min_isr, client_partitions.is_under_min_isr),
+        (unavailable, client_partitions.is_offline),
     )
     wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
-        topics = topics_of(client, None)
-        found = partitions_of(client, topics, wanted) if wanted else []
+        topics = client_partitions.topics_of(client, None)
+        found = client_partitions.partitions_of(client, topics, wanted) if wanted else []
     concerned = Counter(row["topic"] for row in found)
     rows = [
         {**row, **({"concerned": concerned[row["topic"]]} if wanted else {})}
-        for row in topic_rows(topics)
+        for row in client_topics.topic_rows(topics)
         if (
             row["topic"] in concerned
             if wanted
@@ -114,7 +107,9 @@ def create(
     pairs = (word.partition("=") for word in config or [])
     configs = {key: value for key, _, value in pairs}
     with brokers.connected() as client:
-        result = create_topic(client, name, partitions, replication, configs, validate_only=dry_run)
+        result = changes.create_topic(
+            client, name, partitions, replication, configs, validate_only=dry_run
+        )
     say(
         f"{'would create' if dry_run else 'created'} {name}: {counted(result.num_partitions, 'partition')}, "
         f"{counted(result.replication_factor, 'replica')}"
@@ -136,11 +131,15 @@ def alter(
         name: The topic.
         partitions: The new number of partitions.
     """
-    topic = CreatePartitionsTopic(name=name, count=partitions, assignments=None)
-    request = CreatePartitionsRequest(topics=[topic], timeout_ms=TIMEOUT_MS, validate_only=dry_run)
+    topic = create_partitions.CreatePartitionsTopic(name=name, count=partitions, assignments=None)
+    request = create_partitions.CreatePartitionsRequest(
+        topics=[topic], timeout_ms=changes.TIMEOUT_MS, validate_only=dry_run
+    )
     with brokers.connected() as client:
-        result = single_item(client.call(None, request, retry_unknown=False).results, "topic")
-        check_topic(name, result.error_code, result.error_message)
+        result = response_checks.single_item(
+            client.call(None, request, retry_unknown=False).results, "topic"
+        )
+        refused.check_topic(name, result.error_code, result.error_message)
     say(f"{name} {'would have' if dry_run else 'has'} {counted(partitions, 'partition')}")
 
 
@@ -152,11 +151,13 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
     """
     with brokers.connected() as client:
         if dry_run:
-            found = single_item(topics_of(client, [name]), "topic")
-            check_topic(name, found.error_code)
+            found = response_checks.single_item(
+                client_partitions.topics_of(client, [name]), "topic"
+            )
+            refused.check_topic(name, found.error_code)
             say(f"would delete {name}: {counted(len(found.partitions), 'partition')}")
             return
-        delete_topic(client, name)
+        changes.delete_topic(client, name)
     say(f"deleted {name}")
 
 
@@ -170,8 +171,8 @@ def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "ta
         name: The topic.
     """
     with brokers.connected() as client:
-        topic = topic_described(client, name)
-        moves = moves_of(client, topic) if output == "kafka" else {}
+        topic = client_topics.topic_described(client, name)
+        moves = client_topics.moves_of(client, topic) if output == "kafka" else {}
     if output == "kafka":
         put(kafka_text.topic_description(topic, moves))
     elif not show_data(topic, output):

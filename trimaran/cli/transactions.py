@@ -10,20 +10,13 @@ from cyclopts import Parameter, validators
 from trimaran.cli import kafka_text
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, KafkaFormat, put, say, show_fields, show_rows
-from trimaran.client.topic_partitions import ensure_partitions_exist, leaders_of
-from trimaran.errors.refused import check, check_transactional_id
+from trimaran.client import topic_partitions
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.node.runtime.clock import now_ms
-from trimaran.wire.client.destinations import Coordinator, Leader
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from trimaran.wire.messages.describe_transactions import DescribeTransactionsRequest
-from trimaran.wire.messages.list_transactions import ListTransactionsRequest
-from trimaran.wire.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from trimaran.node.runtime import clock
+from trimaran.wire.client import destinations, response_checks
+from trimaran.wire.messages import describe_producers, describe_transactions, write_txn_markers
+from trimaran.wire.messages import list_transactions as messages_list_transactions
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -56,7 +49,7 @@ def list_transactions(
             none.
         pattern: Only ids that match this regular expression as a whole (RE2).
     """
-    request = ListTransactionsRequest(
+    request = messages_list_transactions.ListTransactionsRequest(
         state_filters=state or [],
         producer_id_filters=producer_id or [],
         duration_filter=-1 if open_longer_than_ms is None else open_longer_than_ms,
@@ -86,7 +79,7 @@ def _listed(client: BlockingClient, request: Any) -> Iterator[tuple[int, Transac
     client.refresh()
     for node_id in sorted(client.routing.nodes):
         answer = client.call(node_id, request)
-        check(answer.error_code, f"broker {node_id}")
+        refused.check(answer.error_code, f"broker {node_id}")
         if answer.unknown_state_filters:
             raise _unknown_states(answer.unknown_state_filters)
         yield from ((node_id, found) for found in answer.transaction_states)
@@ -111,9 +104,9 @@ def describe(
     """
     with brokers.connected() as client:
         found = _described(client, transactional_id)
-        where = client.routing.locate(Coordinator(transactional_id, key_type=1))
+        where = client.routing.locate(destinations.Coordinator(transactional_id, key_type=1))
         nodes = {address: node for node, address in client.routing.nodes.items()}
-    check_transactional_id(transactional_id, found.error_code)
+    refused.check_transactional_id(transactional_id, found.error_code)
     start_ms = found.transaction_start_time_ms
     is_open = found.transaction_state in OPEN_STATES
     fields = {
@@ -122,21 +115,23 @@ def describe(
         "producer": found.producer_id,
         "epoch": found.producer_epoch,
         "timeout_ms": found.transaction_timeout_ms,
-        "begun_ms_ago": now_ms() - start_ms if is_open else None,
+        "begun_ms_ago": clock.now_ms() - start_ms if is_open else None,
         "start_ms": start_ms if start_ms >= 0 else None,
         "coordinator": None if where is None else nodes.get(where),
         "partitions": [f"{one.topic}-{index}" for one in found.topics for index in one.partitions],
     }
     if output == "kafka":
-        put(kafka_text.transaction_description(fields, now_ms()))
+        put(kafka_text.transaction_description(fields, clock.now_ms()))
         return
     show_fields(fields, output)
 
 
 def _described(client: BlockingClient, transactional_id: str) -> Any:
-    request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
-    answer = client.call(Coordinator(transactional_id, key_type=1), request)
-    return single_item(answer.transaction_states, "transaction")
+    request = describe_transactions.DescribeTransactionsRequest(
+        transactional_ids=[transactional_id]
+    )
+    answer = client.call(destinations.Coordinator(transactional_id, key_type=1), request)
+    return response_checks.single_item(answer.transaction_states, "transaction")
 
 
 class _Open(NamedTuple):
@@ -163,7 +158,7 @@ def hanging(
             transaction.max.timeout.ms: younger ones may still be completed.
     """
     with brokers.connected() as client:
-        before_ms = now_ms() - older_than_minutes * 60_000
+        before_ms = clock.now_ms() - older_than_minutes * 60_000
         found = [
             one
             for name in topic or _topics(client)
@@ -182,19 +177,21 @@ def _topics(client: BlockingClient) -> list[str]:
 
 
 def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
-    for index in range(len(leaders_of(client, topic))):
+    for index in range(len(topic_partitions.leaders_of(client, topic))):
         for producer in _producers(client, topic, index):
             if producer.current_txn_start_offset != NO_TRANSACTION:
                 yield _Open(topic, index, producer)
 
 
 def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
-    request = DescribeProducersRequest(
-        topics=[TopicRequest(name=topic, partition_indexes=[partition])]
+    request = describe_producers.DescribeProducersRequest(
+        topics=[describe_producers.TopicRequest(name=topic, partition_indexes=[partition])]
     )
-    answer = client.call(Leader(topic, partition), request)
-    found = single_item(single_item(answer.topics, "topic").partitions, "partition")
-    check(found.error_code, f"{topic}-{partition}")
+    answer = client.call(destinations.Leader(topic, partition), request)
+    found = response_checks.single_item(
+        response_checks.single_item(answer.topics, "topic").partitions, "partition"
+    )
+    refused.check(found.error_code, f"{topic}-{partition}")
     producers: list[ProducerState] = found.active_producers
     return producers
 
@@ -203,7 +200,9 @@ def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
     """Transactional ids by their present producer."""
     if not producer_ids:
         return {}
-    request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producer_ids))
+    request = messages_list_transactions.ListTransactionsRequest(
+        state_filters=[], producer_id_filters=sorted(producer_ids)
+    )
     return {found.producer_id: found.transactional_id for _, found in _listed(client, request)}
 
 
@@ -225,7 +224,7 @@ def _row(one: _Open) -> dict[str, Any]:
         "start_offset": one.producer.current_txn_start_offset,
         "producer": one.producer.producer_id,
         "epoch": one.producer.producer_epoch,
-        "last_written_ms_ago": now_ms() - one.producer.last_timestamp,
+        "last_written_ms_ago": clock.now_ms() - one.producer.last_timestamp,
     }
 
 
@@ -245,7 +244,9 @@ def abort(
         partition: The partition.
     """
     with brokers.connected() as client:
-        ensure_partitions_exist(topic, [partition], len(leaders_of(client, topic)))
+        topic_partitions.ensure_partitions_exist(
+            topic, [partition], len(topic_partitions.leaders_of(client, topic))
+        )
         found = [
             producer
             for producer in _producers(client, topic, partition)
@@ -269,13 +270,23 @@ def abort(
 def _write_abort(
     client: BlockingClient, topic: str, partition: int, producer: ProducerState
 ) -> None:
-    marker = WritableTxnMarker(
+    marker = write_txn_markers.WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         transaction_result=False,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
+        topics=[
+            write_txn_markers.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])
+        ],
         coordinator_epoch=max(0, producer.coordinator_epoch),
     )
-    answer = client.call(Leader(topic, partition), WriteTxnMarkersRequest(markers=[marker]))
-    found = single_item(single_item(answer.markers, "marker").topics, "topic")
-    check(single_item(found.partitions, "partition").error_code, f"{topic}-{partition}")
+    answer = client.call(
+        destinations.Leader(topic, partition),
+        write_txn_markers.WriteTxnMarkersRequest(markers=[marker]),
+    )
+    found = response_checks.single_item(
+        response_checks.single_item(answer.markers, "marker").topics, "topic"
+    )
+    refused.check(
+        response_checks.single_item(found.partitions, "partition").error_code,
+        f"{topic}-{partition}",
+    )

@@ -16,20 +16,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.connect import BROKERS, Brokers, DryRun
 from trimaran.cli.output import Format, say, show_rows
-from trimaran.errors.refused import check
+from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.errors import ErrorCode
-from trimaran.wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from trimaran.wire.messages.describe_user_scram_credentials import (
-    DescribeUserScramCredentialsRequest,
-    UserName,
-)
-from trimaran.wire.security.scram import MECHANISMS, salted_password
+from trimaran.wire import errors
+from trimaran.wire.client import response_checks
+from trimaran.wire.messages import alter_user_scram_credentials, describe_user_scram_credentials
+from trimaran.wire.security import scram
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
@@ -51,12 +43,16 @@ def list_users(
     Args:
         names: Users to list; by default all.
     """
-    wanted = [UserName(name=name) for name in names] if names else None
+    wanted = (
+        [describe_user_scram_credentials.UserName(name=name) for name in names] if names else None
+    )
     with brokers.connected() as client:
-        answer = client.call(None, DescribeUserScramCredentialsRequest(users=wanted))
-        check(answer.error_code, answer.error_message)
+        answer = client.call(
+            None, describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=wanted)
+        )
+        refused.check(answer.error_code, answer.error_message)
         for one in answer.results:
-            check(one.error_code, one.error_message)
+            refused.check(one.error_code, one.error_message)
     rows = [
         {
             "user": one.user,
@@ -102,12 +98,14 @@ def add(
     for one in mechanism or _BOTH:
         salt = secrets.token_bytes(_SALT_BYTES)
         upsertions.append(
-            ScramCredentialUpsertion(
+            alter_user_scram_credentials.ScramCredentialUpsertion(
                 name=name,
                 mechanism=_BOTH.index(one) + 1,
                 iterations=iterations,
                 salt=salt,
-                salted_password=salted_password(MECHANISMS[one], password, salt, iterations),
+                salted_password=scram.salted_password(
+                    scram.MECHANISMS[one], password, salt, iterations
+                ),
             )
         )
     _alter(brokers, [("upsertions", one) for one in upsertions])
@@ -143,21 +141,26 @@ def remove(
     if dry_run:
         say(f"would remove {name} with {named}; nothing was changed")
         return
-    deletions = [ScramCredentialDeletion(name=name, mechanism=one) for one in numbers]
+    deletions = [
+        alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=one)
+        for one in numbers
+    ]
     _alter(brokers, [("deletions", one) for one in deletions])
     say(f"{name} can no longer log in with {named}")
 
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
     """The mechanisms by which a user may log in; none of who is no user."""
-    request = DescribeUserScramCredentialsRequest(users=[UserName(name=name)])
+    request = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
+        users=[describe_user_scram_credentials.UserName(name=name)]
+    )
     with brokers.connected() as client:
         answer = client.call(None, request)
-        check(answer.error_code, answer.error_message)
-    found = single_item(answer.results, "user")
-    if found.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+        refused.check(answer.error_code, answer.error_message)
+    found = response_checks.single_item(answer.results, "user")
+    if found.error_code == errors.ErrorCode.RESOURCE_NOT_FOUND:
         return set()
-    check(found.error_code, found.error_message)
+    refused.check(found.error_code, found.error_message)
     return {info.mechanism for info in found.credential_infos}
 
 
@@ -166,9 +169,9 @@ def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
     with brokers.connected() as client:
         for kind, change in changes:
             fields = {"deletions": [], "upsertions": [], kind: [change]}
-            request = AlterUserScramCredentialsRequest(**fields)
-            result = single_item(client.call(None, request).results, "user")
-            check(result.error_code, result.error_message)
+            request = alter_user_scram_credentials.AlterUserScramCredentialsRequest(**fields)
+            result = response_checks.single_item(client.call(None, request).results, "user")
+            refused.check(result.error_code, result.error_message)
 
 
 def _password(file: Path | None, variable: str | None) -> str:

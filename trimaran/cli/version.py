@@ -9,6 +9,11 @@ from trimaran.cli.output import Format, show_fields
 KAFKA_VERSION = "4.3.0"
 
 
+def own_version() -> str:
+    """Returns the installed version of trimaran."""
+    return installed_version("trimaran")
+
+
 def version(*, output: Format = "table") -> None:
     """Prints the version of trimaran, and the version of Apache Kafka that it matches."""
-    show_fields({"trimaran": installed_version("trimaran"), "kafka": KAFKA_VERSION}, output)
+    show_fields({"trimaran": own_version(), "kafka": KAFKA_VERSION}, output)

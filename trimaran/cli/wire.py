@@ -12,12 +12,12 @@ from cyclopts import Parameter
 
 from trimaran.cli.output import say, show_json_line
 from trimaran.errors.user_error import Exit
-from trimaran.log.batches.batch import iter_batches
+from trimaran.inspect import log_rows
+from trimaran.log.batches import batch as batches_batch
 from trimaran.node.text.wording import counted
-from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
-from trimaran.wire.text.as_json import as_json, base64_text
-from trimaran.wire.text.captured import decode as decode_frame
-from trimaran.wire.text.captured import encode_again, first_difference, parse_line
+from trimaran.wire import errors
+from trimaran.wire.text import as_json as text_as_json
+from trimaran.wire.text import captured as text_captured
 
 if TYPE_CHECKING:
     from trimaran.wire.text.captured import CapturedFrame, Decoded
@@ -66,14 +66,14 @@ def _opened(file: Path) -> Iterator[TextIO]:
 def _decoded(line: str, check: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     try:
-        captured = parse_line(line)
+        captured = text_captured.parse_line(line)
         shown = {
             "api_key": captured.api_key,
             "api_version": captured.api_version,
             "direction": captured.direction,
         }
-        decoded = decode_frame(captured)
-    except RemoteProtocolError as error:
+        decoded = text_captured.decode(captured)
+    except errors.RemoteProtocolError as error:
         return {**shown, "error": str(error)}
     return shown | _shown(captured, decoded) | (_checked(captured, decoded) if check else {})
 
@@ -85,16 +85,16 @@ def _shown(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
     return {
         "api_name": captured.api_name,
         "header": header,
-        "message": as_json(decoded.message, captured.api_version, _batches),
+        "message": text_as_json.as_json(decoded.message, captured.api_version, _batches),
     }
 
 
 def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
     try:
-        again = encode_again(captured, decoded)
-    except LocalProtocolError as error:
+        again = text_captured.encode_again(captured, decoded)
+    except errors.LocalProtocolError as error:
         return {"check": f"cannot be encoded again: {error}"}
-    place = first_difference(captured.frame, again)
+    place = text_captured.first_difference(captured.frame, again)
     if place is None:
         return {"check": "same"}
     return {"check": f"differs at byte {place}: {len(captured.frame)} bytes, {len(again)} again"}
@@ -102,9 +102,9 @@ def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 def _batches(records: bytes) -> Any:
     """Each batch by its header; what is no batch of format 2 stays base64."""
-    from trimaran.inspect.log_rows import batch_row  # noqa: PLC0415 - slow, and most calls do without
-
     try:
-        return [batch_row(batch) for batch in iter_batches(memoryview(records))]
-    except RemoteProtocolError:
-        return base64_text(records)
+        return [
+            log_rows.batch_row(batch) for batch in batches_batch.iter_batches(memoryview(records))
+        ]
+    except errors.RemoteProtocolError:
+        return text_as_json.base64_text(records)

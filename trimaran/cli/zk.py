@@ -21,14 +21,19 @@ from trimaran.cli.connect import (
 )
 from trimaran.cli.output import Format, put, say, show_data, show_fields
 from trimaran.cli.progress import progress
-from trimaran.client.zookeeper import explained, properties_of
-from trimaran.errors.ports import ensure_nobody_listens
+from trimaran.client import zookeeper as client_zookeeper
+from trimaran.errors import ports
+from trimaran.errors import zookeeper as errors_zookeeper
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.errors.zookeeper import why_no_zookeeper
+from trimaran.metrics import server as metrics_server
+from trimaran.metrics import serving
+from trimaran.node.config import key_warnings
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
-from trimaran.settings.properties import read_file, resolved
-from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
+from trimaran.running import log_lines
+from trimaran.settings import properties as settings_properties
+from trimaran.zkcompat.commands import mirror_process, tree_views
+from trimaran.zkcompat.zookeeper import server_process
 
 if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
@@ -54,7 +59,7 @@ def zookeeper_to_ask(
     settings = properties or {}
     connect = given or settings.get("zookeeper.connect") or zookeeper_of(None, data)
     is_encrypted = settings.get("zookeeper.ssl.client.enable", "").strip().lower() == "true"
-    if not is_encrypted and (error := why_no_zookeeper(connect)):
+    if not is_encrypted and (error := errors_zookeeper.why_no_zookeeper(connect)):
         raise error
     return connect
 
@@ -70,9 +75,9 @@ def start(
         port: The port it listens on, at 127.0.0.1; 0 takes a free port.
         data: The directory for its data.
     """
-    ensure_nobody_listens(port)
-    with explained():
-        server = start_zookeeper(
+    ports.ensure_nobody_listens(port)
+    with client_zookeeper.explained():
+        server = server_process.start_zookeeper(
             data.resolve(), port, own_process_group=True, stop_with_parent=True
         )
     try:
@@ -99,44 +104,38 @@ def mirror(
     Args:
         state: The directory where the mirror keeps its ZooKeeper session between restarts; by default DATA/mirror.
     """
-    from trimaran.running.log_lines import set_up_mirror  # noqa: PLC0415 - slow, and most calls do without
-    from trimaran.zkcompat.commands.mirror_process import run_mirror  # noqa: PLC0415 - kazoo is an extra
-
-    settings = resolved(read_file(config), os.environ) if config else {}
+    settings = (
+        settings_properties.resolved(settings_properties.read_file(config), os.environ)
+        if config
+        else {}
+    )
     _warn_without_effect(settings)
     properties = {key: setting.value for key, setting in settings.items()}
     connect = zookeeper or properties.get("zookeeper.connect") or zookeeper_of(None, data)
     bootstrap = controllers_of(controllers, data)
     say(f"mirroring {bootstrap} into {connect}")
-    set_up_mirror()
-    with explained():
-        run_mirror(
+    log_lines.set_up_mirror()
+    with client_zookeeper.explained():
+        mirror_process.run_mirror(
             bootstrap, connect, state or data / "mirror", properties, _metrics_of(properties)
         )
 
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
     """Serves the mirror's metrics, where its file says so."""
-    from trimaran.zkcompat.commands.mirror_process import nothing_beside  # noqa: PLC0415 - kazoo is an extra
-
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
-        return nothing_beside
-    from trimaran.metrics.server import mirror_with_metrics  # noqa: PLC0415 - slow, and most calls do without
-    from trimaran.metrics.serving import address_of  # noqa: PLC0415 - slow, and most calls do without
-
-    address = address_of(text)
+        return mirror_process.nothing_beside
+    address = serving.address_of(text)
     assert address is not None
-    return partial(mirror_with_metrics, address)
+    return partial(metrics_server.mirror_with_metrics, address)
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
     """Warns of the mirror's keys only; its file may be that of a broker."""
-    from trimaran.node.config.key_warnings import warning_of  # noqa: PLC0415 - slow, and most calls do without
-
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")
-        if is_own and (warning := warning_of(key)) is not None:
+        if is_own and (warning := key_warnings.warning_of(key)) is not None:
             say(f"warning: {setting.origin}: {warning}")
 
 
@@ -151,10 +150,8 @@ def status(
 
     Exit code 1 if no mirror is alive, or if it has no contact with the quorum.
     """
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
-        properties = properties_of(config)
+    with client_zookeeper.explained():
+        properties = client_zookeeper.properties_of(config)
         connect = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
             found = tree_views.status(connect, properties)
@@ -245,11 +242,9 @@ def tree(
     Args:
         path: The znode to begin at, as /brokers.
     """
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
+    with client_zookeeper.explained():
         _check_path(path)
-        properties = properties_of(config)
+        properties = client_zookeeper.properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
             entries = tree_views.tree(where, path, properties=properties)
@@ -278,11 +273,9 @@ def get(
     Args:
         path: The znode, as /controller.
     """
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
+    with client_zookeeper.explained():
         _check_path(path)
-        properties = properties_of(config)
+        properties = client_zookeeper.properties_of(config)
         where = zookeeper_to_ask(zookeeper, data, properties)
         with progress(READING):
             entry = tree_views.get(where, path, properties)

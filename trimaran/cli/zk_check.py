@@ -19,13 +19,13 @@ from trimaran.cli.connect import (
 from trimaran.cli.output import Format, put, say, say_unknown, show_data, show_item
 from trimaran.cli.progress import progress
 from trimaran.cli.zk import Config, zookeeper_to_ask
-from trimaran.client.zookeeper import explained, properties_of
+from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
+from trimaran.zkcompat.commands import checks
 
 if TYPE_CHECKING:
-    from trimaran.zkcompat.commands.checks import Target
     from trimaran.zkcompat.comparing.verify import VerifyReport
 
 
@@ -48,9 +48,7 @@ def verify(
     Args:
         watch: Compare again this many seconds after each report, until Ctrl-C; JSON is then one report per line.
     """
-    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
+    with client_zookeeper.explained():
         target = _target(controllers, zookeeper, data, config)
         if watch is None:
             with progress(COMPARING):
@@ -78,9 +76,7 @@ def diff(
     Args:
         at: The offset in the metadata log.
     """
-    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
+    with client_zookeeper.explained():
         target = _target(controllers, zookeeper, data, config)
         try:
             with progress(COMPARING):
@@ -114,9 +110,7 @@ def resync(
 
     With --dry-run it prints what would be written. Exit code 1 if that is something.
     """
-    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
-
-    with explained():
+    with client_zookeeper.explained():
         target = _target(controllers, zookeeper, data, config)
         if not dry_run:
             with progress("waiting for the mirror"):
@@ -137,12 +131,10 @@ def resync(
 
 def _target(
     controllers: str | None, zookeeper: str | None, data: Path, config: Path | None
-) -> Target:
-    from trimaran.zkcompat.commands.checks import Target  # noqa: PLC0415 - kazoo is an extra
-
-    properties = properties_of(config)
+) -> checks.Target:
+    properties = client_zookeeper.properties_of(config)
     connect = zookeeper_to_ask(zookeeper, data, properties)
-    return Target(controllers_of(controllers, data), connect, properties)
+    return checks.Target(controllers_of(controllers, data), connect, properties)
 
 
 def _json(report: VerifyReport) -> dict[str, object]:

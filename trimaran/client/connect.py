@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from trimaran.client import TIMEOUT_SECONDS
 from trimaran.errors import connecting
 from trimaran.errors.config import of_config
 from trimaran.errors.connecting import mechanisms_wanted, no_conversation, text_of, wants_login
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from trimaran.settings.properties import Setting
     from trimaran.wire.security.listener import ClientSecurity
 
-TIMEOUT_SECONDS = 20.0
 # The wait before another node is tried; one that is only slow is tried again later.
 HELLO_SECONDS = 1.0
 NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
