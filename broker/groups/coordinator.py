@@ -123,10 +123,12 @@ class GroupCoordinator:
         return partition_for(group_id, self.partition_count())
 
     def _epoch_of(self, group_id: str) -> _GroupEpoch:
-        """The epoch of the group's shard, which is active."""
-        epoch = self.runtime.epoch_of(self.partition_of(group_id))
-        epoch.active()
-        return epoch
+        """Returns the epoch of the group's shard; its inputs raise KafkaError if it does not serve (`serving`).
+
+        Raises:
+            KafkaError: NOT_COORDINATOR: another broker leads.
+        """
+        return self.runtime.epoch_of(self.partition_of(group_id))
 
     async def wait_loaded(self, group_ids: Iterable[str] | None = None) -> None:
         """Returns when the shards of these groups, or of all, serve or will not, and after `LOADED_SECONDS_MAX`."""
@@ -182,11 +184,11 @@ class GroupCoordinator:
         _check_group_id(request.group_id)
         try:
             epoch = self._epoch_of(request.group_id)
+            return epoch.step(lambda shard, at: shard.heartbeat(request, at))
         except KafkaError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return ErrorCode.NONE
             raise
-        return epoch.step(lambda shard, at: shard.heartbeat(request, at))
 
     def consumer_heartbeat(
         self, given: ConsumerHeartbeat
@@ -253,6 +255,7 @@ class GroupCoordinator:
         """
         _check_group_id(request.group_id)
         epoch = self._epoch_of(request.group_id)
+        epoch.active()
         if verified_from is not None and epoch.producers.ended_since(producer.id, verified_from):
             raise KafkaError(ErrorCode.INVALID_TXN_STATE)
         return epoch.decide(
@@ -264,6 +267,7 @@ class GroupCoordinator:
         has.
         """
         epoch = self._epoch_of(group_id)
+        epoch.active()
         is_known = epoch.producers.in_transaction(producer.id, producer.epoch)
         return None if is_known else epoch.log_end_offset
 

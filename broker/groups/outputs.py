@@ -46,8 +46,10 @@ class Outputs:
         self.effects.follow_ups.append(group_id)
 
     def take(self) -> Effects[GroupRecord]:
-        """Returns what has come of the inputs since the last call."""
-        effects, self.effects = self.effects, Effects()
+        """Returns the effects of the inputs since the last call."""
+        effects = self.effects
+        if effects.writes or effects.responses or effects.follow_ups:
+            self.effects = Effects()
         for write in effects.writes:
             if isinstance(write, Answer) and write.token is not None:
                 self.awaited.add(write)

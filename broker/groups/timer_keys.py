@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import NamedTuple
 
 
-class Timer(Enum):
-    """What a deadline is for."""
+class Timer(StrEnum):
+    """The purpose of a deadline. It is text, whose hash takes no call: each heartbeat looks up several timers."""
 
     SESSION = "session"  # of a member or a pending member
     JOIN = "join"  # the join phase ends

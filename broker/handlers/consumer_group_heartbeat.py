@@ -112,7 +112,7 @@ def _beat(
             version=call.header.api_version,
             client_id=call.header.client_id or "",
             client_host=f"/{java_text(call.connection.peer[0])}",  # as Java prints an address
-            new_id=str(uuid4()),
+            new_id="" if request.member_id else str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
             refused=refused,
             principal=str(call.connection.principal),

@@ -135,7 +135,7 @@ class ReplicatedStateMachine(Generic[R]):
             at_once(self.write(result))
         elif self.progress.committed.closed:
             raise self.progress.ended_error()
-        pending = PendingResponse[T](self.progress)
+        pending: PendingResponse[T] = PendingResponse(self.progress)
         pending.complete(result.response)
         return pending
 

@@ -120,15 +120,22 @@ class ConsumerGroups:
         return group_id in self._groups and not self._classic.has(group_id)
 
     def operation(
-        self, group: ConsumerGroup, at: Instant, work: GroupWork | None = None
+        self,
+        group: ConsumerGroup,
+        at: Instant,
+        work: GroupWork | None = None,
+        settings: ConsumerGroupSettings | None = None,
     ) -> ConsumerOperation:
+        work = work or self._works.get(group.id)
+        if work is None:
+            work = self._works[group.id] = GroupWork()
         return ConsumerOperation(
             group=group.draft(),
             at=at,
             timers=self._timers,
-            settings=self._dependencies.settings(group.id),
+            settings=settings or self._dependencies.settings(group.id),
             topics=self._dependencies.topics(),
-            work=self._works.setdefault(group.id, GroupWork()) if work is None else work,
+            work=work,
         )
 
     def expecting(self, at: Instant) -> Iterator[None]:
@@ -163,11 +170,12 @@ class ConsumerGroups:
             KafkaError: the request is refused.
         """
         request = given.request
-        self._store.check_room_for(request.group_id)
+        if request.group_id not in self._groups:
+            self._store.check_room_for(request.group_id)
         classic = self._classic.groups.get(request.group_id)
         settings = self._dependencies.settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
-        operation = self._open(request, classic, at)
+        operation = self._open(request, classic, settings, at)
         operation.fits = partial(self._account.fits, given.principal)
         if request.member_epoch < JOINING_EPOCH:
             response = heartbeat.leave(operation, request)
@@ -177,7 +185,8 @@ class ConsumerGroups:
             response = heartbeat.heartbeat(
                 operation, request, member_id, client, given.may_see, given.refused
             )
-            self._new_for(operation, member_id, given.principal)
+            if operation.records:
+                self._new_for(operation, member_id, given.principal)
         self._works[request.group_id] = operation.work
         if operation.work.regexes and not operation.work.resolving:
             operation.work.resolving = True
@@ -197,11 +206,12 @@ class ConsumerGroups:
         self,
         request: ConsumerGroupHeartbeatRequest,
         classic: ClassicGroup | None,
+        settings: ConsumerGroupSettings,
         at: Instant,
     ) -> ConsumerOperation:
         group = self._groups.get(request.group_id)
         if group is not None and classic is None:
-            return self.operation(group, at)
+            return self.operation(group, at, settings=settings)
         if request.member_epoch != JOINING_EPOCH:
             raise KafkaError(
                 ErrorCode.GROUP_ID_NOT_FOUND,
@@ -209,7 +219,7 @@ class ConsumerGroups:
                 if classic is None
                 else f"Group {request.group_id} is not a consumer group.",
             )
-        operation = self.operation(ConsumerGroup(request.group_id), at, GroupWork())
+        operation = self.operation(ConsumerGroup(request.group_id), at, GroupWork(), settings)
         if classic is not None:
             records = migration.upgrade(classic, operation.settings, operation.topics, at.now_ms)
             for record in records:

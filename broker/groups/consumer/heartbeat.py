@@ -53,51 +53,53 @@ def check_request(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]
 ) -> None:
     """Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
-    _refuse_if(_is_blank(request.group_id), "GroupId can't be empty.")
-    _refuse_if(_is_blank(request.instance_id), "InstanceId can't be empty.")
-    _refuse_if(_is_blank(request.rack_id), "RackId can't be empty.")
+    _check_texts(request, version)
     epoch = request.member_epoch
-    _refuse_if(len(request.member_id) > MEMBER_ID_CHARACTERS_MAX, "MemberId is too long.")
-    needs_id = epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH or version >= OWN_MEMBER_ID_VERSION
-    _refuse_if(needs_id and _is_blank(request.member_id), "MemberId can't be empty.")
     if epoch == JOINING_EPOCH:
         _check_joining(request)
-    elif epoch == LEAVING_STATIC_EPOCH:
-        _refuse_if(request.instance_id is None, "InstanceId can't be null.")
-    else:
-        _refuse_if(epoch < LEAVING_STATIC_EPOCH, "MemberEpoch is invalid.")
+    elif epoch == LEAVING_STATIC_EPOCH and request.instance_id is None:
+        raise _invalid("InstanceId can't be null.")
+    elif epoch < LEAVING_STATIC_EPOCH:
+        raise _invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. "
             f"Supported assignors: {', '.join(assignors)}.",
         )
-    size = sum(map(len, request.subscribed_topic_names or ()))
-    _refuse_if(size > SUBSCRIPTION_BYTES_MAX, "The subscription is too large.")
+    if sum(map(len, request.subscribed_topic_names or ())) > SUBSCRIPTION_BYTES_MAX:
+        raise _invalid("The subscription is too large.")
+
+
+def _check_texts(request: ConsumerGroupHeartbeatRequest, version: int) -> None:
+    if not request.group_id.strip():
+        raise _invalid("GroupId can't be empty.")
+    if request.instance_id is not None and not request.instance_id.strip():
+        raise _invalid("InstanceId can't be empty.")
+    if request.rack_id is not None and not request.rack_id.strip():
+        raise _invalid("RackId can't be empty.")
+    if len(request.member_id) > MEMBER_ID_CHARACTERS_MAX:
+        raise _invalid("MemberId is too long.")
+    epoch = request.member_epoch
+    needs_id = epoch > JOINING_EPOCH or epoch == LEAVING_EPOCH or version >= OWN_MEMBER_ID_VERSION
+    if needs_id and not request.member_id.strip():
+        raise _invalid("MemberId can't be empty.")
 
 
 def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
-    _refuse_if(
-        request.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request."
-    )
-    _refuse_if(
-        request.topic_partitions is None or bool(request.topic_partitions),
-        "TopicPartitions must be empty when (re-)joining.",
-    )
+    if request.rebalance_timeout_ms == -1:
+        raise _invalid("RebalanceTimeoutMs must be provided in first request.")
+    if request.topic_partitions is None or request.topic_partitions:
+        raise _invalid("TopicPartitions must be empty when (re-)joining.")
     # An empty list, or pattern, is a member that is subscribed to nothing.
-    _refuse_if(
-        request.subscribed_topic_names is None and request.subscribed_topic_regex is None,
-        "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
-    )
+    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+        raise _invalid(
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+        )
 
 
-def _is_blank(text: str | None) -> bool:
-    return text is not None and not text.strip()
-
-
-def _refuse_if(wrong: bool, message: str) -> None:
-    if wrong:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, message)
+def _invalid(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)
 
 
 # -- joining and staying
@@ -157,8 +159,10 @@ def heartbeat(
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: tuple[str, str]
 ) -> ConsumerMember:
-    """What the request leaves out stays as it was."""
+    """Returns the member with the fields of the request; a field that the request leaves out stays as it was."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
+    if _says_nothing(request) and client == (member.client_id, member.client_host):
+        return member if member.classic is None else replace(member, classic=None)
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
@@ -177,7 +181,21 @@ def _updated(
     )
 
 
+def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+    """Returns whether the request is a mere sign of life, which nearly all are: it has no field of a member."""
+    return (
+        request.rebalance_timeout_ms == -1
+        and request.subscribed_topic_names is None
+        and request.subscribed_topic_regex is None
+        and request.server_assignor is None
+        and request.instance_id is None
+        and request.rack_id is None
+    )
+
+
 def _same_partitions(one: Owned, other: Owned) -> bool:
+    if one is other:
+        return True
     return {t: p.keys() for t, p in one.items()} == {t: p.keys() for t, p in other.items()}
 
 
@@ -199,7 +217,7 @@ def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: Cons
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED: there is no memory for what it says.
     """
-    if before == member:
+    if before is member or before == member:
         return False
     check_memory(operation, before, member)
     operation.write_member(member)
@@ -248,7 +266,7 @@ def move_on(
     moved = reconcile(member, epoch, target, group.owner, reported, gives_up=gives_up)
     if operation.replaced:
         operation.cancel_timers(operation.replaced)
-    if moved != member:
+    if moved is not member and moved != member:
         operation.write_current(moved)
         if moved.state is MemberState.UNREVOKED_PARTITIONS and not moved.uses_classic_protocol:
             operation.set_timer(Timer.REVOCATION, moved.rebalance_timeout_ms, member_id)

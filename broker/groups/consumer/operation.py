@@ -87,7 +87,7 @@ class ConsumerOperation:
         return TimerKey(kind, self.group.id, member_id)
 
     def set_timer(self, kind: Timer, delay_ms: int, member_id: str = "") -> None:
-        self.timers.set(self.key(kind, member_id), self.at.after_ms(delay_ms))
+        self.timers.set(TimerKey(kind, self.group.id, member_id), self.at.after_ms(delay_ms))
 
     def set_timer_if_absent(self, kind: Timer, delay_ms: int, member_id: str) -> None:
         if self.key(kind, member_id) not in self.timers:
@@ -98,11 +98,8 @@ class ConsumerOperation:
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
         """Begins the member's session anew; a member of the classic protocol has chosen its length."""
-        timeout_ms = (
-            member.session_timeout_ms
-            if member.uses_classic_protocol
-            else self.settings.session_timeout_ms
-        )
+        classic = member.classic
+        timeout_ms = (classic or self.settings).session_timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
 
     def cancel_timers(self, member_id: str) -> None:

@@ -39,11 +39,11 @@ def reconcile(
     Raises:
         KafkaError: FENCED_MEMBER_EPOCH: its state is not known here; it must begin anew.
     """
+    if member.is_reconciled_to(target_epoch) and not gives_up:
+        return member
     step = _Step(member, target_epoch, target, owner, reported)
     match member.state:
         case MemberState.STABLE:
-            if member.epoch == target_epoch and not gives_up:
-                return member
             return step.from_epoch(member.epoch)
         case MemberState.UNREVOKED_PARTITIONS:
             if step.still_owns(member.revoking):

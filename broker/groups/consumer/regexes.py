@@ -24,8 +24,9 @@ REFRESH_INTERVAL_MS_MIN = 10_000
 
 def update(operation: ConsumerOperation, member: ConsumerMember, may_see: MaySee) -> None:
     """Has the member's pattern resolved if it is new, or if topics may have changed."""
-    forget_unused(operation)
     regex, work = member.regex, operation.work
+    if operation.group.regexes or work.checked_regexes:
+        forget_unused(operation)
     if not regex or regex in work.regexes or not _is_due(operation, regex):
         return
     work.checked_regexes[regex] = (operation.topics.version, operation.at.now_ms)
