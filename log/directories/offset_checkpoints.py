@@ -79,7 +79,7 @@ class OffsetCheckpoints:
         self._health = health
         self._writing = Lock()  # held while one file is written
         self._truncations = 0  # a checkpoint collected before one must not be written after it
-        # Of partitions that are gone, in the files still; at most those deleted between two checkpoints.
+        # Partitions that are gone, in the files still; at most those deleted between two checkpoints.
         self._forgotten: set[TopicPartition] = set()
         # The files that a thread writes, since offsets in them were lowered.
         self._being_lowered: dict[TopicPartition, set[str]] = {}

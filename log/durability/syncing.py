@@ -48,7 +48,7 @@ _IOCB = Struct("<QIIHhIQQqQII")
 _IO_EVENT = Struct("<QQqq")
 _FDATASYNC = 3  # IOCB_CMD_FDSYNC
 _TELL_EVENTFD = 1  # IOCB_FLAG_RESFD
-# Of io_setup, io_submit, io_getevents.
+# Numbers of io_setup, io_submit, io_getevents.
 _GENERIC_CALLS = (0, 2, 4)
 _CALLS = {"x86_64": (206, 209, 208), "aarch64": _GENERIC_CALLS, "riscv64": _GENERIC_CALLS}
 # The syncs under way in one context: the files of all flushes of some ten directories. The system allows 65,536 of

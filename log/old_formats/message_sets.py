@@ -48,7 +48,7 @@ MESSAGE_BYTES_MIN = 14  # of v0 with null key and value; Kafka checks this first
 CRC_BYTES = _CRC.size
 
 SET_BYTES_MAX = 128 << 20  # of all decompressed bytes of a set: above the largest frame
-# Of one set, compressed or not: a wrapper of 1 MB can hold a thousand times as much, and each message becomes an
+# Bound of one set, compressed or not: a wrapper of 1 MB can hold a thousand times as much, and each message becomes an
 # object.
 MESSAGES_MAX = 1_000_000
 

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
 BLOCK_ENTRIES = 512  # 17 KiB a read: one abort in a thousand offsets is a lot
-# Of which the least first offset is known: 24 bytes of memory, and 100 µs to read them.
+# A group of entries has its least first offset in memory: 24 bytes of memory, and 100 µs to read them.
 GROUP_ENTRIES = 64
 ENTRIES_PER_UNIT = 3
 

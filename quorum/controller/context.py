@@ -16,7 +16,7 @@ from trimaran.quorum.replica.node import QuorumNode
 class ControllerContext:
     """A handler decides by `controller.submit`; for what needs no active controller there is `image`.
 
-    `authorizer` is None where everybody may do everything. `forwarded`: the request came through a broker, in an
+    `authorizer` is None if every client may do everything. `forwarded`: the request came through a broker, in an
     Envelope.
     """
 

@@ -186,7 +186,7 @@ class Controller:
             self._active.applied(end_offset, epoch)
 
     async def run(self) -> None:
-        """Keeps ready to lead until it is cancelled; one that nobody runs begins an epoch later."""
+        """Keeps ready to lead until it is cancelled; a controller that does not run this begins an epoch later."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._standby.run)
             nursery.start_soon(self._reachability.run, lambda: self.loader.image)
@@ -208,7 +208,7 @@ class Controller:
             await trio.sleep_forever()
 
     def _start_tasks(self, active: ActiveController, nursery: trio.Nursery) -> None:
-        """What lasts as long as the epoch."""
+        """Starts the tasks that last as long as the epoch."""
         settings = self.settings
         nursery.start_soon(active.operations.run)
         nursery.start_soon(fencing.fence_expired, active, settings.session)
@@ -251,7 +251,7 @@ class Controller:
         )
         self._write_for(active.image.features.metadata_version)
         if records:
-            at_once(try_to_write(active, Result(records, None)))  # nobody has asked for a turn yet
+            at_once(try_to_write(active, Result(records, None)))  # no other decision waits yet
 
     def _write_for(self, metadata_version: int) -> None:
         """From now on records are of versions that nodes of this level read; 0 is no level."""

@@ -66,8 +66,8 @@ from trimaran.wire.transport.server.server import Listener, Server, serve_listen
 
 log = logging.getLogger(__name__)
 
-# How long a leader that is told to stop waits for a successor, and then for answers that are owed. An election takes a
-# tenth of it; when all controllers are stopped together the last ones wait in vain.
+# How long a leader that is stopped waits for a successor, and then for answers that are owed. An election takes a tenth
+# of it; when all controllers are stopped together the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 
@@ -103,7 +103,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Who may come in, and what they may do."""
+    """Decides which clients are let in, and their permissions."""
 
     authorizer: Authorizer | None
     accounts: Accounts

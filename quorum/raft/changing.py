@@ -1,11 +1,12 @@
-"""Rules of a leader that is asked to change the voters, or to make a static quorum dynamic.
+"""Rules of a leader that changes the voters, or makes a static quorum dynamic.
 
 One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities
-in force share a voter (R10). Whoever is to be added, or says that it listens elsewhere, is asked there first: for its
-versions, then whether it is the controller with that id and directory of this cluster (R16). One to be added must have
-caught up; the new set counts once it is appended, the answer waits for its commit. Source: KIP-853, KAFKA-20661;
-Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`,
-whose order of checks and error codes these are. Kafka asks for the versions alone, so a broker may become a voter.
+in force share a voter (R10). A node that is to be added, or that listens elsewhere now, is first queried there: for its
+versions, then whether it is the controller with that id and directory of this cluster (R16). A node to be added must
+have caught up; the new set counts once it is appended, and the response waits for its commit. Source: KIP-853,
+KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
+`LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes. Kafka asks for the
+versions alone, so a broker may become a voter.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from trimaran.wire.text.endpoint import endpoints_problem
 
 
 class UpgradeRefused(Exception):
-    """kraft.version cannot be what was asked for; the text says why."""
+    """The quorum cannot move to the requested kraft.version; the text says why."""
 
 
 class _Refused(Exception):
@@ -52,7 +53,7 @@ class _Refused(Exception):
 
 
 def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> None:
-    """Begins to add a voter, which is asked for its versions first; one change at a time.
+    """Begins to add a voter: requests its versions first. One change at a time.
 
     Refused as Kafka's `AddVoterHandler` does: not the leader, another cluster, a change under way, a voter of that id
     already, an endpoint missing, a voter that cannot be asked now.
@@ -99,8 +100,8 @@ def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> Non
 def on_answer(
     state: State, source: Peer, token: int, response: AnyResponse | None, now: float
 ) -> bool:
-    """What the endpoint that is to be a voter's says (None: it cannot be reached). True if it was asked under this
-    token: its words count for nothing else, it may be of another cluster.
+    """Handles the response of the endpoint that is to be a voter's (None: it cannot be reached). True if the token is
+    of that request: the response counts for nothing else, since the node may be of another cluster.
     """
     role = state.role
     change = role.leader_state.change if isinstance(role, Leader) else None
@@ -159,7 +160,7 @@ def _check_caught_up(leader: Leader, voter: Voter, now: float) -> None:
         )
 
 
-# What the node at the endpoint answers to our announcement when it is not the one that it should be.
+# Responses of the node at the endpoint to our announcement when it is not the one that it should be.
 _OTHER_NODES = {
     ErrorCode.UNSUPPORTED_VERSION: (ErrorCode.INVALID_REQUEST, "is no controller"),
     ErrorCode.INVALID_VOTER_KEY: (ErrorCode.INVALID_REQUEST, "has another node id or directory id"),
@@ -233,8 +234,8 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
 
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
-    """A voter tells where it listens and what it speaks (KIP-853). What is new is written once the voter has answered
-    there: of an endpoint where nobody answers, two of three healthy voters could never elect again.
+    """Handles the endpoints and versions that a voter sends (KIP-853). New ones are written once the voter has answered
+    there: with a dead endpoint in the set, two of three healthy voters could never elect again.
     """
     try:
         is_known = _check_update(state, request, token, now)
@@ -254,7 +255,7 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
     assert isinstance(leader, Leader)
     low, high = request.kraft_version_min, request.kraft_version_max
     if key is None or not _is_full(key) or key.id == state.key.id or not 0 <= low <= high:
-        raise _Refused(ErrorCode.INVALID_REQUEST)  # and we tell nobody of ourselves
+        raise _Refused(ErrorCode.INVALID_REQUEST)  # and our own listeners stay unsaid
     _check_endpoints(state, request.endpoints)
     if leader.leader_state.change is not None or leader.leader_state.high_watermark is None:
         raise _Refused(ErrorCode.REQUEST_TIMED_OUT)
@@ -275,7 +276,7 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
 
 
 def _write_update(state: State, leader: Leader, voter: Voter) -> ErrorCode:
-    """The quorum may have become a dynamic one while the voter was asked."""
+    """Writes the new state of the voter. The quorum may have become a dynamic one in the meantime."""
     before = _updatable(state, leader)
     if before is None:
         return ErrorCode.REQUEST_TIMED_OUT

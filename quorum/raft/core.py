@@ -147,12 +147,17 @@ class Raft:
             raise NotLeader(epoch)
         changing.upgrade(state, state.role, version, validate_only=validate_only)
 
-    def flushed(self, upto: int, now: float) -> None:
-        """Everything below offset `upto` of the present log is on disk."""
+    def flushed(self, end_offset: int, now: float) -> None:
+        """Everything below offset `end_offset` of the present log is on disk."""
         ensure(self._state.is_drained, _UNDONE)
         state = self._state
-        ensure(upto <= state.log.end_offset, "R6 flushed is in the log", upto, state.log.end_offset)
-        state.flushed_offset = max(state.flushed_offset, upto)
+        ensure(
+            end_offset <= state.log.end_offset,
+            "R6 flushed is in the log",
+            end_offset,
+            state.log.end_offset,
+        )
+        state.flushed_offset = max(state.flushed_offset, end_offset)
         if isinstance(state.role, Leader):
             leading.on_flushed(state, state.role, now)
         elif isinstance(state.role, Follower):
@@ -228,7 +233,7 @@ class Raft:
 
     @property
     def leader_id(self) -> int | None:
-        """Who leads the present epoch, ourselves included; None if unknown or resigned."""
+        """The leader of the present epoch, ourselves included; None if unknown or resigned."""
         if isinstance(self._state.role, Resigned):
             return None
         leader = self._state.election.leader_id
@@ -379,10 +384,10 @@ class Raft:
 def _first_role(
     identity: Identity, log: LogView, election: Election, timeouts: Timeouts, prng: Prng, now: float
 ) -> Role:
-    """Where a (re)started replica begins: never in a role that lets it lead or vote twice in one epoch."""
+    """Returns the role in which a replica starts: never one that lets it lead or vote twice in one epoch."""
     voters = log.history.voters
     is_candidate = log.history.can_be_candidate(identity.key, None)
-    can_be_candidate = identity.can_vote and log.refetch_upto is None and is_candidate
+    can_be_candidate = identity.can_vote and log.refetch_end is None and is_candidate
     rank = sum(voter < identity.node_id for voter in voters.ids)
     soon = now + timeouts.start_delay * (1 + rank) + prng.uniform(0, timeouts.start_delay)
     deadline = soon if can_be_candidate else inf

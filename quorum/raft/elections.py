@@ -1,9 +1,9 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
 Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from
-Kafka: who has seen the leader's process vanish asks for pre-votes at once and grants them; a refused candidate tries
-again after a short random pause instead of the rest of its election timeout; in a static quorum requests of unknown
-nodes are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
+Kafka: a voter that has seen the leader's process vanish requests pre-votes at once and grants them; a refused candidate
+tries again after a short random pause instead of the rest of its election timeout; in a static quorum requests of
+unknown nodes are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> ErrorCode | None:
-    """What is wrong with a request that only a voter may send."""
+    """Returns the error of a request that only a voter may send."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if epoch < state.epoch:
@@ -57,9 +57,9 @@ def _is_unknown_sender(state: State, sender: int) -> bool:
 
 
 def contradicts(state: State, leader_id: int, epoch: int) -> bool:
-    """Whether somebody says that another node leads our epoch than the one that we know. R1: one of the two is no
-    leader, or a node id is used twice. Whoever says so is refused: Kafka's controller ends here, and with
-    one message to each the whole quorum.
+    """Whether a message names another leader of our epoch than the one that we know. R1: one of the two is no leader,
+    or a node id is used twice. The sender is refused: Kafka's controller ends here, so one message to each ends the
+    whole quorum.
     """
     known = state.election.leader_id
     return epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known
@@ -68,7 +68,7 @@ def contradicts(state: State, leader_id: int, epoch: int) -> bool:
 def _claim_refusal(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> ErrorCode | None:
-    """What is wrong with a request by which a node says that it leads, or led, an epoch."""
+    """Returns the error of a request by which a node claims that it leads, or led, an epoch."""
     error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
     if error is None and contradicts(state, request.leader_id, request.epoch):
         return ErrorCode.INVALID_REQUEST
@@ -86,7 +86,7 @@ def on_vote_request(state: State, request: VoteRequest, token: int, now: float) 
 
 def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse:
     error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
-    # the log of a candidate cannot reach into the epoch it stands for; that of a mere asker can
+    # the log of a candidate cannot reach into the epoch that it wants; that of a pre-candidate can
     newest = request.epoch if request.pre_vote else request.epoch - 1
     if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
         error = ErrorCode.INVALID_REQUEST
@@ -111,7 +111,9 @@ def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse
 
 
 def _forget_rejection(state: State, candidate: ReplicaKey) -> None:
-    """Who asks for a pre-vote itself has given its leader up: that it refused us ours before is void."""
+    """Forgets a rejection: a node that requests a pre-vote itself has given its leader up, so that it refused us ours
+    before is void.
+    """
     role = state.role
     if isinstance(role, Prospective):
         state.update(role._replace(rejected=role.rejected - {candidate.id}))
@@ -152,7 +154,9 @@ def _on_leader_contact(state: State, now: float) -> None:
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
-    """A leader steps down: its preferred successor stands at once, the others later, each in its turn."""
+    """Handles a leader that steps down: its preferred successor becomes candidate at once, the others later, each in
+    its turn.
+    """
     error = _claim_refusal(state, request)
     if error is None:
         _follow_claimant(state, request, now)
@@ -167,13 +171,15 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
 def _follow_claimant(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now: float
 ) -> None:
-    """Who says that it leads, or led, says where it is reached."""
+    """Follows the node that claims to lead, or to have led; the claim says how to reach it."""
     claimant = Voter(ReplicaKey(request.leader_id), request.endpoints)
     maybe_follow(state, claimant.id, request.epoch, state.peer_of(claimant), now)
 
 
 def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
-    """The first of the preferred successors stands at once, each further one waits twice as long (Kafka's rule)."""
+    """Returns the wait of this node: the first of the preferred successors does not wait, each further one waits twice
+    as long (Kafka's rule).
+    """
     longest = state.timeouts.election_backoff_max
     for position, successor in enumerate(successors):
         if successor.matches(state.key):
@@ -183,8 +189,8 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
 
 
 def maybe_follow(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
-    """Acts on a claim that `leader_id` (or nobody known: -1) leads `epoch`, which does not contradict what is known;
-    True if the role changed.
+    """Acts on a claim that `leader_id` (-1: unknown) leads `epoch`, which does not contradict what is known; True if
+    the role changed.
     """
     if epoch < state.epoch or epoch >= EPOCH_LIMIT:
         return False

@@ -33,9 +33,9 @@ SNAPSHOT_PAUSE_MAX = 30.0
 def check_response_header(
     state: State, source: Peer, response: Response, now: float
 ) -> bool | None:
-    """What every answer has in common.
+    """Handles what all responses have in common.
 
-    Returns True if the answer is dealt with, False if the peer shall be left alone for a while, None if the answer is
+    Returns True if the response is handled, False if the peer shall be left alone for a while, None if the response is
     about the present and its own handler goes on.
     """
     if response.is_top_level:
@@ -70,8 +70,8 @@ _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 def is_duplicate_response(state: State, sent: Sent) -> bool:
-    """Whether somebody has answered this meanwhile, so that our log ends elsewhere; or the leader answers at another
-    address than its own (a bootstrap server's) what it is asked there already.
+    """Whether the log ends elsewhere since another response came meanwhile; or the leader responds at another address
+    than its own (a bootstrap server's) to a request that is pending there already.
     """
     role = state.role
     if not isinstance(role, Follower):
@@ -133,7 +133,7 @@ def _note_caught_up(state: State, role: Follower, high_watermark: int) -> Follow
 
 
 def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:
-    """The leader has answered: the fetch timeout begins anew."""
+    """Begins the fetch timeout again, since the leader has responded."""
     deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
     return role._replace(deadline=deadline, has_fetched=True, leader_down=False)
 
@@ -159,7 +159,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
         return
     fetch = role.snapshot
     is_gone = response.error != 0 or response.snapshot_id != fetch.snapshot_id
-    # what we hold meanwhile is more, and committed: whoever else we asked leads too
+    # our log holds more by now, and committed: each other node that we asked leads too
     is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
     end = fetch.position + len(response.data)
     if (
@@ -199,9 +199,7 @@ def _begin_snapshot(
 def _lose_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """A snapshot that is damaged on the leader's disk stays so for long, and is large: it is fetched
-    ever more seldom.
-    """
+    """A snapshot that is damaged on the leader's disk stays so for long, and is large: retries back off."""
     losses = 1 if role.loss is None else role.loss.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
     loss = SnapshotLoss(snapshot_id, losses, until)
@@ -213,14 +211,14 @@ def _next_fetch_time(state: State, until: float, now: float) -> float:
     return min(until, now + state.timeouts.fetch_max_wait)
 
 
-# --- what is asked
+# --- requests
 
 
 def poll_follower(state: State, role: Follower, now: float) -> None:
-    """Keeps one fetch with the leader; while the leader does not answer, asks around.
+    """Keeps one fetch with the leader; while the leader does not respond, asks other nodes.
 
-    A voter waits patiently: it has a fetch timeout, and is told of a new leader. An observer has neither, and a frozen
-    leader refuses nothing.
+    A voter waits patiently: it has a fetch timeout, and a new leader announces itself to it. An observer has neither,
+    and a frozen leader refuses nothing.
     """
     if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return
@@ -277,8 +275,8 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
 
 
 def next_request_at(role: Follower, after: float) -> float:
-    """When a look at the voters is due, or the lost snapshot is asked for again; while that cannot be done, what it
-    waits for wakes us.
+    """When a check of the voters is due, or the next fetch of the lost snapshot; while neither can be done, the event
+    that it waits for wakes us.
     """
     if role.resume > after:
         return role.resume

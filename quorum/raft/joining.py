@@ -1,9 +1,9 @@
-"""Rules of a follower that has something to say about its place among the voters: update, automatic join.
+"""Rules of a follower that changes its place among the voters: update, automatic join.
 
 Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says
 sends UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum
-dynamic. A controller that is no voter joins if it was told to (`controller.quorum.auto.join.enable`): first it has an
-older incarnation of its node removed, which has another directory, then itself added. Source: KIP-853, KAFKA-19082;
+dynamic. A controller that is no voter joins if it is configured so (`controller.quorum.auto.join.enable`): first it has
+an older incarnation of its node removed, which has another directory, then itself added. Source: KIP-853, KAFKA-19082;
 Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
@@ -33,7 +33,9 @@ _NO_FAILURE = (
 
 
 def next_request(state: State, role: Follower, now: float) -> Request | None:
-    """What is to be said to the leader, once the look at the voters is due; asking counts as having looked."""
+    """Returns the request to the leader about our place, once the check of the voters is due; a request counts as a
+    check.
+    """
     state.update(role._replace(next_voter_check=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None

@@ -1,4 +1,4 @@
-"""What a leader knows of its replicas: fetch offsets, high watermark, check-quorum, fetches that wait.
+"""State of a leader about its replicas: fetch offsets, high watermark, check-quorum, fetches that wait.
 
 A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed
 end.
@@ -21,10 +21,11 @@ from trimaran.quorum.raft.messages import (
 from trimaran.quorum.raft.types import ReplicaKey, Timeouts, ensure
 from trimaran.quorum.raft.voters import Voter, VoterSet
 
-# An observer that has not fetched for so long is forgotten (Kafka's figure), and no more than so many are remembered.
+# An observer that has not fetched for this time is forgotten (Kafka's figure), and no more than this number are
+# remembered.
 OBSERVER_SECONDS = 300.0
 OBSERVERS_MAX = 2000
-# An observer that was caught up once and has fetched within so long may become a voter (Kafka's figure).
+# An observer that was caught up once and has fetched within this time may become a voter (Kafka's figure).
 JOINING_SECONDS = 3600.0
 
 
@@ -61,7 +62,7 @@ class PendingChange:
     """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is
     appended.
 
-    `voter` is the one to be added or updated, `question` the token of what its endpoint is asked now.
+    `voter` is the one to be added or updated, `question` the token of the request to its endpoint.
     """
 
     response_class: type[AddVoterResponse | RemoveVoterResponse | UpdateVoterResponse]
@@ -144,7 +145,7 @@ class LeaderState:
             self.begin_deadline = now
 
     def _classify_replicas(self) -> None:
-        """Who was an observer may be a voter now, and the reverse."""
+        """Sorts replicas again: an observer may have become a voter, and the reverse."""
         known = {progress.key: progress for progress in self.voters.values()} | self.observers
         self.others = self.voter_set.others(self.me.key)
         self.needed = self.voter_set.majority - self.is_voter

@@ -1,8 +1,8 @@
 """Rules of a leader: append, answer fetches, advance the high watermark, resign.
 
 Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`,
-which wakes everybody for the record and again for the watermark: two fetches of every replica for each change, where
-one will do.
+which wakes every replica for the record and again for the watermark: two fetches of every replica for each change, and
+one is enough.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import ensure
 from trimaran.wire.errors import ErrorCode
 
-# Nobody waits longer for news than this, whatever it asks for.
+# No fetch waits longer for news than this, whatever it asks for.
 MAX_WAIT = 30.0
-# Where the history has what a directory was formatted with: before the first record.
+# The offset in the history of the voters that a directory was formatted with: before the first record.
 BOOTSTRAP_OFFSET = -1
 
 
@@ -73,13 +73,13 @@ def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
 
 
 def after_append(state: State, now: float) -> None:
-    """New records: whoever waits for them is answered. Called once the driver has appended."""
+    """Responds to the fetches that wait for new records. Called once the driver has appended."""
     if isinstance(state.role, Leader):
         _wake(state, state.role, now)
 
 
 def on_flushed(state: State, leader: Leader, now: float) -> None:
-    """What is on our own disk counts for the majority."""
+    """Counts the records on our own disk for the majority."""
     if leader.leader_state.flushed(state.flushed_offset):
         _on_high_watermark(state, leader, now)
 
@@ -161,11 +161,11 @@ def _known_watermark(leader: Leader) -> int:
 
 
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
-    """When the fetcher is told what it does not know yet; infinite if it knows everything.
+    """When the fetcher gets the news that it lacks; infinite if it has all.
 
-    A voter's copy counts, so it hears of every record at once, and acknowledges it: of a watermark alone it then hears
-    with the next record, or after a while, but for the first one that it hears of. An observer acts on what is
-    committed only: one answer tells it both.
+    A voter's copy counts, so it gets every record at once, and acknowledges it. A watermark alone then comes with the
+    next record, or after a while, except the first one. An observer acts on committed records only: one response
+    carries both.
     """
     is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:
@@ -187,7 +187,9 @@ def _wake(state: State, leader: Leader, now: float) -> None:
 
 
 def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) -> None:
-    """It was good when it came, and whoever leads keeps leading that epoch; but the log may begin later by now."""
+    """Responds to a deferred fetch. It was valid when it came, and a leader keeps leading its epoch; but the log may
+    begin later by now.
+    """
     if leader.leader_state.deferred.pop(deferred.token, None) is not None:
         request = deferred.request
         position = validate_fetch(state.log, request.fetch_offset, request.last_fetched_epoch)
@@ -232,8 +234,8 @@ def _fetch_snapshot_error(
 
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
-    """What is due by the clock: giving up a change, stepping down without a majority, fetches that waited long
-    enough, announcements to voters that are silent.
+    """Does the work that is due by the clock: gives up a change, steps down without a majority, answers fetches that
+    waited long enough, announces itself to silent voters.
     """
     leader_state = leader.leader_state
     if leader_state.change is not None:
@@ -267,7 +269,7 @@ def resign(state: State, leader: Leader, now: float) -> None:
 
 
 def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
-    """Leaves after an election timeout, into a higher epoch: nobody may follow us in the old one again."""
+    """Leaves after an election timeout, into a higher epoch: no node may follow us in the old one again."""
     if now >= resigned.deadline:
         state.become_unattached(state.epoch + 1, now)
         return

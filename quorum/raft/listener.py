@@ -1,4 +1,4 @@
-"""What the Raft driver tells the state machine above it.
+"""The calls by which the Raft driver notifies the state machine above it.
 
 The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver
 (`trimaran.quorum.replica.node`) calls it. Calls are plain and never block; they come in log order, each committed
@@ -19,7 +19,7 @@ from trimaran.wire.schema import Message
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndEpoch:
-    """Who leads the quorum in `epoch`; `leader_id` is None while nobody is known to."""
+    """The leader of the quorum in `epoch`; `leader_id` is None while it is unknown."""
 
     leader_id: int | None
     epoch: int

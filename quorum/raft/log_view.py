@@ -19,9 +19,9 @@ class LogView(Protocol):
         """The voters by what is in the log, kept in step with every change of it."""
 
     @property
-    def refetch_upto(self) -> int | None:
-        """Where the log ended before damaged data was taken out of it; None once all of it is here again, or if there
-        was none.
+    def refetch_end(self) -> int | None:
+        """End of the log before damaged data was taken out of it; None once all of it is here again, or if there was
+        none.
         """
 
     @property
@@ -48,7 +48,7 @@ class LogView(Protocol):
 
 
 class FetchPosition(NamedTuple):
-    """Where the logs part, or the snapshot to begin with; neither for a fetch that may go on."""
+    """The offset at which the logs part, or the snapshot to begin with; neither for a fetch that may go on."""
 
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None
@@ -62,7 +62,7 @@ def end_of(log: LogView) -> OffsetAndEpoch:
 
 
 def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchPosition:
-    """Where a fetch from `offset` stands in our log: on it, on a diverged one, or before what we still hold."""
+    """Places a fetch from `offset` in our log: on it, on a diverged one, or before its start."""
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
         # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated

@@ -1,8 +1,8 @@
 """The messages of the core: flat values for the one partition of the metadata log.
 
 The wire structs nest topics and partitions and differ by version; `trimaran.quorum.translate` maps between the two, so
-that the core and its simulation see only what the protocol is about. Answers share a head: error, and who leads which
-epoch. Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
+that the core and its simulation see only what the protocol is about. Responses share a head: error, epoch and its
+leader. Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class Read(NamedTuple):
 class FetchResponse(Response):
     """Made by a leader with `read`, which the driver fills in; received with `records` that the driver has validated.
 
-    Validated means: whole batches with good checksums that continue from the offset that was asked for.
+    Validated means: whole batches with good checksums that continue from the offset of the request.
     """
 
     high_watermark: int = -1
@@ -243,7 +243,7 @@ class FetchSnapshotResponse(Response):
 
 @_response
 class ChangeResponse(Response):
-    """Of AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
+    """The response to AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
 
     message: str | None = None
 

@@ -1,4 +1,4 @@
-"""What the core wants done: a frozen value whose field order is the order of work.
+"""Work that the core orders: a frozen value whose field order is the order of work.
 
 The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core
 sees is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
@@ -99,9 +99,9 @@ class Ready(NamedTuple):
 
     election: write and fsync; nothing of the new epoch may be seen outside before (R2, R3).
     truncate_to: cut the log; never below the high watermark (R7).
-    snapshot: write; on the last chunk fsync, rename, start the log anew at its end.
+    snapshot: write; on the last chunk fsync, rename, start the log again at its end.
     append: one write.
-    needs_flush: start a group commit; `Raft.flushed` reports it. Until then a follower does not fetch on.
+    needs_flush: start a group commit; `Raft.flushed` reports it. A follower fetches on only then.
     replies, sends: in order; fill in `read`s at this moment.
     committed: the new high watermark; apply up to there.
     """

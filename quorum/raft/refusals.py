@@ -1,4 +1,4 @@
-"""What is wrong with a request before anybody looks at what it asks for.
+"""Checks of a request that come before its contents.
 
 Source: Kafka's `KafkaRaftClient.hasValidClusterId` and `validateLeaderOnlyRequest`.
 """
@@ -16,7 +16,7 @@ def is_our_cluster(state: State, cluster_id: str | None) -> bool:
 
 
 def leader_refusal(state: State, cluster_id: str | None, epoch: int) -> ErrorCode | None:
-    """What is wrong with a request that only the leader of `epoch` can answer."""
+    """Returns the error of a request that only the leader of `epoch` can answer."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if epoch < state.epoch:

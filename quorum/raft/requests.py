@@ -21,7 +21,7 @@ CONNECTIONS_MAX = 64
 
 @dataclass(slots=True)
 class _ConnectionState:
-    """What we know about sending to one peer."""
+    """The state of sending to one peer."""
 
     token: int | None = None
     overdue: float = inf
@@ -91,7 +91,7 @@ class RequestManager:
         return token
 
     def answered(self, token: int) -> Sent | None:
-        """What was sent under a token, its peer free again; None if the answer is no longer awaited."""
+        """Returns the request of a token, its peer free again; None if the response is no longer awaited."""
         sent = self._by_token.pop(token, None)
         if sent is not None:
             connection = self._connections[sent.peer.id]

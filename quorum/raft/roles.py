@@ -69,11 +69,11 @@ class SnapshotLoss(NamedTuple):
 class Follower(NamedTuple):
     """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
-    `has_fetched`: this leader has answered us, so we refuse pre-votes against it.
-    `leader_down`: it resigned or its process is gone; we grant them again.
-    `next_voter_check`: when to see next whether the set of voters says the right thing of us (infinite if we have
-    nothing to say). `resume`: nothing is asked before (after a snapshot was lost). `has_updated_voter`: a leader of a
-    static quorum knows our directory and versions. `has_caught_up`: our log has reached this leader's high watermark.
+    `has_fetched`: this leader has answered us, so we refuse pre-votes against it. `leader_down`: it resigned or its
+    process is gone; we grant them again. `next_voter_check`: when to see next whether the set of voters says the right
+    thing of us (infinite if we have nothing to say). `resume`: no request before that time (after a snapshot was lost).
+    `has_updated_voter`: a leader of a static quorum knows our directory and versions. `has_caught_up`: our log has
+    reached this leader's high watermark.
     """
 
     epoch: int

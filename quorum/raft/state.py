@@ -62,9 +62,9 @@ ELECTION_BACKOFF = 0.1
 
 
 class State:
-    """What the modules of rules share. Attributes without underscore may be read by all of them.
+    """The state that the modules of rules share. All of them may read attributes without underscore.
 
-    `has_effects`: something may wait for the driver. `is_drained`: nothing but a vote file or a watermark does.
+    `has_effects`: something may wait for the driver. `is_drained`: only a vote file or a watermark does.
     `has_log_work`: the log is about to change under the next `Ready`.
     """
 
@@ -106,7 +106,7 @@ class State:
         self.lost_elections = 0
         self.shutting_down = False
         self._discovery_turn = 0
-        # of the voters that were looked at last
+        # of the voters at the last check
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
         self._voters_before: frozenset[int] = frozenset()
@@ -138,8 +138,8 @@ class State:
 
     @property
     def committed_offset(self) -> int:
-        """What is below is committed for certain: by the watermark, or as it is in a snapshot. Nobody takes it back
-        (R7).
+        """End of the records that are committed for certain: by the watermark, or as part of a snapshot. They are never
+        taken back (R7).
         """
         latest = self.log.latest_snapshot
         in_snapshot = self.log.start_offset if latest is None else latest.offset
@@ -157,8 +157,10 @@ class State:
     @property
     def keeps_promises(self) -> bool:
         """False for a log that lacks data that was flushed: it may be shorter than what we have acknowledged (R15)."""
-        upto = self.log.refetch_upto
-        return upto is None or (self.high_watermark is not None and self.high_watermark >= upto)
+        end_offset = self.log.refetch_end
+        return end_offset is None or (
+            self.high_watermark is not None and self.high_watermark >= end_offset
+        )
 
     @property
     def own_vote(self) -> frozenset[int]:
@@ -206,7 +208,7 @@ class State:
         if isinstance(role, (Prospective, Candidate, Leader)) and not self.can_be_candidate:
             ensure(False, "an observer is neither candidate nor leader", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
-        self.linger.take()  # nobody has them: they are lost with the epoch
+        self.linger.take()  # no other node has them: they are lost with the epoch
         self._take_role(role)
         if isinstance(before, Leader):
             self._fail_pending(before)
@@ -270,9 +272,9 @@ class State:
         return now + self.prng.uniform(1, 2) * self.timeouts.election
 
     def backoff_deadline(self, now: float) -> float:
-        """After a lost election: a random pause that doubles with every loss in a row, and by rank. Who split a vote
-        lose it at the same moment: of pauses of 50 to 100 ms alone, every fourth two are less than 7 ms apart, a round
-        of pre-votes, and split the next.
+        """Returns the end of the pause after a lost election: random, doubled with every loss in a row, and by rank.
+        After a split vote candidates time out together: random pauses of 50 to 100 ms collide within 7 ms, a round of
+        pre-votes, in one case of four, and split the next vote.
         """
         pause = self.random_pause(
             ELECTION_BACKOFF, self.timeouts.election_backoff_max, self.lost_elections
@@ -296,7 +298,7 @@ class State:
     # --- effects
 
     def make_response(self, cls: type[A], error: int = 0, **body: Any) -> A:
-        """An answer with its head filled in: who leads, as far as we know."""
+        """Returns a response with its head filled in: the leader, as far as it is known."""
         return cls(
             error=int(error),
             epoch=self.epoch,
@@ -412,7 +414,7 @@ class State:
         return base_offset
 
     def end_linger(self) -> None:
-        """What lingers is queued."""
+        """Queues what lingers."""
         for batch in self.linger.take():
             self._queue(batch)
 

@@ -11,16 +11,16 @@ from typing import NamedTuple, Protocol
 
 NO_DIRECTORY = bytes(16)
 NO_NODE = -1
-# Ids from here on downwards stand for nodes at endpoints that are to be a voter's: until such a node has said that it
-# is the voter it is nobody, and what was sent to the voter itself goes on.
+# Ids from here on downwards belong to nodes at endpoints that are to be a voter's: until such a node has said that it
+# is the voter it has no identity, and what was sent to the voter itself goes on.
 ASKED_ID = -(1 << 31)
 
-# An epoch that nobody can have reached by elections from where we are: one election a second for twelve days.
-# A Vote or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.
+# An epoch that no node can have reached by elections from where we are: one election a second for twelve days. A Vote
+# or BeginQuorumEpoch beyond it is a corrupted or hostile message and must not use up the 31 bits.
 EPOCH_JUMP_MAX = 1 << 20
 EPOCH_MAX = (1 << 31) - 1
-# What a peer says of this epoch or a later one is not believed: as many are left for elections of our own, which must
-# not overflow.
+# A peer's claims about this epoch or a later one are not believed: as many are left for elections of our own, which
+# must not overflow.
 EPOCH_LIMIT = 1 << 30
 
 
@@ -64,7 +64,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """A node to send requests to. Ids below -1 stand for bootstrap servers, whose node id is not known."""
+    """A node to send requests to. Ids below -1 are those of bootstrap servers, since their node id is not known."""
 
     id: int
     host: str = ""
@@ -106,20 +106,20 @@ class Timeouts:
     fetch: float = 2.0
     election_backoff_max: float = 1.0
     request: float = 2.0
-    # An answer that is so late has others asked as well whether there is another leader: who is frozen leaves its
-    # sockets open and says nothing.
+    # After this wait for a response other nodes get the request too, as there may be another leader: a frozen process
+    # leaves its sockets open and says nothing.
     patience: float = 0.1
     retry_backoff: float = 0.02
-    # What is proposed waits so long for more of it, or until there is so much, and is then written together. Kafka
-    # waits 25 ms; without, what is proposed in one turn of the event loop is written together and what comes meanwhile
-    # shares an fsync.
+    # Proposals wait for more, at most this time or until there is this amount, and are then written together. Kafka
+    # waits 25 ms; without, proposals of one turn of the event loop are written together and those that come meanwhile
+    # share an fsync.
     append_linger: float = 0.0
     linger_max_bytes: int = 8 << 20
     # Kafka retries every 20 ms for ever; we double up to this, so that a dead peer costs little.
     retry_backoff_max: float = 0.1
     fetch_max_wait: float = 0.5
-    # A voter that has every record hears of the watermark with the next one, or after this: nothing but its own image
-    # waits for it.
+    # A voter that has every record gets the watermark with the next one, or after this: only its own image waits for
+    # it.
     watermark_linger: float = 0.05
     fetch_max_bytes: int = 1 << 20
     snapshot_max_bytes: int = 1 << 20
@@ -127,30 +127,30 @@ class Timeouts:
     # jitter, so that the survivors seldom split the vote. A step is longer than a vote round with its two fsyncs.
     succession_step: float = 0.04
     succession_jitter: float = 0.01
-    # A voter that starts asks for leadership early: a pre-vote disturbs nobody who has a leader.
+    # A voter that starts wants leadership early: a pre-vote disturbs no node that has a leader.
     start_delay: float = 0.05
 
     @property
     def check_quorum(self) -> float:
-        """A leader without fetches of a majority for so long resigns (R11); 1.5 leaves room for slow disks and
+        """A leader without fetches of a majority for this time resigns (R11); 1.5 leaves room for slow disks and
         networks.
         """
         return self.fetch * 1.5
 
     @property
     def begin_quorum_epoch(self) -> float:
-        """A voter that has not fetched for so long is told again who leads."""
+        """A voter that has not fetched for this time gets the leader's announcement again."""
         return self.fetch / 2
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who we are and what the configuration says of the others. `node_id` is -1 for an observer that wants to stay
+    """Our own identity and the configuration of the others. `node_id` is -1 for an observer that wants to stay
     invisible.
 
-    `voters` are the static voters by id; they count until the log says who votes. `bootstrap` are servers that may know
-    more. `endpoints` are our own listeners, told to the other voters; `listener` is the name of those where voters
-    reach each other. `is_controller`: may become a voter while it runs, so it flushes as one; `auto_join`: and asks for
+    `voters` are the static voters by id; they count until the log has a set of voters. `bootstrap` are servers that may
+    know more. `endpoints` are our own listeners, for the other voters; `listener` is the name of those where voters
+    reach each other. `is_controller`: may become a voter while it runs, so it flushes as one; `auto_join`: and requests
     it by itself.
     """
 

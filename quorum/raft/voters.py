@@ -1,4 +1,4 @@
-"""Who votes: frozen voter sets, and the sets that the log has had at its offsets.
+"""Frozen voter sets, and the sets that the log has had at its offsets.
 
 A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic
 (kraft.version 1: the set is a control record in the log or snapshot, and counts as soon as it is appended, committed or
@@ -21,7 +21,7 @@ DYNAMIC_QUORUM = 1
 
 
 class Voter(NamedTuple):
-    """A voter: who it is, where it listens (the first endpoint is where other voters reach it), which kraft.versions it
+    """A voter: its key, its endpoints (other voters reach it at the first one), and the kraft.versions that it
     supports.
     """
 
@@ -36,7 +36,7 @@ class Voter(NamedTuple):
 
     @property
     def peer(self) -> Peer:
-        """Where to send requests; without an address when none is known."""
+        """The peer to send requests to; without an address when none is known."""
         return self.peer_on("")
 
     def peer_on(self, listener: str) -> Peer:
@@ -48,7 +48,7 @@ class Voter(NamedTuple):
         return Peer(self.id, endpoint.host, endpoint.port)
 
     def has_same_endpoints_and_versions_as(self, other: Voter) -> bool:
-        """Equal but for the order of endpoints."""
+        """Whether they are equal except for the order of endpoints."""
         return self._replace(endpoints=()) == other._replace(endpoints=()) and set(
             self.endpoints
         ) == set(other.endpoints)
@@ -82,7 +82,7 @@ class VoterSet:
         return iter(self.by_id[id_] for id_ in sorted(self.by_id))
 
     def __contains__(self, key: ReplicaKey) -> bool:
-        """True for a voter's key; where the set knows no directory (a static one) the node id decides."""
+        """True for a voter's key; if the set knows no directory (a static one) the node id decides."""
         voter = self.by_id.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
@@ -174,7 +174,7 @@ class LogHistory(Generic[V]):
         self.entries.append(_At(offset, value))
 
     def at(self, offset: int) -> V | None:
-        """What counted behind the record at `offset`; None if nothing was said up to there."""
+        """Returns the value that counted behind the record at `offset`; None if there was none up to there."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry.offset)
         return self.entries[found - 1].value if found else None
 
@@ -188,7 +188,7 @@ class LogHistory(Generic[V]):
             self.entries.pop()
 
     def trim_to(self, start_offset: int) -> None:
-        """Forgets what nobody can ask for any more: all but the last entry at or below `start_offset`."""
+        """Forgets what is out of reach: all except the last entry at or below `start_offset`."""
         found = bisect_right(self.entries, start_offset, key=lambda entry: entry.offset)
         del self.entries[: max(0, found - 1)]
 
@@ -197,14 +197,14 @@ class LogHistory(Generic[V]):
 
 
 class QuorumHistory:
-    """What the log says of its quorum: voter sets and kraft.version, by offset.
+    """The quorum by the log: voter sets and kraft.version, by offset.
 
-    Whoever writes the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record
+    The writer of the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record
     (of a snapshot: at the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
 
-    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. While no record
-    says one it is `static`, the configured set. `voters_offset` is where it was written (None for the configured one):
-    a change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
+    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. It is `static`,
+    the configured set, until a record has one. `voters_offset` is where it was written (None for the configured one): a
+    change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
     """
 
     __slots__ = (
@@ -227,7 +227,7 @@ class QuorumHistory:
         self.voters: VoterSet = self._static if voters is None else voters.value
         self.voters_offset: int | None = None if voters is None else voters.offset
         self.kraft_version: int = STATIC_QUORUM if version is None else version.value
-        # the level and the set are written together: without a set there is nothing but the configured one
+        # the level and the set are written together: without a set only the configured one counts
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
     def can_be_candidate(self, key: ReplicaKey, committed: int | None) -> bool:

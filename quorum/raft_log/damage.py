@@ -1,15 +1,15 @@
-"""What a crash leaves of a metadata log, told apart from what a bad disk makes of it (R15).
+"""Tells the traces of a crash in a metadata log from damage by a bad disk (R15).
 
 The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as
-zeros, for a file system shows nobody what was on the disk before. So of what lies above the recovery point
+zeros, since a file system does not show the former contents of the disk. So of what lies above the recovery point
 
 - a batch with a sector of zeros, or one that the file ends in, is torn: it was never acknowledged, and goes;
 - anything else that is not a whole batch where one belongs was written whole and changed afterwards: it is damaged, and
 may have been acknowledged.
 
-Where the length of a batch cannot be believed, the next whole batch behind it is looked for; the CRC covers neither
-offset, length nor epoch. Below the recovery point all was flushed, and whatever is not whole is damaged. Source:
-protocol-aware recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; zeros do without.
+If the length of a batch cannot be believed, the next whole batch behind it is searched; the CRC covers neither offset,
+length nor epoch. Below the recovery point all was flushed, and whatever is not whole is damaged. Source: protocol-aware
+recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; zeros do without.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ZEROS_MIN = 4
 _MAGIC_POSITION = 16
 _MAGIC = re.compile(bytes([MAGIC]))
 
-# Whether there is somebody to fetch everything from, by what can still be read of who votes.
+# Whether there is a node to fetch everything from, by the voters that can still be read.
 CanRefetch = Callable[[QuorumHistory], bool]
 
 
@@ -53,7 +53,7 @@ class LogDamaged(Exception):
 
 
 def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDamaged:
-    """What the only voter says."""
+    """Returns the error of the only voter."""
     return LogDamaged(
         f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter "
         f"has it: nothing was changed. "
@@ -61,29 +61,29 @@ def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDam
     )
 
 
-def still_lacking(directory: Path, upto: int) -> LogDamaged:
+def still_lacking(directory: Path, end_offset: int) -> LogDamaged:
     """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did
     not ask).
     """
     mark = directory.with_name(directory.name + SUFFIX)
     return LogDamaged(
-        f"{directory} lacks a part of what was written below offset {upto} ({mark.name} beside it says so), and no "
-        f"other voter has it: nothing was "
-        f"changed. Put the directory back from a copy, without {mark.name}"
+        f"{directory} lacks a part of what was written below offset {end_offset} ({mark.name} beside it says so), and "
+        f"no other voter has it: nothing was changed. "
+        f"Put the directory back from a copy, without {mark.name}"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """From `position` of the segment `bases[at]` on nothing can be used; all that was ever acknowledged lies below
-    `upto`.
+    """Damage from `position` of the segment `bases[at]` on, after which nothing can be used; all that was ever
+    acknowledged lies below `end_offset`.
     """
 
     bases: Sequence[int]
     at: int
     position: int
     offset: int
-    upto: int
+    end_offset: int
 
 
 def find_damage(
@@ -157,13 +157,13 @@ def _damage(
     flushed: int,
     files: Files,
 ) -> Damage:
-    """Of the damaged batch itself one offset is enough: a watermark above it stands at or behind its end."""
-    upto = max(offset + 1, flushed if flushed < 1 << 63 else 0)
+    """Returns the damage. One offset of the damaged batch is enough: a watermark above it is at or behind its end."""
+    end_offset = max(offset + 1, flushed if flushed < 1 << 63 else 0)
     for number in range(at, len(bases)):
         start = position if number == at else 0
         for _, view in _whole_batches(_read(_path(directory, bases[number]), start, files), offset):
-            upto = max(upto, view.next_offset)
-    return Damage(bases, at, position, offset, upto)
+            end_offset = max(end_offset, view.next_offset)
+    return Damage(bases, at, position, offset, end_offset)
 
 
 def _read(path: Path, start: int, files: Files) -> bytes:
@@ -243,8 +243,8 @@ def _whole_batch(data: memoryview, at: int, offset: int) -> BatchView | None:
 
 
 def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistory:
-    """What whole batches of the newest snapshot and of the log say of the quorum, also behind damage; no ground to vote
-    on. Blocks.
+    """Returns the quorum by the whole batches of the newest snapshot and of the log, also behind damage; no ground to
+    vote on. Blocks.
     """
     history = QuorumHistory()
     latest = _newest_snapshot(directory, files)
@@ -279,7 +279,7 @@ def mend(
         Whether there was damage. Everything may be done again after a crash in between.
 
     Raises:
-        LogDamaged: there is nobody to fetch from. Nothing was changed.
+        LogDamaged: there is no node to fetch from. Nothing was changed.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     with directory.health.guard(f"looking through {path}"):
@@ -289,11 +289,11 @@ def mend(
         has_file = bool(damage.bases)
         where = f"position {damage.position} of {file_name(damage.bases[damage.at] if has_file else 0, LOG_SUFFIX)}"
         if not can_refetch(readable_history(path, files)):
-            raise refuse(path, damage.offset, damage.upto, where)
+            raise refuse(path, damage.offset, damage.end_offset, where)
         events.METADATA_DAMAGED.log(
-            log, directory=path, offset=damage.offset, end_offset=damage.upto, error=where
+            log, directory=path, offset=damage.offset, end_offset=damage.end_offset, error=where
         )
-        RefetchMark(path, files).set(damage.upto)
+        RefetchMark(path, files).set(damage.end_offset)
         point.lower(damage.offset)
         directory.offsets.lower_recovery_point(CLUSTER_METADATA, damage.offset)
         for base in reversed(damage.bases[damage.at + 1 :]):

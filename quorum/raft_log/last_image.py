@@ -1,7 +1,7 @@
 """The image that this replica's own log gives, committed or not: the best that is known before a leader is.
 
-Only for what must be known by then: who may log in to a controller. As with the set of voters, what the log says last
-counts; the image that the first leader commits takes its place.
+Only for logins to a controller, which must be known by then. As with the set of voters, the end of the log counts; the
+image that the first leader commits takes its place.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
 class MemoryLog:
     """Implements `LogView` and what the driver needs of an observer's log."""
 
-    refetch_upto: int | None = None
+    refetch_end: int | None = None
 
     def __init__(self) -> None:
         self.history = QuorumHistory()
@@ -83,7 +83,7 @@ class MemoryLog:
         self._part += data
 
     def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
-        """What has been fetched of the snapshot."""
+        """Returns the bytes of the snapshot that have been fetched."""
         return self._part[:size]
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:

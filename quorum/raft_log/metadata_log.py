@@ -1,7 +1,7 @@
 """The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to
 it.
 
-Source: Kafka's `KafkaRaftLog`. Left out: cleaning by time; the driver cleans when it has written a snapshot.
+Source: Kafka's `KafkaRaftLog`. It is not cleaned by time: the driver cleans when it has written a snapshot.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
-# What one look at the log brings into memory: a few batches of the largest size that we propose.
+# Bytes that one read of the log brings into memory: a few batches of the largest size that we propose.
 READ_BYTES = 1 << 20
 
 
 class _Newest(NamedTuple):
-    """What the last append wrote: every replica asks for it, and who applies it next."""
+    """The batches of the last append: every replica fetches them, and the applier reads them next."""
 
     base_offset: int
     end_offset: int
@@ -66,7 +66,7 @@ class _Newest(NamedTuple):
 
 
 def nobody_else(_history: QuorumHistory) -> bool:
-    """For a log that is the only one of its kind."""
+    """Answers for a log that is the only one of its kind."""
     return False
 
 
@@ -75,8 +75,8 @@ class MetadataLog:
     KAFKA_STORAGE_ERROR.
 
     Raises:
-        SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is nobody to fetch from.
-        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is nobody to
+        SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is no node to fetch from.
+        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is no node to
             fetch from.
     """
 
@@ -96,8 +96,8 @@ class MetadataLog:
         self._newest: _Newest | None = None
         self._lower_checkpoint = log.before_truncate
         log.before_truncate = self._lower_recovery_points
-        if self.refetch.upto is not None and not can_refetch(readable_history(log.directory)):
-            raise still_lacking(log.directory, self.refetch.upto)
+        if self.refetch.end_offset is not None and not can_refetch(readable_history(log.directory)):
+            raise still_lacking(log.directory, self.refetch.end_offset)
         try:
             self._open()
             self._look_through()
@@ -119,8 +119,8 @@ class MetadataLog:
             )
 
     def _begin_anew(self, damage: SnapshotDamaged) -> None:
-        """What stood for the beginning of the log cannot be trusted: the whole is fetched again, and no vote until then
-        (R15).
+        """Begins the log again, since its beginning cannot be trusted: the whole is fetched again, and no vote until
+        then (R15).
 
         A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
         """
@@ -134,9 +134,10 @@ class MetadataLog:
         self.history.clear()
 
     def _look_through(self) -> None:
-        """The history by the newest good snapshot and the log behind it, every batch of which is checked.
+        """Reads the history from the newest good snapshot and the log behind it, and checks every batch of that log.
 
-        What is older is checked by whoever fetches it. From the first damaged batch on the log is fetched again (R15).
+        Older batches are checked by the nodes that fetch them. From the first damaged batch on the log is fetched again
+        (R15).
         """
         latest = self._newest_good_snapshot()
         offset = self.start_offset
@@ -165,8 +166,8 @@ class MetadataLog:
     # --- LogView
 
     @property
-    def refetch_upto(self) -> int | None:
-        return self.refetch.upto
+    def refetch_end(self) -> int | None:
+        return self.refetch.end_offset
 
     @property
     def start_offset(self) -> int:
@@ -234,7 +235,7 @@ class MetadataLog:
         self._note(iter_batches(view))
 
     def _keep(self, base_offset: int, data: memoryview) -> None:
-        """In memory, unless it is more than anybody reads at once."""
+        """Keeps a batch in memory, unless it is larger than one read."""
         fits = len(data) <= READ_BYTES
         self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
 
@@ -320,7 +321,7 @@ class MetadataLog:
         return None
 
     def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
-        """What has been fetched of a snapshot. Blocks."""
+        """Returns the bytes of a snapshot that have been fetched. Blocks."""
         return self.snapshots.read_part(snapshot_id, size)
 
     def forget_applied(self, offset: int) -> None:

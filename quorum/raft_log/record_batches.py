@@ -1,5 +1,5 @@
-"""Records of the metadata log and of snapshots, decoded little by little: who applies a large batch lets others have
-their turn.
+"""Records of the metadata log and of snapshots, decoded little by little, so that other tasks have their turn while a
+large batch is applied.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def metadata_records(batch: BatchView) -> Iterator[Message | UnknownRecord]:
-    """The records of a batch, each decoded when it is asked for; of a control batch none. A record of a later Kafka is
-    an `UnknownRecord`.
+    """Yields the records of a batch, each decoded on demand; none for a control batch. A record of a later Kafka is an
+    `UnknownRecord`.
 
     Raises:
         RemoteProtocolError: malformed.

@@ -57,11 +57,11 @@ class RecoveryPoint:
         return int(offset)
 
     def reach(self, flushed_offset: int) -> None:
-        """What the next `save` writes; called on the loop, so that a truncation comes before or after it."""
+        """Sets what the next `save` writes; called on the loop, so that a truncation comes before or after it."""
         self._reached = flushed_offset
 
     def save(self) -> None:
-        """Writes what was reached, if the file does not say so already. For a thread."""
+        """Writes the point that was reached, if the file does not have it already. Called in a thread."""
         with self._writing:
             if self._reached > self.offset:
                 self._write(self._reached)

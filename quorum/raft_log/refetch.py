@@ -24,17 +24,17 @@ _LINE = re.compile(rb"(\d{1,19})(?: ([0-9a-f]{8}))?\n")
 
 
 class RefetchMarkDamaged(Exception):
-    """The mark is there and cannot be read: nobody knows from when on the replica may vote."""
+    """The mark is there and cannot be read: from when on the replica may vote is unknown."""
 
 
 class RefetchMark:
-    """`upto` is None for a replica that has all that it promised. Methods block and raise OSError."""
+    """`end_offset` is None for a replica that has all that it promised. Methods block and raise OSError."""
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
         """Raises RefetchMarkDamaged."""
         self._path = log_directory.with_name(log_directory.name + SUFFIX)
         self._files = files
-        self.upto = self._load()
+        self.end_offset = self._load()
 
     def _load(self) -> int | None:
         try:
@@ -54,12 +54,12 @@ class RefetchMark:
 
     def set(self, end_offset: int) -> None:
         """Durable before anything is taken away; of two damages the larger promise counts."""
-        self.upto = max(end_offset, self.upto or 0)
-        digits = b"%d" % self.upto
+        self.end_offset = max(end_offset, self.end_offset or 0)
+        digits = b"%d" % self.end_offset
         line = b"%s %08x\n" % (digits, crc32c.crc32c(digits))
         write_atomically(self._path, line, self._files)
 
     def clear(self) -> None:
         """All is here again."""
-        self.upto = None
+        self.end_offset = None
         self._files.unlink(self._path)

@@ -33,8 +33,8 @@ def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
-    """What a complete snapshot is named for; None for any other file, one that is written or removed
-    just now included.
+    """Returns the end of a complete snapshot by its name; None for any other file, one that is written or removed just
+    now included.
     """
     match = _NAME.fullmatch(name)
     if match is None or match[3] or match[4]:
@@ -102,7 +102,7 @@ class SnapshotFiles:
     def write_part(
         self, snapshot_id: OffsetAndEpoch, position: int, data: bytes | memoryview
     ) -> None:
-        """Adds a piece to a snapshot in the making; position 0 begins it anew."""
+        """Adds a piece to a snapshot in the making; position 0 begins it again."""
         file = self._files.open(self._part(snapshot_id), create=True)
         if position == 0:
             self._files.truncate(file, 0)

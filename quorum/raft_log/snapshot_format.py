@@ -142,8 +142,7 @@ def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
 
 
 def appended_at_ms(snapshot_id: OffsetAndEpoch, head: Buffer) -> int:
-    """The clock of the last record that the snapshot stands for; `head` is the begin of it, the header's batch at
-    least.
+    """Returns the time of the last record in the snapshot; `head` is the begin of it, the header's batch at least.
 
     Raises:
         SnapshotDamaged: there is no header.

@@ -1,10 +1,10 @@
-"""Refuses a metadata log of a later Kafka: who takes part in a quorum must know every finalized feature level.
+"""Refuses a metadata log of a later Kafka: a member of a quorum must know every finalized feature level.
 
 A voter at a level that it does not know would lead with an image that lacks what later records say; a broker would
 serve by it. So both look before they take part: at start through what their directory holds, before anything is opened,
-then at each batch that is appended, committed or not. What is uncommitted counts too, since a voter that has it may be
-elected and commit it. Observers that keep no log pass over what they do not know (`UnknownRecord`).
-Source: Kafka's `FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`; it looks when the record is committed.
+then at each batch that is appended, committed or not. Uncommitted records count too, since a voter that has them may be
+elected and commit them. Observers that keep no log pass over what they do not know (`UnknownRecord`). Source: Kafka's
+`FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`; it looks when the record is committed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trimaran.wire.messages.control import KRaftVersionRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 
-# How each encoded level begins. Of a batch without these bytes no record is decoded.
+# How each encoded level begins. No record is decoded of a batch without these bytes.
 _FRAME = bytes([FRAME_VERSION, FeatureLevelRecord.KEY, 0])
 
 
@@ -52,7 +52,7 @@ def check_levels(batch: BatchView, where: object) -> None:
 
 
 def refuse_unknown(record: UnknownRecord, where: object) -> MetadataTooNew:
-    """What a node says of a record that no finalized level announced to it."""
+    """Returns the error for a record that no finalized level announced."""
     return MetadataTooNew(
         f"a metadata record of {record} of {where} belongs to a later Kafka, and this version of trimaran does not "
         f"know it; it knows {METADATA_VERSION} up to {_named(METADATA_VERSION, newest_known(METADATA_VERSION))}"
@@ -85,7 +85,8 @@ def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
 
 def check_directory(directory: Path, bootstrap: Path) -> None:
     """Looks through a metadata log on disk without changing anything: its newest snapshot, the log behind it with its
-    uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. What is damaged is left to who opens it.
+    uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. Damage is left to the code that opens the
+    log.
 
     Raises:
         MetadataTooNew: as `check_levels`.

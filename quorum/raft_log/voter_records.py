@@ -79,7 +79,7 @@ def read_voters(record: control.VotersRecord) -> VoterSet:
 
 
 def note_batch(history: QuorumHistory, batch: BatchView) -> None:
-    """What a batch of the log says of the quorum.
+    """Notes the control records of a batch of the log about the quorum.
 
     Raises:
         RemoteProtocolError: a control record is malformed.
@@ -91,7 +91,7 @@ def note_batch(history: QuorumHistory, batch: BatchView) -> None:
 
 
 def note_snapshot(history: QuorumHistory, end_offset: int, data: Buffer) -> None:
-    """The history begins anew with what a snapshot of everything below `end_offset` says.
+    """Begins the history again with the control records of a snapshot of everything below `end_offset`.
 
     Raises:
         RemoteProtocolError: a control record is malformed.

@@ -1,7 +1,7 @@
 """Gives what is committed to the listener, in order, a little at a time.
 
-A snapshot that takes the place of the log is given instead of the batches it stands for. Left out: more than one
-listener; `trimaran.quorum.metadata.loader` has publishers for that.
+A snapshot that takes the place of the log is given instead of the batches that it replaces. There is one listener;
+`trimaran.quorum.metadata.loader` has publishers for more.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Applier:
         self._awake = AutoResetEvent()
 
     async def open(self) -> None:
-        """Gives the newest snapshot on disk to the listener: committed it is, whoever leads."""
+        """Gives the newest snapshot on disk to the listener: it is committed under any leader."""
         if isinstance(self._log, MetadataLog):
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
@@ -61,21 +61,21 @@ class Applier:
                     await yield_to_loop()
 
     def wake(self) -> None:
-        """The high watermark has moved. What is new has been applied when this returns, unless it is more than one
-        turn's work.
+        """Handles a moved high watermark. New records have been applied when this returns, unless they are more than
+        one turn's work.
         """
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._go_on()
 
     def wake_later(self) -> None:
-        """The same in a turn of its own, for who has something more urgent to do in this one."""
+        """Does the same in a turn of its own, for a caller with more urgent work in this one."""
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._awake.set()
 
     def replace(self, snapshot: CheckedSnapshot) -> None:
-        """The log begins anew at this snapshot."""
+        """Begins the log again at this snapshot."""
         self._snapshot = snapshot
         self.wake()
 
@@ -113,8 +113,10 @@ class Applier:
 
     @property
     def _is_behind(self) -> bool:
-        upto = self._high_watermark.offset
-        return self._snapshot is not None or (self.applied.offset < upto and upto != self._cut_at)
+        committed = self._high_watermark.offset
+        return self._snapshot is not None or (
+            self.applied.offset < committed and committed != self._cut_at
+        )
 
     def _apply_some(self) -> Iterator[None]:
         records = 0
@@ -131,14 +133,14 @@ class Applier:
         """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word
         counts.
         """
-        upto = self._high_watermark.offset
+        committed = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)
         ensure(
-            cut is not None and cut.base_offset < upto < cut.next_offset,
+            cut is not None and cut.base_offset < committed < cut.next_offset,
             "R8 what is committed is in the log",
             self.applied.offset,
         )
-        self._cut_at = upto
+        self._cut_at = committed
 
     def _apply(self, batch: BatchView) -> Iterator[None]:
         ensure(batch.base_offset == self.applied.offset, "committed offsets have no gaps", batch)
@@ -168,7 +170,8 @@ class Applier:
         self.applied.advance(batch.next_offset)
 
     def _refuse_unknown(self, records: Sequence[Message | UnknownRecord]) -> None:
-        """Who keeps a log takes part in the cluster by it; an observer without one goes on.
+        """Refuses unknown records on a node that keeps a log, since it takes part in the cluster; an observer without
+        one goes on.
 
         Raises:
             MetadataTooNew: there is a record of a later Kafka.

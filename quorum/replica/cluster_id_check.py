@@ -22,7 +22,7 @@ class ClusterIdCheck:
         self._addresses: set[Address] | None = set()
 
     def note(self, peer: Peer, response: core.AnyResponse, voter_count: int) -> None:
-        """What was answered; raises WrongCluster, see above."""
+        """Notes a response; raises WrongCluster, see above."""
         if self._addresses is None:
             return
         if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:

@@ -1,6 +1,6 @@
 """A node's replica of the metadata log as its configuration wants it: identity, timeouts, snapshots, the log itself.
 
-What controllers and brokers have in common. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
+Controllers and brokers share it. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from trimaran.quorum.raft_log.supported_levels import check_directory
 from trimaran.quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
 from trimaran.wire.text.endpoint import Endpoint
 
-# Ids of bootstrap servers count down from here; -1 is nobody.
+# Ids of bootstrap servers count down from here; -1 means no node.
 FIRST_BOOTSTRAP_ID = -2
-# Kafka's wait of a fetch that finds nothing. An idle leader is heard several times within the fetch timeout, whatever
+# Kafka's wait of a fetch that finds nothing. An idle leader responds several times within the fetch timeout, whatever
 # that is set to: else its silence would be taken for its end.
 FETCH_WAIT_SECONDS_MAX = 0.5
 RESPONSES_PER_TIMEOUT = 4
@@ -36,7 +36,7 @@ RESPONSE_BYTES_MAX = 8 << 20
 def identity_of(
     config: ServerConfig, directory: LogDirectory, endpoints: Sequence[Endpoint] = ()
 ) -> Identity:
-    """Who we are in the quorum; `endpoints` are a voter's advertised listeners."""
+    """Returns our identity in the quorum; `endpoints` are a voter's advertised listeners."""
     meta = directory.meta_properties
     return Identity(
         node_id=config.node_id,

@@ -2,8 +2,8 @@
 from top to bottom.
 
 Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work.
-What must be waited for (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are
-done by `run`; what comes meanwhile waits. Source: Kafka's `KafkaRaftClientDriver`.
+Work that waits (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are done by
+`run`; inputs that come meanwhile wait. Source: Kafka's `KafkaRaftClientDriver`.
 
 Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with
 it.
@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 # Requests of other nodes that wait for their turn; each connection has few, so this is never reached but by a flood.
 INBOX_MAX = 20_000
 
-# What a peer that does not know the request might have answered.
+# Possible responses of a peer that does not know the request.
 _UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
     core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
     core.BeginQuorumEpochRequest: core.BeginQuorumEpochResponse(
@@ -67,10 +67,10 @@ class Driver:
     """Made once the log is open. Inputs that come before `run` wait for it; those behind its end are never worked off.
 
     Args:
-        directory: where the vote file is written; None for a node without a disk.
-        group_commit: who fsyncs the log; None for a log in memory.
+        directory: place of the vote file; None for a node without a disk.
+        group_commit: fsyncs the log; None for a log in memory.
         committed: is called with the new high watermark.
-        done: is called when a `Ready` is done: who leads may be another now.
+        done: is called when a `Ready` is done: the leader may be another now.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class Driver:
         self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
         self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # Whoever brings an input works, unless somebody does already, or may not: before `run`, behind it, and while it
-        # waits for a disk.
+        # The task that brings an input works, unless another does already, or may not: before `run`, behind it, and
+        # while it waits for a disk.
         self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
@@ -170,7 +170,7 @@ class Driver:
         self._alarm.set(self.raft.deadline())
 
     def _next(self) -> Ready | None:
-        """What the core wants done next; it is given inputs until it wants something."""
+        """Returns the work that the core wants next; it is given inputs until it wants something."""
         while (ready := self.raft.ready()) is None and self._inbox:
             self._inbox.popleft()(trio.current_time())
         return ready
@@ -284,7 +284,7 @@ class Driver:
 
 
 def _checked(send: Send, response: core.AnyResponse) -> core.AnyResponse:
-    """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not what was asked for."""
+    """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not the requested ones."""
     request = send.request
     if isinstance(response, core.FetchResponse) and len(response.records):
         assert isinstance(request, core.FetchRequest)

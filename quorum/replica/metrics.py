@@ -1,4 +1,4 @@
-"""What one replica of the quorum counts of its own work. Source: Kafka's `KafkaRaftMetrics`."""
+"""Counts of one replica of the quorum about its own work. Source: Kafka's `KafkaRaftMetrics`."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ log = logging.getLogger(__name__)
 
 # Kafka's largest batch, hence what any follower takes; one propose is one batch.
 BATCH_BYTES_MAX = 8 << 20
-# What may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
+# Bytes that may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
-# Damage in what was flushed within so long before a crash is told from a torn end by its looks only
+# Damage in what was flushed within this time before a crash is distinguished from a torn end by its looks only
 # (`trimaran.quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
@@ -69,7 +69,7 @@ NEWEST_METADATA_VERSION = 1 << 15
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """What a node is told at start."""
+    """The settings of a node at its start."""
 
     identity: Identity
     timeouts: Timeouts = field(default_factory=Timeouts)
@@ -91,7 +91,7 @@ class QuorumNode:
 
     Args:
         directory: where `quorum-state` lives (the metadata partition's directory); None for a node without a disk.
-        group_commit: who fsyncs the log; needed by voters.
+        group_commit: fsyncs the log; needed by voters.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class QuorumNode:
     async def stop(self, seconds: float = 2.0) -> None:
         """Hands leadership over if we have it, then ends `run`.
 
-        Waits at most so long for a successor, and for none once every other voter is gone too.
+        Waits at most `seconds` for a successor, and not at all once every other voter is gone too.
         """
         self._pending_successors = {
             voter.id for voter in self.voters.others(self.settings.identity.key)
@@ -214,7 +214,7 @@ class QuorumNode:
 
     @property
     def leader_address(self) -> Peer | None:
-        """Where to reach the leader, if it is known."""
+        """The peer to reach the leader at, if it is known."""
         return None if self._driver is None else self._driver.raft.leader_peer
 
     @property
@@ -223,7 +223,7 @@ class QuorumNode:
         return self.log.history.voters
 
     def address_of(self, node_id: int) -> Address | None:
-        """Where the leader or a voter listens."""
+        """Returns the address of the leader or a voter."""
         leader = self.leader_address
         if leader is not None and leader.id == node_id:
             return Address(leader.host, leader.port)
@@ -241,13 +241,13 @@ class QuorumNode:
         return self._driver is not None and isinstance(self._driver.raft.role, Leader)
 
     def describe(self) -> QuorumStatus:
-        """What this node knows of the quorum; replicas only if it leads."""
+        """Returns the state of the quorum as this node knows it; replicas only if it leads."""
         ensure(self._driver is not None, "the node runs")
         assert self._driver is not None
         return status_of(self._driver.raft, trio.current_time(), now_ms())
 
     def traffic(self) -> ChannelTraffic:
-        """What went between this replica and the others, asked by it."""
+        """Counts the requests of this replica to the others, and the responses."""
         return ChannelTraffic() if self._peers is None else self._peers.traffic()
 
     async def wait_caught_up(self) -> None:
@@ -372,12 +372,12 @@ class QuorumNode:
         self.high_watermark.advance(offset)
         if self.is_leader or not self.settings.identity.can_vote:
             self._applier.wake()
-        else:  # the leader waits for our copy of the next record, nobody for what we make of this one
+        else:  # the leader waits for our copy of the next record, and no task for our state by this one
             self._applier.wake_later()
-        upto = self.log.refetch_upto
-        if upto is not None and offset >= upto:
+        end_offset = self.log.refetch_end
+        if end_offset is not None and offset >= end_offset:
             assert isinstance(self.log, MetadataLog)
-            events.METADATA_LOG_MENDED.log(log, offset=upto)
+            events.METADATA_LOG_MENDED.log(log, offset=end_offset)
             self.log.refetch.clear()
 
     def _publish(self, raft: Raft) -> None:

@@ -3,7 +3,7 @@
 Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one
 breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. A
 refusal proves that only where a connection was before and none is left: an address may be closed to us alone (NAT).
-Left out: backoff; the Raft core decides when to ask again.
+There is no backoff here: the Raft core decides when to send again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# A line that nobody has used for so long is closed; peers change rarely, so few lines are ever open.
+# A line that was idle for this time is closed; peers change rarely, so few lines are ever open.
 IDLE_SECONDS = 60.0
 # Addresses that are remembered to have answered: more than a quorum has voters.
 REACHED_MAX = 64
@@ -94,7 +94,7 @@ class Peers:
         self._reached: dict[Address, None] = {}
 
     def traffic(self) -> ChannelTraffic:
-        """Of all connections since the node runs."""
+        """Counts the traffic of all connections since the node runs."""
         total = ChannelTraffic()
         total.add(self._closed_traffic)
         for one in self._connections.values():
@@ -104,11 +104,11 @@ class Peers:
     def send(
         self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
     ) -> None:
-        """Sends a request of the core, which waits at most so long for a connection. How long it waits for the answer
-        is the core's affair.
+        """Sends a request of the core, which waits for a connection at most the given time. The core decides how long
+        it waits for the response.
 
         `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot
-        say what is asked.
+        express the request.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
         peer_connection = self._connection_to((peer.host, peer.port, is_fetch), peer)
@@ -218,7 +218,7 @@ class _Attempt:
 
 
 class _PeerConnection:
-    """One connection at a time, opened anew when it is wanted and gone."""
+    """One connection at a time, opened again when it is wanted and gone."""
 
     def __init__(
         self,
@@ -241,7 +241,7 @@ class _PeerConnection:
         self._closed_traffic = ChannelTraffic()
 
     def traffic(self) -> ChannelTraffic:
-        """Of this connection and those before it."""
+        """Counts the traffic of this connection and those before it."""
         total = ChannelTraffic()
         total.add(self._closed_traffic)
         if self._attempt is not None and self._attempt.connection is not None:

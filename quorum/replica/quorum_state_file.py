@@ -35,7 +35,7 @@ class QuorumStateError(Exception):
 
 
 def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
-    """What the file says; `Election()` if there is none.
+    """Returns the election of the file; `Election()` if there is none.
 
     Raises:
         QuorumStateError: it is there but not what Kafka or we write, or cannot be read.

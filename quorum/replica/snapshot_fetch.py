@@ -24,8 +24,8 @@ from trimaran.quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 
-# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed: the whole is
-# looked at in memory.
+# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed, since the whole
+# is checked in memory.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 

@@ -51,9 +51,8 @@ class SnapshotPolicy:
     def bytes_due(self, snapshot_bytes: int) -> int:
         """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
 
-        A start reads the newest snapshot and the log behind it. The log is held to a multiple of the state it stands
-        for: twenty mebibytes of leaders that went and came again are half a million records of perhaps a thousand
-        partitions.
+        A start reads the newest snapshot and the log behind it. The log is held to a multiple of its state: twenty
+        mebibytes of leaders that went and came again are half a million records of perhaps a thousand partitions.
         """
         return min(self.bytes_between, max(BYTES_MIN, LOG_BYTES_PER_SNAPSHOT_BYTE * snapshot_bytes))
 

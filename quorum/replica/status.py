@@ -1,4 +1,4 @@
-"""What a node can tell about its quorum: for DescribeQuorum, `quorum status` and metrics.
+"""The state of a quorum as one of its nodes knows it: for DescribeQuorum, `quorum status` and metrics.
 
 Source: KIP-595, KIP-836. Wall-clock times are computed from the monotonic ones of the core.
 """

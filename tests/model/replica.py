@@ -51,7 +51,7 @@ class ModelLog:
     start_offset = 0
     earliest_snapshot: OffsetAndEpoch | None = None
     latest_snapshot: OffsetAndEpoch | None = None
-    refetch_upto: int | None = None
+    refetch_end: int | None = None
 
     @property
     def end_offset(self) -> int:

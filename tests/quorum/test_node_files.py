@@ -381,11 +381,11 @@ def test_records_behind_damage_are_fetched_again(log: MetadataLog) -> None:
     log.log.flush()
     damage(log, 3)
     again = open_again()
-    assert (again.end_offset, again.refetch_upto) == (3, end)
+    assert (again.end_offset, again.refetch_end) == (3, end)
     once_more = open_again()
-    assert once_more.refetch_upto == end, "it is remembered"
+    assert once_more.refetch_end == end, "it is remembered"
     once_more.refetch.clear()
-    assert open_again().refetch_upto is None
+    assert open_again().refetch_end is None
 
 
 def test_only_voter_refuses_damaged_flushed_records(log: MetadataLog) -> None:
@@ -408,7 +408,7 @@ def test_only_voter_refuses_records_marked_as_missing(log: MetadataLog) -> None:
         with pytest.raises(LogDamaged, match=r"below offset 9 .*refetch"):
             MetadataLog(log.log, SnapshotFiles(log.log.directory))
     again = MetadataLog(log.log, SnapshotFiles(log.log.directory), lambda _history: True)
-    assert (again.end_offset, again.refetch_upto) == (6, 9), "nothing was changed"
+    assert (again.end_offset, again.refetch_end) == (6, 9), "nothing was changed"
 
 
 def test_unreadable_control_record_is_not_appended() -> None:

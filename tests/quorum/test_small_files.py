@@ -96,7 +96,7 @@ def start(path: Path) -> State:
         metadata = open_metadata_log(directory, LogConfig(), lambda _history: True)
         state["metadata"] = [bytes(one.buffer) for one in metadata.batches(0, metadata.end_offset)]
         state["voters"] = metadata.history.voters
-        state["refetch"] = metadata.refetch_upto
+        state["refetch"] = metadata.refetch_end
         state["election"] = load_election(path / METADATA)
         state["t"] = replica(directory, "t")
         state["u"] = replica(directory, "u")

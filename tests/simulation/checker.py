@@ -190,7 +190,7 @@ class Checker:
 
     def answers_vote(self, node: SimNode, request: VoteRequest, response: VoteResponse) -> None:
         if not response.granted:
-            if (node.log.refetch_upto or 0) > (node.raft.high_watermark or 0):
+            if (node.log.refetch_end or 0) > (node.raft.high_watermark or 0):
                 self.count("R15")
             return
         if request.pre_vote:
@@ -234,7 +234,7 @@ class Checker:
 
     def _keeps_promises(self, node: SimNode, does: str) -> None:
         """R15: a node that has lost flushed data breaks its promises, until it has fetched all of it again."""
-        upto = node.log.refetch_upto
+        upto = node.log.refetch_end
         if upto is None:
             return
         if (node.raft.high_watermark or 0) < upto:
@@ -330,7 +330,7 @@ class Checker:
         log = self.nodes[voter].log
         if log.durable_chain_at(offset) == chain:
             return True
-        return log.refetch_upto is not None and self.promised[voter].get(offset) == chain
+        return log.refetch_end is not None and self.promised[voter].get(offset) == chain
 
     def lost(self, node: SimNode, promised: dict[int, int]) -> None:
         """A start has found flushed data damaged; `promised` is what was on disk before."""

@@ -165,7 +165,7 @@ class SimNode:
     def is_damaged(self) -> bool:
         """In whatever way, noticed or not."""
         log = self.log
-        is_noticed = self.refused is not None or log.refetch_upto is not None
+        is_noticed = self.refused is not None or log.refetch_end is not None
         return is_noticed or self.is_rotten or not all(entry.intact for entry in log.entries)
 
     def jump(self, seconds: float) -> None:
@@ -459,8 +459,8 @@ class SimNode:
             self.checker.applies(self, self.applied, self.state)
             if self.metadata is not None:
                 self.metadata.apply(entry)
-        if self.log.refetch_upto is not None and self.applied >= self.log.refetch_upto:
-            self.log.refetch_upto = None
+        if self.log.refetch_end is not None and self.applied >= self.log.refetch_end:
+            self.log.refetch_end = None
             self.checker.repaired(self)
             self.world.happened["damage repaired"] += 1
         self._maybe_snapshot()

@@ -63,7 +63,7 @@ class SimLog:
 
     def __init__(self) -> None:
         self.history = QuorumHistory()
-        self.refetch_upto: int | None = None
+        self.refetch_end: int | None = None
         # by snapshot: kraft.version and voters; in real files they are a part of the bytes
         self.quorums: dict[OffsetAndEpoch, tuple[int, VoterSet | None]] = {}
         self.start_offset = self.end_offset = 0
@@ -336,7 +336,7 @@ class SimLog:
     def _refetch(self, at: int) -> None:
         whole = [e.next for e in self.entries[at:] if e.intact]
         upto = max(self.entries[at].base + 1, self.recovery_point, *whole)
-        self.refetch_upto = max(upto, self.refetch_upto or 0)
+        self.refetch_end = max(upto, self.refetch_end or 0)
         self._keep(self.entries[:at])
 
     def _drop_damaged_snapshots(self) -> bool:
@@ -353,7 +353,7 @@ class SimLog:
 
     def _begin_anew(self) -> None:
         """The snapshot at the beginning of the log is damaged: the whole is fetched again."""
-        self.refetch_upto = max(self.end_offset, self.refetch_upto or 0)
+        self.refetch_end = max(self.end_offset, self.refetch_end or 0)
         self.start_offset, self.start_chain, self.flushed = 0, GENESIS, Image(0, GENESIS, ())
         self.snapshots, self.snapshot_data = [], {}
         self._keep([])

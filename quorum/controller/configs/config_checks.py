@@ -67,7 +67,7 @@ def steps_of(configs: Iterable[GivenConfig]) -> int:
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
-    """What is known of a config of such a resource; only of topics and brokers are there lists that grow (KIP-339)."""
+    """Returns the declaration of a config. Only topics and brokers have lists that grow (KIP-339)."""
     if kind == TOPIC_RESOURCE:
         return TOPIC_CONFIGS.get(name)
     return dynamic_key(name) if kind == BROKER_RESOURCE else None

@@ -1,8 +1,8 @@
 """IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole
 or not at all.
 
-Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. Left out: `alter.config.policy.class.name`; loggers,
-which are of one process (`trimaran.node.config.loggers`).
+Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. See `trimaran.node.config.loggers` for loggers, which
+are of one process.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def alter_configs(
     forwarded: bool = False,
     server: Mapping[str, Any] = NOTHING,
 ) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
-    """In steps of a resource: those that can be changed, in one atomic batch; each is answered by itself. `forwarded`:
-    by the broker that was asked; `server`: the configs of this node.
+    """In steps of a resource: changes those that can be changed, in one atomic batch, and answers each by itself.
+    `forwarded`: by the broker that received the request; `server`: the configs of this node.
 
     Raises:
         KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
@@ -201,7 +201,7 @@ def _records(
 
 
 def _cleared_elrs(records: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
-    """Who was eligible to lead under another min.insync.replicas is not any more (KIP-966); no name
+    """Clears ELRs: a broker that was eligible to lead under another min.insync.replicas is no longer (KIP-966). No name
     means all topics.
     """
     return [

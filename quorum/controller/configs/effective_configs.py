@@ -1,4 +1,4 @@
-"""What CreateTopics answers about the configs of a new topic: those that it sets itself, and those that hold for every
+"""The configs of a new topic in the response of CreateTopics: those that it sets itself, and those that hold for every
 topic here.
 
 Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which answers all of them too.
@@ -20,7 +20,7 @@ from trimaran.wire.schema import encode_element
 
 
 class EffectiveConfigs:
-    """Describes by the configs of a node. What holds for topics that set nothing is described anew only when the
+    """Describes by the configs of a node. The configs of topics that set nothing are described again only when the
     configs of brokers have changed, and encoded once: for every topic it would cost more than creating it.
     """
 

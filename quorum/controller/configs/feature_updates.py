@@ -2,8 +2,8 @@
 KIP-778.
 
 A level must be supported by this controller, by every registered broker, fenced ones too, and by every controller of
-the quorum. `kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records. Left
-out: unsafe downgrades of metadata.version, which Kafka refuses as well.
+the quorum. `kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records.
+Unsafe downgrades of metadata.version are refused, as in Kafka.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 MIN_ISR = "min.insync.replicas"
 # From this version on there is one error for all, and no result of each.
 VERSION_WITHOUT_RESULTS = 2
-# Features are few; more of them in one request is nothing that anybody means.
+# Features are few: no sensible request has more of them.
 UPDATES_MAX = 100
 
 
@@ -51,7 +51,9 @@ class Quorum(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What levels are checked against: this controller, the ids of the quorum's, and the quorum itself in `epoch`."""
+    """The facts that levels are checked against: this controller, the ids of the quorum's, and the quorum itself in
+    `epoch`.
+    """
 
     node_id: int
     controllers: Collection[int]
@@ -201,8 +203,8 @@ def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Clust
 
 
 def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
-    """What a node does not name it supports at 0. A node that has not registered kraft.version is not judged by it: the
-    quorum asks its voters for that.
+    """A node supports at 0 each feature that it does not name. A node that has not registered kraft.version is not
+    judged by it, since the quorum asks its voters for that.
     """
     low, high = next(((one.min_level, one.max_level) for one in ranges if one.name == name), (0, 0))
     if name == KRAFT_VERSION and high == 0:

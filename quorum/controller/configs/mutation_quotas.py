@@ -1,8 +1,8 @@
 """`controller_mutation_rate`: how many partitions clients may have made and deleted a second, as the metadata has it.
 
-Each controller keeps it by itself: who leads anew begins with full buckets, as in Kafka. The principal of a client that
-asked a broker comes in the Envelope, and so does what its broker then throttles.
-Source: `ControllerMutationQuotaManager`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota` of Kafka,
+Each controller keeps it by itself: a new leader begins with full buckets, as in Kafka. The principal of a client that
+sent the request to a broker comes in the Envelope, and so does what its broker then throttles. Source:
+`ControllerMutationQuotaManager`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota` of Kafka,
 KIP-599.
 """
 
@@ -51,7 +51,7 @@ class MutationQuotas:
             )
 
     def of(self, call: Call, strict_since: int) -> Spend:
-        """What counts for this request; it throttles the call.
+        """Returns the quota that counts for this request; it throttles the call.
 
         Versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. Older ones are let through, and then throttled.
         """

@@ -1,9 +1,9 @@
 """An operator's own rules: which topics may be created, and which configs altered.
 
-Functions of somebody's package, named by their entry points in `create.topic.policy.class.name` and
-`alter.config.policy.class.name`. Each answers None, or why not, which the client hears with POLICY_VIOLATION. One that
-fails refuses. They are called on the controller's loop, so they must not wait for anything.
-Source: KIP-108, KIP-133. Left out: Java classes, which do not run here.
+Functions of a package of the operator's, named by their entry points in `create.topic.policy.class.name` and
+`alter.config.policy.class.name`. Each returns None or the reason of a refusal, which the client receives with
+POLICY_VIOLATION. One that fails refuses. They are called on the controller's loop, so they must not wait for anything.
+Source: KIP-108, KIP-133. Not implemented: Java classes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AlteredConfigs:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """What is asked before topics and configs change; None: nobody."""
+    """The rules that are called before topics and configs change; None: all is allowed."""
 
     create_topic: Callable[[NewTopic], str | None] | None = None
     alter_config: Callable[[AlteredConfigs], str | None] | None = None
@@ -62,7 +62,7 @@ class Policies:
         _ask(CREATE_TOPIC, self.create_topic, topic)
 
     def check_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """What is only deleted is no new value. Raises KafkaError POLICY_VIOLATION."""
+        """Checks new values; a key that is only deleted has none. Raises KafkaError POLICY_VIOLATION."""
         if self.alter_config is not None:
             configs = {key: value for key, value in changes.items() if value is not None}
             altered = AlteredConfigs(RESOURCE_TYPES[kind], name, configs)
@@ -77,7 +77,7 @@ def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) ->
         return
     try:
         why = policy(asked)
-    except Exception:  # who cannot say, does not allow  # noqa: BLE001 - it is logged, with its traceback
+    except Exception:  # a policy that fails does not allow  # noqa: BLE001 - it is logged, with its traceback
         events.POLICY_FAILED.log(log, exc_info=True, key=key)
         why = f"the policy of {key} failed"
     if why is not None:
@@ -85,7 +85,7 @@ def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) ->
 
 
 def policies_of(config: ServerConfig) -> Policies:
-    """Those that the configuration names.
+    """Returns the policies that the configuration names.
 
     Raises:
         ConfigError: there is no such entry point, or it cannot be loaded.

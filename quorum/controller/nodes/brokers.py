@@ -2,8 +2,8 @@
 
     fenced → unfenced → controlled shutdown → (fenced) gone
 
-A broker is unfenced when it has applied its own registration, may go when nobody needs it as a leader and everybody has
-heard of that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Left out: ZooKeeper
+A broker is unfenced when it has applied its own registration. It may go when it leads nothing and all brokers know
+that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Not implemented: ZooKeeper
 migration.
 """
 
@@ -80,7 +80,7 @@ class ProcessedPartitions:
     def others(
         self, state: ControllerState, keys: Iterable[TopicIdPartition]
     ) -> list[TopicIdPartition]:
-        """Those that were not decided on, or have changed since."""
+        """Returns those that were not decided on, or have changed since."""
         if not self._left:
             return list(keys)
         return [
@@ -111,7 +111,7 @@ def check_registration(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"this is cluster {cluster_id}, not {request.cluster_id}",
         )
-    if request.broker_id < 0:  # -1 is nobody: no leader, no replica
+    if request.broker_id < 0:  # -1 means no leader, no replica
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{request.broker_id} is no broker's id")
     known = image.cluster.brokers.get(request.broker_id)
     if other_is_alive and not _is_same(request, known):
@@ -191,7 +191,7 @@ def changes_of_new_incarnation(
 def _may_have_lost(
     request: BrokerRegistrationRequest, known: BrokerRegistration | None, state: ControllerState
 ) -> bool:
-    """Whether the broker cannot stay eligible (KIP-966); without eligible leader replicas nobody asks."""
+    """Whether the broker cannot stay eligible (KIP-966); without eligible leader replicas it does not matter."""
     clean = known is not None and known.epoch == request.previous_broker_epoch
     return state.has_eligible_leaders and not clean
 
@@ -256,7 +256,9 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
-    """Two processes cannot listen at one address, so whoever can say this has taken the other's place."""
+    """Whether the request has the broker's endpoints. Two processes cannot listen at one address, so a broker of the
+    same endpoints has replaced the other.
+    """
     claimed = {Endpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
     return bool(claimed) and claimed == set(broker.listeners)
 
@@ -273,7 +275,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResult:
-    """What becomes of the broker. `shutting_down`: note at which offset, see `Lease`."""
+    """The decision about the broker. `shutting_down`: note at which offset, see `Lease`."""
 
     is_caught_up: bool
     state: State
@@ -360,7 +362,7 @@ def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) 
 def _transition(
     following: State, broker: BrokerRegistration, state: ControllerState
 ) -> Steps[list[Message]]:
-    """Of what can be dealt with part by part the first; the controller goes on with the others."""
+    """Returns the first part of a change that can be decided part by part; the controller goes on with the others."""
     match following:
         case State.FENCED | State.SHUTDOWN_NOW:
             if broker.fenced:

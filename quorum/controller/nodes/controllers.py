@@ -30,7 +30,7 @@ def register_controller(
     nothing to the log.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, no controller's id, or endpoints at which nobody can listen;
+        KafkaError: INVALID_REGISTRATION, no controller's id, or endpoints at which no process can listen;
             UNSUPPORTED_VERSION, nodes of the cluster's metadata.version could not read it.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:

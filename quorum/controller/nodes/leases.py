@@ -1,9 +1,9 @@
-"""Which brokers are alive: the controller's only soft state, made anew by each active controller.
+"""Which brokers are alive: the controller's only soft state, which each active controller builds for itself.
 
 A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that
-carried its last heartbeat: once that is closed the lease is `disconnected`, and somebody should look whether the
-process is still there.
-Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. Left out: the clock; `now` is passed in, in seconds.
+carried its last heartbeat: once that is closed the lease is `disconnected`, and the controller checks whether the
+process still exists. Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. The clock is the caller's:
+`now` is passed in, in seconds.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from math import inf
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 
 NO_OFFSET = -1
-# A broker that lives heartbeats to a new controller within so long: Kafka's every two seconds, ours sooner. That nobody
-# listens for its connections is half a proof, for who has no connection of it that has closed.
+# A broker that lives heartbeats to a new controller within this time: Kafka's every two seconds, ours sooner. A refused
+# connection is half a proof for a controller that has no connection of the broker that has closed.
 FIRST_HEARTBEAT_SECONDS = 2.5
 
 
@@ -45,8 +45,8 @@ class Leases:
         self._leases: dict[int, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
-        """A new controller has heard of nobody: every unfenced broker gets a full lease, an orphaned one: a broker that
-        died with the last controller would never be seen to close a connection to this one.
+        """Gives every unfenced broker a full lease, an orphaned one: a new controller has received no heartbeat, and a
+        broker that died with the last controller would never be seen to close a connection to this one.
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
@@ -90,12 +90,12 @@ class Leases:
         return [lease for lease in self._leases.values() if lease.deadline <= now]
 
     def extend_all(self, seconds: float) -> None:
-        """Time in which nobody here could listen counts against nobody."""
+        """Extends all leases: time in which this controller could not read counts against no broker."""
         for lease in self._leases.values():
             lease.deadline += seconds
 
     def next_deadline(self) -> float | None:
-        """When the first lease ends, if nobody extends it."""
+        """When the first lease ends, if no heartbeat extends it."""
         return min((lease.deadline for lease in self._leases.values()), default=None)
 
     def lowest_active_offset(self, image: MetadataImage) -> int | None:

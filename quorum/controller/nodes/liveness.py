@@ -1,6 +1,6 @@
 """Finds out whether a process still exists, by connecting to where it listened.
 
-A refused connection is news from the kernel that nobody listens there; silence is news of nothing.
+A refused connection means that no process listens there; silence proves nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def _look(endpoint: Endpoint) -> Look:
 
 
 async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
-    """All of them have refused; none if the name stands for none any more."""
+    """Returns all addresses of a name, which all have refused; none if the name has no address any more."""
     kind = socket.SOCK_STREAM
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=kind)

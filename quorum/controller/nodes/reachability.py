@@ -2,9 +2,9 @@
 
 A refusal proves that a process has ended only where it answered us before: behind NAT, or in a container, the address
 that a broker advertises may never have been open to us. So each controller, active or not, looks at every incarnation
-of a broker once, and from time to time at those that have not answered. A broker that is heard after its addresses have
-refused disproves them for good: of that incarnation its lease alone decides.
-Source: none in Kafka, whose controller knows leases alone.
+of a broker once, and from time to time at those that have not answered. A heartbeat after the addresses have refused
+disproves them for good: its lease alone decides on that incarnation. Source: none in Kafka, since its controller knows
+leases alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# Until an incarnation has answered us for the first time. A refusal costs both sides a packet.
+# Interval of probes until an incarnation has answered for the first time. A refusal costs both sides a packet.
 LOOK_AGAIN_SECONDS = 10.0
 # One that is silent is waited for a second; a cluster has some hundred brokers.
 LOOKS_AT_ONCE = 10
@@ -28,7 +28,7 @@ LOOKS_AT_ONCE = 10
 
 @dataclass(slots=True)
 class _Known:
-    """One incarnation; `refused`: all of its addresses did when they were looked at last."""
+    """One incarnation; `refused`: all of its addresses did at the last probe."""
 
     epoch: int
     answered: frozenset[Address] = frozenset()

@@ -106,7 +106,7 @@ def check_proposal(
     proposal: AlterPartitionRequestPartitionData,
     image: MetadataImage,
 ) -> ErrorCode:
-    """What is wrong with a proposal. Whoever is ahead of us knows a later controller: NOT_CONTROLLER."""
+    """Returns the error of a proposal. A leader that is ahead of us knows a later controller: NOT_CONTROLLER."""
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if (

@@ -1,9 +1,8 @@
-"""What becomes of partitions when a broker goes, comes, or may have lost its disk.
+"""Changes of partitions when a broker goes, comes, or may have lost its disk.
 
-Every decision reads the state and returns records; nothing here changes state. Where a broker has very many partitions
-the caller gives `keys`, so many at a time, and asks for the rest without: every part by itself leaves the cluster in
-order.
-Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
+Every decision reads the state and returns records; nothing here changes state. For a broker with very many partitions
+the caller gives `keys`, a part at a time, and requests the rest without: every part by itself leaves the cluster in
+order. Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def changes_after_loss(
 
 
 def changes_when_unregistered(state: ControllerState, broker_id: int) -> Steps[list[Message]]:
-    """Out of all ISRs and ELRs, as nobody knows whether it will ever come back."""
+    """Takes the broker out of all ISRs and ELRs, since it may never come back."""
     index = state.index
     keys = dict.fromkeys((*index.in_sync(broker_id), *index.eligible(broker_id)))
     return (yield from in_steps(keys, lambda some: changes_after_loss(state, broker_id, some)))
@@ -91,9 +90,11 @@ def in_steps(
 
 
 def _is_alone(partition: PartitionImage, broker_id: int) -> bool:
-    """The only replica of a partition that nobody leads: it stays in the ISR, which is never written empty.
+    """Whether the broker is the only replica of a partition without a leader: it stays in the ISR, which is never
+    written empty.
 
-    A broker that starts again has nothing else, where replication factors are 1: they are not worth a decision each.
+    A broker that starts again has only such partitions if replication factors are 1: they are not worth a decision
+    each.
     """
     return partition.leader == NO_LEADER and (broker_id,) == partition.replicas == partition.isr
 
@@ -128,7 +129,7 @@ def changes_with(
     """
     records: list[Message] = []
     if returning is None and not any(one.active for one in state.image.cluster.brokers.values()):
-        return records  # a cluster that starts: all partitions are leaderless, and nobody can lead
+        return records  # a cluster that starts: no partition has a leader, and no broker can lead
     for ref in state.partition_refs(state.index.leaderless if keys is None else keys):
         if ref.partition.leader != NO_LEADER:
             continue

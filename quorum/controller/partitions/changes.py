@@ -1,5 +1,5 @@
-"""How one partition changes: given the ISR and replicas that somebody wants, who leads, who is eligible, and what
-record says it.
+"""How one partition changes: from wanted ISR and replicas to leader, eligible leader replicas, and the record that says
+it.
 
     wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
 
@@ -80,7 +80,7 @@ def elect(
     *,
     last_known: bool = False,
 ) -> tuple[int, bool]:
-    """The leader that the partition should have, -1 if nobody can lead, and whether it may lack committed records.
+    """The leader that the partition should have, -1 if no replica can lead, and whether it may lack committed records.
 
     A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
     empty.
@@ -104,7 +104,7 @@ def elect(
 
 
 def complete_reassignment(partition: PartitionImage) -> PartitionImage:
-    """Ends a reassignment once all replicas that it adds are in sync, and somebody stays.
+    """Ends a reassignment once all replicas that it adds are in sync, and at least one stays.
 
     One that lowers the replication factor waits for all that stay: else the ISR would shrink for nothing.
     """
@@ -125,7 +125,9 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 def _eligible(
     ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
 ) -> tuple[int, ...]:
-    """While the ISR is too small to commit anything, who leaves it has all that is committed."""
+    """Returns the eligible leader replicas. While the ISR is too small to commit anything, each replica that leaves it
+    has all that is committed.
+    """
     old = ref.partition
     if new.isr == old.isr and not old.elr:
         return ()

@@ -44,10 +44,10 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """In steps of a topic or a partition: elections that an operator asks for: of preferred leaders, or unclean ones
-    where there is no leader.
+    """In steps of a topic or a partition: holds the elections that an operator requests: of preferred leaders, or
+    unclean ones for partitions without a leader.
 
-    Of all partitions, when none are named, those are not answered that need no election.
+    If no partitions are named, all are meant, and those that need no election are not in the response.
 
     Raises:
         KafkaError: INVALID_REQUEST, no such type of election; POLICY_VIOLATION, too many at once.

@@ -1,4 +1,4 @@
-"""New partitions: the replicas that somebody asks for, or those that placement finds, and who of them leads at first.
+"""New partitions: the replicas of the request, or those that placement finds, and their first leader.
 
 Source: Kafka's `ReplicationControlManager`.
 """
@@ -47,8 +47,8 @@ def check_assignment(
 
 
 class NewPartitions:
-    """Makes partitions of replicas, by what brokers are now; looked at once, as there may be thousands. Those that have
-    the same replicas are one value.
+    """Makes partitions of replicas, by the present state of brokers, which is read once, as there may be thousands.
+    Partitions with the same replicas are one value.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -59,7 +59,7 @@ class NewPartitions:
         self._made: dict[tuple[int, ...], PartitionImage] = {}
 
     def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
-        """So many, where there is room. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
+        """Places `count` partitions. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
         has.
         """
         made = []

@@ -17,7 +17,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class Prng(Protocol):
-    """What of `random.Random` is used."""
+    """The methods of `random.Random` that are used."""
 
     def randrange(self, stop: int, /) -> int: ...
 

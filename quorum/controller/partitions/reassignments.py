@@ -123,8 +123,8 @@ def _begin(
 ) -> PartitionChangeRecord | None:
     """All present replicas stay until those that are added have caught up.
 
-    Who was being added by the move that this one replaces, and stays, is still to be added; Apache Kafka forgets that,
-    so that its way back to the first replicas never ends.
+    A replica that the replaced move was adding, and that stays, is still to be added; Apache Kafka forgets that, so
+    that its way back to the first replicas never ends.
     """
     partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
@@ -136,8 +136,8 @@ def _begin(
 
 
 def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord | None:
-    """Back to the replicas of before. If only replicas that go were in sync, one of the others takes over with what it
-    has.
+    """Returns to the replicas before the move. If only replicas that go were in sync, one of the others takes over with
+    what it has.
     """
     partition = ref.partition
     if not partition.adding and not partition.removing:

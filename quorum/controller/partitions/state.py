@@ -1,4 +1,5 @@
-"""What decisions about partitions read: the image, the index of it, and the configs that say how partitions are led.
+"""The state that decisions about partitions read: the image, the index of it, and the configs that say how partitions
+are led.
 
 A decision uses it in its turn and keeps nothing of it: the index moves on with the next records that are written.
 """
@@ -73,7 +74,9 @@ class ControllerState:
         return allows
 
     def _config_of(self, topic: str, key: str) -> str:
-        """What the topic sets, else this controller's dynamic config, else that of all nodes, else its file."""
+        """Returns the value of the topic, else this controller's dynamic config, else that of all nodes, else its
+        file's.
+        """
         configs = self.image.configs
         for value in (
             configs.of(TOPIC_RESOURCE, topic).get(key),

@@ -69,7 +69,7 @@ def new_topic_id() -> bytes:
 
 @dataclass(frozen=True)
 class TopicRules:
-    """What decisions about topics need beside the image."""
+    """The rules that decisions about topics need besides the image."""
 
     config: ServerConfig
     prng: Prng
@@ -148,7 +148,7 @@ def too_much() -> KafkaError:
 
 
 def _check_times(name: str, times: int) -> None:
-    """What is answered whoever asks."""
+    """Checks how often a topic is named: the error is the same for every client."""
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
@@ -438,7 +438,7 @@ _NAMED_AND_IDENTIFIED = KafkaError(
 
 
 class _NotDeletable(KafkaError):
-    """Of a topic by its id; `name` is None for who may not even see it."""
+    """Refuses a topic by its id; `name` is None for a client that may not even see it."""
 
     def __init__(self, name: str | None) -> None:
         super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -448,7 +448,9 @@ class _NotDeletable(KafkaError):
 def _find(
     asked: tuple[str | None, bytes], times: int, image: MetadataImage, may_see: May, may_delete: May
 ) -> TopicImage | KafkaError:
-    """The topic, or what is to be answered instead. Who may not see a topic is not told whether there is one."""
+    """Returns the topic, or raises the error of the response. A client that may not see a topic does not learn whether
+    it exists.
+    """
     name, topic_id = asked
     why = None
     if name is None and topic_id == NIL_UUID:

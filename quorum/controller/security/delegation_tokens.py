@@ -51,7 +51,7 @@ EXPIRED_MAX = 1000
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """What the configuration says; an empty `secret` means that there are no delegation tokens."""
+    """The token settings of the configuration; an empty `secret` means that there are no delegation tokens."""
 
     secret: str
     lifetime_ms: int
@@ -202,7 +202,7 @@ def expired_tokens(tokens: TokensImage, *, now_ms: int) -> list[Message]:
 
 
 def owner_of(request: CreateDelegationTokenRequest, requester: str) -> str:
-    """Whose token is asked for."""
+    """Returns the owner of the requested token."""
     if not request.owner_principal_name:
         return requester
     return f"{request.owner_principal_type or ''}:{request.owner_principal_name}"

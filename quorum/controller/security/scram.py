@@ -1,7 +1,7 @@
 """AlterUserScramCredentials as a decision. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
 
 The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be
-had. Keys that somebody else derived are no request's: only this process can hand them in.
+had. No request can carry keys that another process derived: only this process hands keys in.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a new active controller writes first. Source: Kafka's `ActivationRecordsGenerator`, KIP-868, KIP-966."""
+"""The first records of a new active controller. Source: Kafka's `ActivationRecordsGenerator`, KIP-868, KIP-966."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Who fences brokers: their lease has run out, or their process has ended. Tasks of an active controller.
+"""Tasks of an active controller that fence brokers: their lease has run out, or their process has ended.
 
-A connection that ends is a sign only; the broker is looked at then (`reachability`). Source: Kafka's
+A connection that ends is a sign only; the broker is probed then (`reachability`). Source: Kafka's
 `BrokerHeartbeatManager`, which knows leases alone.
 """
 
@@ -24,11 +24,11 @@ from trimaran.wire.identity import TopicIdPartition
 
 log = logging.getLogger(__name__)
 
-# Who wakes later than this was held, or had no processor: heartbeats wait to be read, and were they not, all brokers
+# A later wake-up means that the loop was blocked or starved: heartbeats wait to be read, and otherwise all brokers
 # would be fenced at once.
 LATE_SECONDS = 0.1
-# What waits is read within so long. Without it the lease for whose end was waited would be over before anything is
-# read.
+# Queued heartbeats are read within this time. Without it the lease whose end was awaited would be over before anything
+# is read.
 READING_SECONDS = 0.5
 # A look costs one connection to each listener.
 PROBE_INTERVAL_SECONDS = 0.25
@@ -63,7 +63,7 @@ async def probe_suspects(active: ActiveController) -> None:
 
 
 async def suspect_disconnected(active: ActiveController) -> None:
-    """A broker without a connection is looked at until it heartbeats again, or is gone, or its lease is over."""
+    """Probes a broker without a connection until it heartbeats again, or is gone, or its lease is over."""
     while True:
         for lease in active.leases.disconnected_leases():
             active.suspect(lease.broker_id, lease.broker_epoch)

@@ -1,8 +1,8 @@
 """The index of the committed image on a controller that another leads, so that it decides as soon as it is elected.
 
-Made only then, 50,000 partitions take a fifth of a second of a processor, and seconds of one that has much else to do;
-all the while nobody decides. In Kafka every controller replays into the tables of `QuorumController`; here they follow
-the image a little later.
+If it were built only then, 50,000 partitions would take a fifth of a second of a processor, and seconds of a busy one,
+without any decision meanwhile. In Kafka every controller replays into the tables of `QuorumController`; here they
+follow the image a little later.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP, Par
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# What was changed within it is left for the moment of the election: some ten thousand partitions at the most, and
-# mostly none.
+# Changes within this time are left for the moment of the election: some ten thousand partitions at the most, and mostly
+# none.
 POLL_SECONDS = 1.0
 
 
 class StandbyIndex:
-    """Lent to the epoch that we lead, whose image runs ahead of the committed one; what is given back is led back from
-    there.
+    """An index that is lent to our epoch as leader, since the image of that epoch runs ahead of the committed one. When
+    it comes back it is led back from there.
     """
 
     def __init__(self, loader: MetadataLoader) -> None:

@@ -1,5 +1,5 @@
-"""What an active controller does unasked: it elects leaders and moves them back, drains brokers, expires tokens, and
-gives a sign of life in the log.
+"""Periodic tasks of an active controller: it elects leaders and moves them back, drains brokers, expires tokens, and
+writes a sign of life into the log.
 
 Each is a task that lasts as long as the epoch; an interval of 0 seconds means never. Source: the periodic tasks of
 Kafka's `QuorumController`.
@@ -101,7 +101,7 @@ async def _drain(active: ActiveController, lease: Lease) -> None:
         return changes_without(state, lease.broker_id, keys=keys)
 
     await process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
-    if lease.draining:  # else it was fenced meanwhile, and begins anew
+    if lease.draining:  # else it was fenced meanwhile, and begins again
         lease.shutdown_offset, lease.draining = active.next_offset - 1, False
 
 

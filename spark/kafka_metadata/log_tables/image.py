@@ -137,16 +137,16 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
         for piece in task.ranges:
             where = piece.name
             for _, batch in batches_in(piece):
-                upto = _upto(batch, until_ms)
-                replay.apply(batch, piece.end_offset if upto is None else upto)
-                if upto is not None:
+                end = _end_before(batch, until_ms)
+                replay.apply(batch, piece.end_offset if end is None else end)
+                if end is not None:
                     return replay.state
     except (RemoteProtocolError, KafkaError) as error:
         raise DataUnreadable(f"{where}: {error}") from None
     return replay.state
 
 
-def _upto(batch: BatchView, until_ms: int | None) -> int | None:
+def _end_before(batch: BatchView, until_ms: int | None) -> int | None:
     """The first offset of the batch that is later than wanted; None when there is none."""
     if until_ms is None or batch.max_timestamp <= until_ms:
         return None

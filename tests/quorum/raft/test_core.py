@@ -688,7 +688,7 @@ def test_truncation_goes_to_where_the_logs_part():
 def test_node_with_lost_data_abstains_until_refetched():
     """R15: its log may be shorter than what it acknowledged."""
     log = log_of((5, 1))
-    log.refetch_upto = 8
+    log.refetch_end = 8
     talk = Talk(log, Election(1))
     assert talk.raft.deadline() == float("inf") or not isinstance(talk.raft.role, Prospective)
     for pre_vote in (True, False):
@@ -722,7 +722,7 @@ def test_node_with_lost_data_abstains_until_refetched():
 def test_recovered_node_stands_against_a_silent_leader():
     """R15 ends with the answer that brings the last record and its watermark."""
     log = log_of((5, 1))
-    log.refetch_upto = 8
+    log.refetch_end = 8
     talk = Talk(log, Election(1))
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     entries = log_of((5, 1), (3, 1)).entries[-1:]

@@ -53,13 +53,13 @@ def test_empty_log_begins_with_available_snapshot(snapshot_id, position):
 
 
 @pytest.mark.parametrize(
-    ("refetch_upto", "watermark", "keeps"),
+    ("refetch_end", "watermark", "keeps"),
     [(None, None, True), (8, None, False), (8, 7, False), (8, 8, True), (8, 9, True)],
 )
-def test_promises_are_kept_once_lost_data_is_committed(refetch_upto, watermark, keeps):
+def test_promises_are_kept_once_lost_data_is_committed(refetch_end, watermark, keeps):
     """R15: in its promises others count on what it had."""
     log = log_of((5, 1))
-    log.refetch_upto = refetch_upto
+    log.refetch_end = refetch_end
     state = Talk(log, Election(1)).raft._state
     state.high_watermark = watermark
     assert state.keeps_promises is keeps

@@ -323,7 +323,7 @@ def test_vote_is_requested_again_despite_unflushed_log():
 def test_ineligible_node_has_no_deadline(election, case):
     log = log_of((2, 1))
     if case == "lost data":
-        log.refetch_upto = 8
+        log.refetch_end = 8
     talk = Talk(log, election, OBSERVER if case == "observer" else ME)
     assert talk.raft.role.deadline == inf
 
@@ -341,7 +341,7 @@ def test_ineligible_node_drops_its_elapsed_deadline(role):
 def test_single_voter_with_lost_data_does_not_lead():
     """R15: what it has lost it may have acknowledged, to observers too."""
     log = log_of((5, 1))
-    log.refetch_upto = 8
+    log.refetch_end = 8
     talk = Talk(log, Election(1), Identity(1, bytes([1]) * 16, "ours", {1: VOTERS[1]}))
     assert isinstance(talk.raft.role, Unattached)
 

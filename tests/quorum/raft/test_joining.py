@@ -113,7 +113,7 @@ def test_static_voter_updates_each_leader_once(answer_):
 
 def test_voter_with_lost_data_updates_without_deadline():
     log = log_of((2, 1))
-    log.refetch_upto = 8
+    log.refetch_end = 8
     talk = Talk(log, Election(1), TOLD)
     talk.ask(BEGIN)
     recheck_voters(talk)

@@ -108,7 +108,7 @@ def test_damage_beyond_crash_effects_is_fetched_again(
     for life in ("first", "second"):
         again_in = LogDirectory(left)
         again = open_metadata_log(again_in, LogConfig(), lambda _history: True)
-        assert (again.end_offset, again.refetch_upto) == (number, BATCHES), life
+        assert (again.end_offset, again.refetch_end) == (number, BATCHES), life
         assert [b.base_offset for b in again.batches(0, BATCHES)] == list(range(number))
         again_in.close(broker_epoch=None)
 
@@ -134,7 +134,7 @@ def test_after_a_stop_in_good_order_too(tmp_path: Path, value: bytes) -> None:
     left = crash(tmp_path, directory)
     flip(left, BATCHES - 1, 16)
     again = open_again(left)
-    assert (again.end_offset, again.refetch_upto) == (BATCHES - 1, BATCHES)
+    assert (again.end_offset, again.refetch_end) == (BATCHES - 1, BATCHES)
 
 
 # --- what a power cut leaves
@@ -167,7 +167,7 @@ def test_torn_end_is_cut_without_fetching(tmp_path: Path) -> None:
         shutil.copytree(left, one)
         change(one, edit)
         again = open_again(one, has_others=False)
-        assert (again.end_offset, again.refetch_upto) == (BATCHES, None), number
+        assert (again.end_offset, again.refetch_end) == (BATCHES, None), number
 
 
 def test_zeros_in_flushed_part_are_damage(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_zeros_in_flushed_part_are_damage(tmp_path: Path) -> None:
     at, size = positions(left / "__cluster_metadata-0" / NAME)[-1]
     change(left, lambda data: data.__setitem__(slice(at, at + size), bytes(size)))
     again = open_again(left)
-    assert (again.end_offset, again.refetch_upto) == (BATCHES - 1, BATCHES)
+    assert (again.end_offset, again.refetch_end) == (BATCHES - 1, BATCHES)
 
 
 def test_a_log_that_has_become_shorter_is_damaged(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_log_that_has_become_shorter_is_damaged(tmp_path: Path) -> None:
     at, _ = positions(left / "__cluster_metadata-0" / NAME)[4]
     change(left, lambda data: data.__delitem__(slice(at, None)))
     again = open_again(left)
-    assert (again.end_offset, again.refetch_upto) == (4, BATCHES)
+    assert (again.end_offset, again.refetch_end) == (4, BATCHES)
 
 
 def test_a_log_that_is_gone_is_damaged(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_log_that_is_gone_is_damaged(tmp_path: Path) -> None:
     left = crash(tmp_path, directory)
     (left / "__cluster_metadata-0" / NAME).unlink()
     again = open_again(left)
-    assert (again.end_offset, again.refetch_upto) == (0, BATCHES)
+    assert (again.end_offset, again.refetch_end) == (0, BATCHES)
 
 
 def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
     left = crash(tmp_path, directory)
     change(left, lambda data: data.extend(old[len(data) :]))
     again = open_again(left, has_others=False)
-    assert (again.end_offset, again.refetch_upto) == (6, None)
+    assert (again.end_offset, again.refetch_end) == (6, None)
 
 
 # --- the point itself
@@ -253,7 +253,7 @@ def test_log_beginning_at_snapshot_opens_after_crash(tmp_path: Path) -> None:
     (tmp_path / "bare" / "__cluster_metadata-0" / f"{20:020d}.log").unlink()
     for found in (left, tmp_path / "bare"):
         again = open_again(found, has_others=False)
-        assert (again.start_offset, again.end_offset, again.refetch_upto) == (20, 20, None)
+        assert (again.start_offset, again.end_offset, again.refetch_end) == (20, 20, None)
 
 
 def test_a_damaged_point_is_none(tmp_path: Path) -> None:

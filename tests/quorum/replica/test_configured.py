@@ -99,13 +99,13 @@ def test_with_others_everything_is_fetched_again(
     directory = damaged(tmp_path, voters, at=at, **changes)
     config = config_of(log_dirs=tmp_path, **changes)
     log = open_log(config, directory)
-    assert (log.start_offset, log.end_offset, log.refetch_upto) == (0, 0, ID.offset)
+    assert (log.start_offset, log.end_offset, log.refetch_end) == (0, 0, ID.offset)
     assert log.latest_snapshot is None
     assert not log.history.is_dynamic
     directory.close(broker_epoch=-1)
     directory = LogDirectory(tmp_path, now_ms=now_ms)
     again = open_log(config, directory)
-    assert (again.start_offset, again.end_offset, again.refetch_upto) == (0, 0, ID.offset)
+    assert (again.start_offset, again.end_offset, again.refetch_end) == (0, 0, ID.offset)
     directory.close(broker_epoch=-1)
 
 

@@ -205,7 +205,7 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
 
             for _ in range(2):
                 third = await cluster.start(3)
-                assert (third.node.log_end_offset, third.node.log.refetch_upto) == (0, end)
+                assert (third.node.log_end_offset, third.node.log.refetch_end) == (0, end)
                 assert third.names.names == []
                 await third.kill()
             assert path.with_name(path.name + ".damaged").exists()
@@ -217,11 +217,11 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
             await cluster.start(2)
             assert await cluster.leader() is not third, "it must not lead before it has all"
             await until_all(cluster, everything)
-            await until(lambda: third.node.log.refetch_upto is None)
+            await until(lambda: third.node.log.refetch_end is None)
             assert third.names.snapshots == 1
             await third.kill()
             third = await cluster.start(3)
-            assert third.node.log.refetch_upto is None
+            assert third.node.log.refetch_end is None
             assert third.node.log.start_offset == snapshot.offset
             await until_all(cluster, everything)
 
@@ -245,7 +245,7 @@ async def test_flipped_bit_after_crash_is_fetched_again(
             flip_a_bit(path / f"{0:020d}.log")
             member = await cluster.start(number)
             assert f"fetching it again up to {end}" in caplog.text
-            await until(lambda: member.node.log.refetch_upto is None)
+            await until(lambda: member.node.log.refetch_end is None)
             assert member.node.log_end_offset >= end
             await until_all(cluster, everything)
 

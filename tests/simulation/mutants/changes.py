@@ -105,7 +105,7 @@ def _damage_is_forgotten() -> Patch:
 
     def recover(self: SimLog) -> bool:
         real(self)
-        self.refetch_upto = None
+        self.refetch_end = None
         return False
 
     return mock.patch.object(SimLog, "recover", recover)
@@ -115,7 +115,7 @@ def _votes_once_it_is_as_long() -> Patch:
     """Its fetched data may be another's uncommitted tail."""
 
     def keeps(self: state.State) -> bool:
-        upto = self.log.refetch_upto
+        upto = self.log.refetch_end
         return upto is None or self.log.end_offset + 3 >= upto
 
     return mock.patch.object(state.State, "keeps_promises", property(keeps))

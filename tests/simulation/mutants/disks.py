@@ -90,7 +90,7 @@ def _lost_snapshot_is_forgotten() -> Patch:
 
     def begin_anew(self: SimLog) -> None:
         real(self)
-        self.refetch_upto = None
+        self.refetch_end = None
 
     return mock.patch.object(SimLog, "_begin_anew", begin_anew)
 

@@ -131,7 +131,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
     ) -> Role:
         own = election.voted is not None and election.voted.id == identity.node_id
         if (
-            log.refetch_upto is None
+            log.refetch_end is None
             and own
             and election.epoch > log.last_epoch
             and election.leader_id < 0
