@@ -179,7 +179,7 @@ TABLE = {
         ),
         Limit(
             "bytes of a Fetch answer",
-            "trimaran.broker.process.composition:ANSWER_BYTES_MAX",
+            "trimaran.broker.process.families:ANSWER_BYTES_MAX",
             "less is given",
         ),
         Limit(

@@ -5,7 +5,7 @@ Source: `InterBrokerSendThread` of Kafka, which one thread for each purpose ther
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -13,6 +13,14 @@ from trimaran.broker.channels.broker_channel import BrokerChannel, ChannelLimits
 from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.channels.tasks import Tasks
 from trimaran.wire.schema import Message
+
+
+class Channels(Protocol):
+    """The part of `BrokerChannels` that coordinators need."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = ...) -> None: ...
+
+    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any: ...  # noqa: ASYNC109
 
 
 class BrokerChannels:

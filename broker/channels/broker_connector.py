@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.identity import Address
@@ -19,6 +20,14 @@ from trimaran.wire.transport.client.node_connection import NodeConnection, open_
 
 class BrokerUnknown(ConnectionLost):
     """Metadata names no such broker, or no endpoint of it on the listener between brokers: nothing was sent."""
+
+
+class Connector(Protocol):
+    """Connects a follower with its leader."""
+
+    def connect(
+        self, broker_id: int, *, copy_records: bool = True
+    ) -> AbstractAsyncContextManager[Any]: ...
 
 
 @dataclass(frozen=True, slots=True)

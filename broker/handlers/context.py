@@ -40,7 +40,6 @@ from trimaran.quorum.metadata.authorizer import Authorizer
 
 if TYPE_CHECKING:
     from trimaran.broker.background.directory_moves import DirectoryMoves
-    from trimaran.broker.channels.controller_channel import ControllerChannel
     from trimaran.broker.channels.forwarding import Forwarder
     from trimaran.broker.fetching.replica_selection import ReplicaSelector
     from trimaran.broker.fetching.sessions import FetchSessions
@@ -79,7 +78,6 @@ class Context:
     partitions: Partitions
     directories: LogDirectories
     moves: DirectoryMoves
-    controller: ControllerChannel
     forwarder: Forwarder
     topic_creation: TopicCreation
     fetch_sessions: FetchSessions
@@ -88,7 +86,6 @@ class Context:
     transactions: TransactionCoordinator
     verifier: TransactionVerifier
     limits: BrokerLimits
-    broker_epoch: Callable[[], int]
     now_ms: Callable[[], int]
     kraft_version: Callable[[], int]
     topic_views: TopicViews = field(default_factory=TopicViews)

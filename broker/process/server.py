@@ -91,7 +91,7 @@ async def _run(
         async with trio.open_nursery() as nursery:
             server = await _start(parts, nursery, stop)
             if server is not None:
-                ctx = parts.context
+                ctx = parts.families.context
                 task_status.started(
                     RunningBroker(ctx.node_id, server.addresses, ctx, server, parts, controller)
                 )
@@ -114,13 +114,13 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
             nursery.start_soon(parts.storage.commit, directory)
         if parts.quorum.owned:
             await nursery.start(parts.quorum.node.run)
-        ctx, lifecycle = parts.context, parts.lifecycle
+        ctx, lifecycle = parts.families.context, parts.lifecycle
         for part in (
-            ctx.controller,
+            parts.controller,
             parts.alter_partitions,
-            parts.assignments,
+            parts.families.data.assignments,
             parts.fetchers,
-            parts.transactions,
+            parts.families.transactions,
             lifecycle,
         ):
             nursery.start_soon(part.run)
@@ -134,8 +134,8 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
         await finish_moves(ctx.directories, ctx.metadata.image.topics, ctx.node_id)
         await _recover_logs(parts)
-        await parts.publisher.activate()
-        nursery.start_soon(parts.publisher.run)
+        await parts.families.data.publisher.activate()
+        nursery.start_soon(parts.families.data.publisher.run)
         await nursery.start(ctx.groups.runtime.run)
         nursery.start_soon(parts.maintenance.run)
         nursery.start_soon(ctx.moves.run)
@@ -161,7 +161,7 @@ async def _watch_directories(parts: Parts) -> None:
     For a replica that the controller has in another directory, it gets the failed directory, where Kafka reports the
     replica as lost. So the replica is back when the directory is, even if a crash took its log before it was durable.
     """
-    directories, ctx = parts.storage.directories, parts.context
+    directories, ctx = parts.storage.directories, parts.families.context
     while True:
         for failed in await directories.wait_failed():
             events.LOG_DIRECTORY_OFFLINE.log(log, directory=failed.path, error=failed.offline)
@@ -172,7 +172,9 @@ async def _watch_directories(parts: Parts) -> None:
             ]
             for partition in lost:
                 if partition.state.directory_of(ctx.node_id) != failed.directory_id:
-                    parts.assignments.assign(partition.topic_id_partition, failed.directory_id)
+                    parts.families.data.assignments.assign(
+                        partition.topic_id_partition, failed.directory_id
+                    )
             ctx.partitions.reopen(lost)
             parts.lifecycle.report()
 
@@ -183,11 +185,11 @@ async def _serve(
     await serve_listener(
         parts.listeners,
         broker_registry(
-            zookeeper_offsets=parts.context.zookeeper_offsets is not None,
-            client_metrics=parts.context.collects_client_metrics,
-            hooks=parts.context.quotas.hooks,
+            zookeeper_offsets=parts.families.context.zookeeper_offsets is not None,
+            client_metrics=parts.families.context.collects_client_metrics,
+            hooks=parts.families.context.quotas.hooks,
         ),
-        parts.context,
+        parts.families.context,
         limits=limits_of(parts.config),
         quotas=parts.connections.quotas,
         task_status=task_status,
@@ -201,7 +203,7 @@ async def _recover_logs(parts: Parts) -> None:
     async with trio.open_nursery() as nursery:
         for directory in parts.storage.directories.online:
             if not directory.clean_shutdown:
-                nursery.start_soon(_recover_directory, parts.context, directory)
+                nursery.start_soon(_recover_directory, parts.families.context, directory)
 
 
 async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
@@ -233,7 +235,7 @@ async def _take_leave(parts: Parts, server: Server | None) -> None:
 
 
 async def _close(parts: Parts, *, clean: bool) -> None:
-    watermarks = parts.context.partitions.watermarks()
-    parts.context.moves.close()
-    parts.context.partitions.close()
+    watermarks = parts.families.context.partitions.watermarks()
+    parts.families.context.moves.close()
+    parts.families.context.partitions.close()
     await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import trio
 
-from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.producing.producer_ids import ProducerIds
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -25,8 +25,8 @@ class Transactions:
     coordinator: TransactionCoordinator
     verifier: TransactionVerifier
     markers: MarkerWriter
-    marker_channels: BrokerChannels
-    verifier_channels: BrokerChannels
+    marker_channels: Channels
+    verifier_channels: Channels
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         async with trio.open_nursery() as nursery:
@@ -43,7 +43,7 @@ def transactions(
     metadata: BrokerMetadata,
     marking: Marking,
     producer_ids: ProducerIds,
-    open_channels: Callable[[str], BrokerChannels],
+    open_channels: Callable[[str], Channels],
     verifies: Callable[[], bool],
 ) -> Transactions:
     """`open_channels` makes channels for a purpose; `verifies`: transaction.partition.verification.enable, as it is

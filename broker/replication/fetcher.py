@@ -17,7 +17,7 @@ from math import inf
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.channels.broker_connector import BrokerConnector, BrokerUnknown
+from trimaran.broker.channels.broker_connector import BrokerUnknown, Connector
 from trimaran.broker.fetching.sessions import NO_SESSION
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower, in_runs
 from trimaran.broker.partitions.opening import OPENED_PER_TURN
@@ -86,7 +86,7 @@ class Fetcher:
     def __init__(
         self,
         leader_id: int,
-        connector: BrokerConnector,
+        connector: Connector,
         settings: FetchSettings,
     ) -> None:
         self.leader_id = leader_id

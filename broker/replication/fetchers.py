@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import trio
 
-from trimaran.broker.channels.broker_connector import BrokerConnector
+from trimaran.broker.channels.broker_connector import Connector
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
@@ -20,7 +20,7 @@ class Fetchers:
 
     def __init__(
         self,
-        connector: BrokerConnector,
+        connector: Connector,
         settings: FetchSettings,
     ) -> None:
         self._connector = connector

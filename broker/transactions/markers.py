@@ -20,7 +20,7 @@ import trio
 
 from trimaran.broker import events
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
-from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.gathering import Gathering
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.transactions.marking import Marking, keys_of
@@ -73,7 +73,7 @@ class MarkerWriter:
         self,
         node_id: int,
         marking: Marking,
-        channels: BrokerChannels,
+        channels: Channels,
         metadata: Metadata,
         seconds: float,
     ) -> None:

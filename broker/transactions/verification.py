@@ -15,7 +15,7 @@ from typing import NamedTuple
 import trio
 
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
-from trimaran.broker.channels.broker_channels import BrokerChannels
+from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.gathering import Gathering
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC, Metadata
@@ -65,7 +65,7 @@ class TransactionVerifier:
         self,
         node_id: int,
         coordinator: TransactionCoordinator,
-        channels: BrokerChannels,
+        channels: Channels,
         metadata: Metadata,
         seconds: float,
         is_enabled: Callable[[], bool],

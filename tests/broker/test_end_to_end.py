@@ -225,7 +225,7 @@ async def test_administration(tmp_path):
 async def test_everything_is_there_after_a_restart(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         written = await in_thread(produce, running.bootstrap, "t")
-        epoch = running.brokers[11].context.broker_epoch()
+        epoch = running.brokers[11].parts.lifecycle.epoch
         await running.stop(11)
         again = await running.start_broker(11)
         assert again.context.directories.metadata.previous_broker_epoch == epoch
@@ -276,7 +276,7 @@ async def test_a_registration_with_another_cluster_id_is_refused(tmp_path):
     )
 
     async with cluster(tmp_path) as running:
-        controller = running.brokers[11].context.controller
+        controller = running.brokers[11].parts.controller
         stranger = BrokerIdentity(77, "another-cluster", (), (), None, (), -1)
         lifecycle = Lifecycle(controller, stranger, LifecycleTimes(), lambda: -1)
         with trio.fail_after(DEADLINE_SECONDS), pytest.raises(RegistrationRefused) as raised:

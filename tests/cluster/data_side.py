@@ -6,9 +6,10 @@ Requests to a controller (creation, ISR changes, heartbeats) are recorded or omi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +17,16 @@ import trio
 from immutables import Map
 
 from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
-from trimaran.broker.background.directory_moves import DirectoryMoves
-from trimaran.broker.channels.broker_channel import ChannelLimits
-from trimaran.broker.channels.broker_channels import BrokerChannels
 from trimaran.broker.channels.broker_connector import BrokerConnector
-from trimaran.broker.fetching.replica_selection import SELECTORS
-from trimaran.broker.fetching.sessions import FetchSessions
-from trimaran.broker.groups.coordinator import GroupCoordinator
-from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.channels.controller_channel import Controller
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
-from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
-from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
-from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.partitions.services import Services
 from trimaran.broker.partitions.suspect_checks import check_suspects
-from trimaran.broker.process.transactions import transactions
-from trimaran.broker.replication.fetch_client import FetchSettings
+from trimaran.broker.process.families import Cluster, Families, families, fetchers_of
+from trimaran.broker.process.ports import Ports
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.directories import LogDirectories
-from trimaran.broker.transactions.marking import Marking
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.group_commit import Durability, GroupCommit
 from trimaran.node.config.server import ServerConfig
@@ -51,6 +40,8 @@ from trimaran.quorum.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Address
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
@@ -140,16 +131,18 @@ class Harness:
 
     node_id: int
     directory: LogDirectory
-    directories: LogDirectories
-    metadata: BrokerMetadata
-    settings: TopicSettingsSource
-    partitions: Partitions
+    cluster: Cluster
     isr_changes: RecordedIsrChanges
     follows: Any
     group_commit: GroupCommit
-    config: ServerConfig
-    context: Context
+    families: Families
     now: float = 1000.0
+
+    def __post_init__(self) -> None:
+        self.context = self.families.context
+        self.config, self.metadata = self.cluster.config, self.cluster.metadata
+        self.settings = self.cluster.settings
+        self.partitions, self.directories = self.context.partitions, self.context.directories
 
     def set_image(
         self,
@@ -186,13 +179,29 @@ class Harness:
             self.group_commit._done(one)
 
 
-def _address(metadata: BrokerMetadata, broker_id: int) -> tuple[str, int] | None:
+class Unreachable:
+    """A controller, and brokers, that do not answer."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+
+    async def call(self, *_request: object, timeout: float) -> Any:  # noqa: ASYNC109
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"unreachable for {timeout} s")
+
+
+def _address(metadata: BrokerMetadata, broker_id: int) -> Address | None:
     broker = metadata.image.cluster.brokers.get(broker_id)
-    return None if broker is None else (broker.listeners[0].host, broker.listeners[0].port)
+    return None if broker is None else Address(broker.listeners[0].host, broker.listeners[0].port)
 
 
 def open_harness(
-    path: Path, node_id: int = 11, *, replicates: bool = False, **settings: str
+    path: Path,
+    node_id: int = 11,
+    *,
+    replicates: bool = False,
+    controller: Controller | None = None,
+    now_ms: Callable[[], int] = now_ms,
+    **settings: str,
 ) -> Harness:
     """`settings` are configuration keys, dots as underscores. `replicates`: follows leaders for real."""
     format_directory(path, node_id, DIRECTORY)
@@ -200,87 +209,27 @@ def open_harness(
     directory = LogDirectory(path, now_ms=now_ms)
     fsync = server_config["trimaran.log.fsync"] == "commit"
     group_commit = GroupCommit(directory.health, fsync=fsync)
-    metadata = BrokerMetadata(MetadataImage(), lambda: harness.now)
-    settings_source = TopicSettingsSource(server_config, metadata, node_id)
-    isr_changes = RecordedIsrChanges()
+    cluster = Cluster.of(server_config, BrokerMetadata(MetadataImage(), lambda: harness.now))
+    isr_changes, unreachable = RecordedIsrChanges(), Unreachable()
     follows: Any = RecordedFollows()
     if replicates:
-        follows = Fetchers(
-            BrokerConnector(lambda broker_id: _address(metadata, broker_id), "follower"),
-            FetchSettings(
-                node_id,
-                lambda: 100 + node_id,
-                server_config["replica.fetch.wait.max.ms"],
-                1,
-                1 << 20,
-                10 << 20,
-            ),
-        )
-    directories = LogDirectories([directory])
-    harness: Harness
-    services = Services(
-        node_id=node_id,
-        directories=directories,
-        settings=settings_source,
-        commit=Durability({directory.health: group_commit}, fsync=fsync),
+        connector = BrokerConnector(partial(_address, cluster.metadata), "follower")
+        follows = fetchers_of(cluster, connector, lambda: 100 + node_id)
+    ports = Ports(
+        directories=LogDirectories([directory]),
+        durability=Durability({directory.health: group_commit}, fsync=fsync),
+        controller=controller or unreachable,
         isr_changes=isr_changes,
-        metadata=metadata,
+        fetchers=follows,
+        open_channels=lambda _purpose: unreachable,
         broker_epoch=lambda: 100 + node_id,
-        lag_seconds_max=30.0,
+        report=lambda: None,
+        kraft_version=lambda: 0,
         now=lambda: harness.now,
         now_ms=now_ms,
     )
-    partitions = Partitions(services, follows, directory.high_watermark)
-    absent: Any = None
-    channels = BrokerChannels(
-        BrokerConnector(lambda broker_id: _address(metadata, broker_id), "harness"), ChannelLimits()
-    )
-    groups = GroupCoordinator(GroupLimits.of(server_config), metadata)
-    transacting = transactions(
-        server_config,
-        metadata,
-        Marking(partitions, groups.complete_transaction, now_ms),
-        absent,
-        lambda _purpose: channels,
-        lambda: True,
-    )
-    throttles = ReplicationThrottles()
-    context = Context(
-        config=server_config,
-        node_id=node_id,
-        cluster_id=CLUSTER_ID,
-        metadata=metadata,
-        partitions=partitions,
-        directories=directories,
-        moves=DirectoryMoves(directories, partitions, throttles.moves),
-        controller=absent,
-        forwarder=absent,
-        topic_creation=absent,
-        fetch_sessions=FetchSessions(server_config["max.incremental.fetch.session.cache.slots"]),
-        producer_ids=absent,
-        groups=groups,
-        transactions=transacting.coordinator,
-        verifier=transacting.verifier,
-        limits=BrokerLimits(fetch_bytes_max=server_config["fetch.max.bytes"]),
-        throttles=throttles,
-        replica_selector=SELECTORS.get(server_config["replica.selector.class"]),
-        broker_epoch=lambda: 100 + node_id,
-        now_ms=now_ms,
-        kraft_version=lambda: 0,
-    )
-    harness = Harness(
-        node_id,
-        directory,
-        directories,
-        metadata,
-        settings_source,
-        partitions,
-        isr_changes,
-        follows,
-        group_commit,
-        server_config,
-        context,
-    )
+    made = families(cluster, ports, CLUSTER_ID)
+    harness = Harness(node_id, directory, cluster, isr_changes, follows, group_commit, made)
     return harness
 
 

@@ -155,7 +155,7 @@ async def test_coordinator_writes_local_markers_without_connection(tmp_path):
         await producer.produce(b"a")
         assert await producer.end() == E.NONE
         assert await read_committed(one, wait_ms=5000) == ([b"a"], 2)
-        assert len(one.broker.parts.transactions.marker_channels) == 0
+        assert len(one.broker.parts.families.transactions.marker_channels) == 0
 
 
 async def test_a_deleted_topic_needs_no_marker(tmp_path):

@@ -19,12 +19,9 @@ from immutables import Map
 from tests.broker.batches import batch
 from tests.cluster.data_side import DIRECTORY, open_harness, partition, registration, topic
 from tests.interop.authorization.making import make
-from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from trimaran.broker.process.transactions import transactions
-from trimaran.broker.transactions.marking import Marking
 from trimaran.log.batches.batch import iter_batches
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.acls import Acl
@@ -39,7 +36,11 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.envelope import EnvelopeResponse
+from trimaran.wire.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from trimaran.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from trimaran.wire.messages.header import (
     decode_request_header,
     decode_response_header,
@@ -47,6 +48,7 @@ from trimaran.wire.messages.header import (
     encode_response,
 )
 from trimaran.wire.messages.registry import REQUESTS, RESPONSES
+from trimaran.wire.schema import Message
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.endpoint import Endpoint
@@ -122,14 +124,21 @@ class Topics:
 
 
 class Controller:
-    """Takes what is forwarded to it, and answers that all of it is done."""
+    """Takes what is forwarded to it, and answers that all of it is done, and has one producer id."""
 
     def __init__(self) -> None:
         self.taken: list[Any] = []
 
-    async def call(self, envelope: Any, *, timeout: float) -> EnvelopeResponse:  # noqa: ASYNC109
+    async def call(self, request: Any, *, timeout: float) -> Message:  # noqa: ASYNC109
         del timeout
         await trio.lowlevel.checkpoint()
+        if isinstance(request, AllocateProducerIdsRequest):
+            return AllocateProducerIdsResponse(
+                error_code=ErrorCode.NONE, producer_id_start=4000, producer_id_len=1
+            )
+        return self._take(request)
+
+    def _take(self, envelope: EnvelopeRequest) -> EnvelopeResponse:
         frame = memoryview(bytearray(envelope.request_data))
         header, start = decode_request_header(frame)
         request = REQUESTS[header.api_key].decode(frame[start:], header.api_version)
@@ -174,12 +183,6 @@ class Stored:
         return {key: known[key] for key in partitions if key in known}
 
 
-class ProducerIds:
-    async def take(self) -> int:
-        await trio.lowlevel.checkpoint()
-        return 4000
-
-
 class World:
     """Broker 11 leads most of `t`, `u`, `secret` and the partitions of groups and transactions.
 
@@ -193,43 +196,27 @@ class World:
             "transaction_state_log_num_partitions": "2",
             **settings,
         }
-        self.harness = open_harness(path, **settings)
+        self.controller = Controller()
+        self.harness = open_harness(
+            path, controller=self.controller, now_ms=lambda: NOW_MS, **settings
+        )
         self.nursery = nursery
         self.creates: dict[str, ErrorCode] = {}
         self.topics = Topics(self)
-        self.controller = Controller()
         self.zookeeper = Stored()
-        context = self.harness.context
-        groups = context.groups
-        absent: Any = None
-        parts = transactions(
-            self.harness.config,
-            self.harness.metadata,
-            Marking(self.harness.partitions, groups.complete_transaction, lambda: NOW_MS),
-            ProducerIds(),  # type: ignore[arg-type]
-            lambda _purpose: absent,
-            lambda: True,
-        )
-        self.parts = parts
-        self.harness.partitions.listen(CONSUMER_OFFSETS, groups.runtime)
-        self.harness.partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
         self.context = replace(
-            context,
-            now_ms=lambda: NOW_MS,
+            self.harness.context,
             quotas=ClientQuotas(now=lambda: 1000.0),
             topic_creation=self.topics,
-            forwarder=Forwarder(self.controller, 20.0),  # type: ignore[arg-type]
-            producer_ids=ProducerIds(),
-            transactions=parts.coordinator,
-            verifier=parts.verifier,
         )
 
     async def start(self) -> None:
         nursery = self.nursery
         nursery.start_soon(self.harness.group_commit.run)
         await nursery.start(self.context.groups.runtime.run)
-        await nursery.start(self.parts.markers.run)
-        await nursery.start(self.parts.coordinator.runtime.run)
+        transactions = self.harness.families.transactions
+        await nursery.start(transactions.markers.run)
+        await nursery.start(transactions.coordinator.runtime.run)
         self._set_image()
         self._append()
         await self.context.groups.wait_loaded()

@@ -106,7 +106,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
 async def test_a_clean_stop_leaves_checkpoints_and_the_marker(tmp_path):
     async with cluster(tmp_path, num_partitions="3") as running:
         await in_thread(produce, running.bootstrap, "t")
-        epoch = running.brokers[11].context.broker_epoch()
+        epoch = running.brokers[11].parts.lifecycle.epoch
         await running.stop(11)
         path = tmp_path / "11"
         assert f'"brokerEpoch":{epoch}' in (path / ".kafka_cleanshutdown").read_text()

@@ -13,18 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from tests.cluster.data_side import config
 from tests.simulation.coordinators.channels import SimChannels
-from tests.simulation.partitions.broker import SimBroker
+from tests.simulation.partitions.broker import SimBroker, configured
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
-from trimaran.broker.groups.consumer.settings import ConfiguredGroups
-from trimaran.broker.groups.coordinator import GroupCoordinator
-from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.handlers.registry import broker_registry
-from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
-from trimaran.broker.process.transactions import transactions
-from trimaran.broker.producing.producer_ids import ProducerIds
-from trimaran.broker.transactions.marking import Marking
 from trimaran.log.compaction.cleaning import CleanerLimits
 from trimaran.log.compaction.offset_map import SLOT_BYTES
 from trimaran.node.config.server import ServerConfig
@@ -34,8 +27,7 @@ if TYPE_CHECKING:
     from tests.simulation.coordinators.world import CoordinatorWorld
 
 # As in a broker's configuration, but shorter, so that more happens in a run; pieces of logs are small.
-SETTINGS = {
-    "controller.quorum.voters": "100@127.0.0.1:1",
+SETTINGS: dict[str, object] = {
     "request.timeout.ms": 900,
     "transaction.max.timeout.ms": 5000,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 150,
@@ -50,12 +42,6 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": 50,
     "group.consumer.heartbeat.interval.ms": 200,
 }
-
-
-@cache
-def _config(node_id: int) -> ServerConfig:
-    named = {"node.id": node_id, **SETTINGS}
-    return config(**{key: str(value) for key, value in named.items()})
 
 
 @cache
@@ -74,7 +60,7 @@ class CoordinatorBroker(SimBroker):
     world: CoordinatorWorld
 
     def config(self) -> ServerConfig:
-        return _config(self.id)
+        return configured(self.id, self.world.rules.fetch_bytes, **SETTINGS)
 
     @property
     def registry(self) -> Any:
@@ -82,36 +68,12 @@ class CoordinatorBroker(SimBroker):
 
     def _compose(self) -> None:
         super()._compose()
-        settings, metadata, life = self.config(), self.metadata, self.life
-        self.groups = GroupCoordinator(
-            GroupLimits.of(settings),
-            metadata,
-            ConfiguredGroups(settings, lambda: metadata.image.configs).of,
-        )
-        self.partitions.listen(CONSUMER_OFFSETS, self.groups.runtime)
-        producer_ids = ProducerIds(self.channel, self.id, lambda: self._epoch_of(life))
-        channels: Any = SimChannels(self)
-        marking = Marking(self.partitions, self.groups.complete_transaction, self.context.now_ms)
-        parts = transactions(
-            settings,
-            metadata,
-            marking,
-            producer_ids,
-            lambda _purpose: channels,
-            lambda: True,
-        )
-        self.partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
-        self.transacting = parts
+        self.groups, self.transacting = self.families.groups, self.families.transactions
         self.publishers = (self.publisher, self.groups)
-        self.context = replace(
-            self.context,
-            producer_ids=producer_ids,
-            groups=self.groups,
-            transactions=parts.coordinator,
-            verifier=parts.verifier,
-            topic_creation=cast(Any, _AllCreated()),
-            kraft_version=lambda: 1,
-        )
+        self.context = replace(self.context, topic_creation=cast(Any, _AllCreated()))
+
+    def open_channels(self, _purpose: str) -> Channels:
+        return SimChannels(self)
 
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
         tasks = (*super().tasks(), self.groups.runtime.run, self.transacting.run)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import fields
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,24 +19,19 @@ import trio
 from tests.cluster.data_side import config
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.network import CONTROLLER, Lost
-from trimaran.broker.background.directory_assignments import DirectoryAssignments
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
-from trimaran.broker.fetching.sessions import FetchSessions
-from trimaran.broker.handlers.context import BrokerLimits, Context
+from trimaran.broker.channels.broker_channels import Channels
+from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.list_offsets import list_offsets
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
-from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
-from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.alter_partitions import AlterPartitions
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.partitions.services import Services
 from trimaran.broker.partitions.suspect_checks import check_suspects
-from trimaran.broker.process.publisher import BrokerPublisher
-from trimaran.broker.replication.fetch_client import FetchSettings
-from trimaran.broker.replication.fetchers import Fetchers
+from trimaran.broker.process.families import Cluster, families, fetchers_of
+from trimaran.broker.process.ports import Ports
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
@@ -65,7 +60,6 @@ if TYPE_CHECKING:
     from tests.simulation.partitions.world import World
 
 CLUSTER = "sim"
-# As in a broker's configuration, but shorter, so that more happens in a run.
 LAG_SECONDS_MAX = 0.8
 HEARTBEAT_SECONDS = 0.3
 CHECKPOINT_SECONDS = 0.7
@@ -79,8 +73,21 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
 
 
 @cache
-def _config() -> ServerConfig:
-    return config()
+def configured(broker_id: int, fetch_bytes: int, **settings: object) -> ServerConfig:
+    """As in a broker's configuration, but shorter, so that more happens in a run."""
+    shorter = {
+        "node.id": broker_id,
+        "controller.quorum.voters": "100@127.0.0.1:1",
+        "fetch.max.bytes": 10 << 20,
+        "max.incremental.fetch.session.cache.slots": 100,
+        "replica.fetch.backoff.ms": 200,
+        "replica.fetch.max.bytes": fetch_bytes,
+        "replica.fetch.wait.max.ms": 300,
+        "replica.lag.time.max.ms": int(LAG_SECONDS_MAX * 1000),
+        "replica.socket.timeout.ms": 1000,
+        **settings,
+    }
+    return config(**{key: str(value) for key, value in shorter.items()})
 
 
 def directory_id(broker_id: int, number: int = 0) -> bytes:
@@ -142,6 +149,16 @@ class _Channel:
             world.after(world.prng.uniform(0.05, 1.5), arrive)
 
 
+class _NoChannels:
+    """No transaction has a coordinator in this simulation."""
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        raise AssertionError("not started here")
+
+    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+        raise AssertionError("not started here")
+
+
 class SimBroker:
     """`is_serving` from the time when its partitions follow the metadata; `was_wiped` until the controller knows the
     incarnation that has an empty disk.
@@ -176,8 +193,7 @@ class SimBroker:
         return disk
 
     def config(self) -> ServerConfig:
-        """One for all: nothing that differs between brokers is read from it."""
-        return _config()
+        return configured(self.id, self.world.rules.fetch_bytes)
 
     # --- lives
 
@@ -192,66 +208,46 @@ class SimBroker:
         self.world.tasks.start(self._run)
 
     def _compose(self) -> None:
-        world = self.world
         durability = self._open_directories()
         self._committing, self._committed = trio.CancelScope(), trio.Event()
         self.metadata = BrokerMetadata(MetadataImage())
+        cluster = Cluster.of(self.config(), self.metadata)
         settings = _SmallSegments(self.config(), self.metadata, self.id)
-        channel: Any = _Channel(self)
-        self.channel = channel
-        life = self.life
-        # Tasks that outlive the process have its epoch.
-        self.alter_partitions = AlterPartitions(channel, self.id, lambda: self._epoch_of(life))
-        self.assignments = DirectoryAssignments(channel, self.id, lambda: self._epoch_of(life))
-        self.directories.on_placed = self.assignments.assign
-        services = Services(
-            node_id=self.id,
-            directories=self.directories,
-            settings=settings,
-            commit=durability,
-            isr_changes=self.alter_partitions,
-            metadata=self.metadata,
-            broker_epoch=lambda: self._epoch_of(life),
-            lag_seconds_max=LAG_SECONDS_MAX,
-            now=trio.current_time,
-            now_ms=world.now_ms,
+        self.families = families(
+            replace(cluster, settings=settings), self._ports(cluster, durability), CLUSTER
         )
-        fetching = FetchSettings(
-            replica_id=self.id,
-            broker_epoch=lambda: self._epoch_of(life),
-            wait_max_ms=300,
-            min_bytes=1,
-            partition_bytes_max=world.rules.fetch_bytes,
-            response_bytes_max=10 << 20,
-            backoff_seconds_max=0.2,
-            response_seconds=1.0,
-        )
-        connector: Any = _Connector(self)
-        self.fetchers = Fetchers(connector, fetching)
-        self.partitions = Partitions(services, self.fetchers, self.directories.high_watermark)
-        self.publisher = BrokerPublisher(
-            self.metadata, self.partitions, settings, self.directories, self._report
+        data = self.families.data
+        self.partitions, self.publisher, self.assignments, self.moves = (
+            *(data.partitions, data.publisher),
+            *(data.assignments, data.moves),
         )
         self.publishers: tuple[Publisher, ...] = (self.publisher,)
         self.maintenance = Maintenance(
-            self.partitions, self.directories, MaintenanceTimes(), world.now_ms
+            self.partitions, self.directories, MaintenanceTimes(), self.world.now_ms
         )
-        given = {
-            "config": self.config(),
-            "node_id": self.id,
-            "cluster_id": CLUSTER,
-            "metadata": self.metadata,
-            "partitions": self.partitions,
-            "directories": self.directories,
-            "fetch_sessions": FetchSessions(100),
-            "limits": BrokerLimits(fetch_bytes_max=10 << 20),
-            "quotas": ClientQuotas(),
-            "throttles": ReplicationThrottles(),
-            "broker_epoch": lambda: self._epoch_of(life),
-            "now_ms": world.now_ms,
-        }
-        # The handlers that are called here ask for nothing else.
-        self.context = Context(**(dict.fromkeys(one.name for one in fields(Context)) | given))  # type: ignore[arg-type]
+        self.context = self.families.context
+
+    def _ports(self, cluster: Cluster, durability: Durability) -> Ports:
+        self.channel = _Channel(self)
+        epoch = partial(self._epoch_of, self.life)  # tasks that outlive the process have its epoch
+        self.alter_partitions = AlterPartitions(self.channel, self.id, epoch)
+        self.fetchers = fetchers_of(cluster, _Connector(self), epoch)
+        return Ports(
+            directories=self.directories,
+            durability=durability,
+            controller=self.channel,
+            isr_changes=self.alter_partitions,
+            fetchers=self.fetchers,
+            open_channels=self.open_channels,
+            broker_epoch=epoch,
+            report=self._report,
+            kraft_version=lambda: 1,
+            now=trio.current_time,
+            now_ms=self.world.now_ms,
+        )
+
+    def open_channels(self, _purpose: str) -> Channels:
+        return _NoChannels()
 
     def _open_directories(self) -> Durability:
         directory = LogDirectory(self.path, now_ms=self.world.now_ms, files=self.disk)

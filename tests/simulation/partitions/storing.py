@@ -11,16 +11,20 @@ import errno
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import trio
 
-from tests.cluster.data_side import config
-from tests.simulation.partitions.broker import CLUSTER, HEARTBEAT_SECONDS, SimBroker, directory_id
+from tests.simulation.partitions.broker import (
+    CLUSTER,
+    HEARTBEAT_SECONDS,
+    SimBroker,
+    configured,
+    directory_id,
+)
 from tests.simulation.partitions.disk import SimDisk
 from tests.simulation.partitions.disk_faults import (
     Damage,
@@ -31,7 +35,6 @@ from tests.simulation.partitions.disk_faults import (
     repair,
     small_files,
 )
-from trimaran.broker.background.directory_moves import DirectoryMoves
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.process.lifecycle import BrokerIdentity, BrokerState, Lifecycle, LifecycleTimes
 from trimaran.broker.process.server import _recover_logs, _watch_directories
@@ -54,19 +57,6 @@ PURGE_SECONDS, DELETE_DELAY_SECONDS = 0.4, 0.3
 LEAVE_SECONDS = 3.0
 
 
-@cache
-def _config(node_id: int, count: int) -> ServerConfig:
-    paths = ",".join(f"/{node_id}/{name}" for name in NAMES[:count])
-    return config(
-        **{
-            "node.id": str(node_id),
-            "log.dirs": paths,
-            "metadata.log.dir": f"/{node_id}/metadata",
-            "controller.quorum.voters": "100@127.0.0.1:1",
-        }
-    )
-
-
 class StoringBroker(SimBroker):
     """`broken` are the directories with disks that fail until they are mended, with the error; `away` those that are
     not there in this life.
@@ -87,7 +77,10 @@ class StoringBroker(SimBroker):
         return self.disks.keys() - online
 
     def config(self) -> ServerConfig:
-        return _config(self.id, self.world.rules.directories)
+        rules = self.world.rules
+        paths = ",".join(f"/{self.id}/{name}" for name in NAMES[: rules.directories])
+        places = {"log.dirs": paths, "metadata.log.dir": f"/{self.id}/metadata"}
+        return configured(self.id, rules.fetch_bytes, **places)
 
     # --- disks
 
@@ -296,13 +289,8 @@ class StoringBroker(SimBroker):
             MaintenanceTimes(delete_delay=DELETE_DELAY_SECONDS),
             world.now_ms,
         )
-        self.moves = DirectoryMoves(self.directories, self.partitions, self.context.throttles.moves)
-        self.context = replace(self.context, moves=self.moves)
         self._parts: Any = SimpleNamespace(
-            storage=self.storage,
-            context=self.context,
-            assignments=self.assignments,
-            lifecycle=self.lifecycle,
+            storage=self.storage, families=self.families, lifecycle=self.lifecycle
         )
 
     def catch_up(self) -> None:

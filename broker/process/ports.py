@@ -1,0 +1,34 @@
+"""The ways out of a broker: its disks, the controller, other brokers and clocks. A process opens them; a test and the
+simulation give others to the same broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trimaran.broker.channels.broker_channels import Channels
+from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.partitions.isr_change import IsrChanges
+from trimaran.broker.partitions.registry import FetcherManager
+from trimaran.broker.storage.directories import LogDirectories
+from trimaran.log.durability.group_commit import Durability
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """`open_channels` opens channels to other brokers, for a purpose. `broker_epoch` is that of this incarnation (-1
+    before registration), and `report` asks for a heartbeat now. `now` is monotonic seconds, `now_ms` the wall clock.
+    """
+
+    directories: LogDirectories
+    durability: Durability
+    controller: Controller
+    isr_changes: IsrChanges
+    fetchers: FetcherManager
+    open_channels: Callable[[str], Channels]
+    broker_epoch: Callable[[], int]
+    report: Callable[[], None]
+    kraft_version: Callable[[], int]
+    now: Callable[[], float]
+    now_ms: Callable[[], int]
