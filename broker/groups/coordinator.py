@@ -58,6 +58,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.records.groups import OffsetCommitValue
 from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
@@ -310,14 +311,15 @@ class GroupCoordinator:
         codes: dict[str, ErrorCode],
         pending: list[PendingResponse[dict[str, ErrorCode]]],
     ) -> Steps[None]:
-        """Deletes groups without members, in steps of a record. Adds to `codes` those that are known now, to `pending`
-        those that stand when committed. Whoever joins a group meanwhile keeps it, without what it has lost by then.
+        """Deletes groups without members, each once, in steps of a record. Adds to `codes` those that are known now, to
+        `pending` those that stand when committed. A group that a member joins meanwhile stays, without what it has lost
+        by then.
         """
-        for epoch, ids in self._by_shard(group_ids, codes).items():
+        for epoch, ids in (yield from self._by_shard(group_ids, codes)).items():
             left = dict.fromkeys(ids)
             while left:
                 try:
-                    deleted = epoch.active().delete_groups(left)
+                    deleted = epoch.active().delete_groups(list(islice(left, GROUPS_PER_STEP)))
                     pending.append(epoch.submit(deleted))
                 except KafkaError as error:
                     codes.update(dict.fromkeys(left, error.code))
@@ -363,19 +365,21 @@ class GroupCoordinator:
         while some := list(islice(group_ids, GROUPS_PER_STEP)):
             yield list_groups(shard, some, states, types)
 
-    def committed_partitions(self, group_id: str) -> Mapping[str, Collection[int]]:
-        """By topic what a group has offsets of; raises KafkaError as `fetch_offsets`."""
+    def committed_partitions(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
+        """Returns what a group has committed, by topic and partition; raises KafkaError as `fetch_offsets`."""
         return self._epoch_of(group_id).active().store.offsets.get(group_id, {})
 
     def _by_shard(
         self, group_ids: Iterable[str], refused: dict[str, ErrorCode]
-    ) -> dict[_GroupEpoch, list[str]]:
+    ) -> Steps[dict[_GroupEpoch, list[str]]]:
+        """Returns the groups by the epochs of their shards, in steps of a group; adds the others to `refused`."""
         found: defaultdict[_GroupEpoch, list[str]] = defaultdict(list)
         for group_id in group_ids:
             try:
                 found[self._epoch_of(group_id)].append(group_id)
             except KafkaError as error:
                 refused[group_id] = error.code
+            yield 1
         return found
 
 

@@ -7,12 +7,11 @@ change meanwhile.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 
 from trimaran.broker.groups.consumer import describe
 from trimaran.broker.handlers.consumer_group_heartbeat import check_served
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import authorized_operations
 from trimaran.wire.codec.declarations import EncodedArray
@@ -24,10 +23,11 @@ from trimaran.wire.messages.consumer_group_describe import (
 )
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import groups, topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 def _fail(
@@ -51,32 +51,31 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("group_ids"),
 )
-@when_loaded(lambda request: request.group_ids, _fail)
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, ctx: Context, call: Call
-) -> DeferredResponse[ConsumerGroupDescribeResponse]:
+) -> Handling[ConsumerGroupDescribeResponse]:
+    yield from loaded(ctx, request.group_ids)
     check_served(ctx)
-    room, may_see = call.room(), may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
+    found = EncodedArray()
+    for group_id in request.group_ids:
+        found.append((yield from _described(group_id, request, ctx, call)))
+        yield None
+    return ConsumerGroupDescribeResponse(groups=found)
 
-    async def one(group_id: str) -> bytes:
-        try:
-            group, members = ctx.groups.describe_consumer_group(group_id)
-            if request.include_authorized_operations:
-                group.authorized_operations = authorized_operations(
-                    ctx, call, ResourceType.GROUP, group_id
-                )
-            return await room.encoded_with(group, "members", _seen(members, may_see))
-        except KafkaError as error:
-            return room.refusal(describe.refused(group_id, error.code, error.message))
 
-    async def finish() -> ConsumerGroupDescribeResponse:
-        found = EncodedArray()
-        for group_id in request.group_ids:
-            found.append(await one(group_id))
-            await room.pause()
-        return ConsumerGroupDescribeResponse(groups=found)
-
-    return DeferredResponse(finish, on_error=partial(_fail, request))
+def _described(
+    group_id: str, request: ConsumerGroupDescribeRequest, ctx: Context, call: Call
+) -> Handling[bytes]:
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
+    try:
+        group, members = ctx.groups.describe_consumer_group(group_id)
+        if request.include_authorized_operations:
+            group.authorized_operations = authorized_operations(
+                ctx, call, ResourceType.GROUP, group_id
+            )
+        return (yield from call.room().encoding_with(group, "members", _seen(members, may_see)))
+    except KafkaError as error:
+        return call.room().refusal(describe.refused(group_id, error.code, error.message))
 
 
 def _seen(members: Iterable[Member], may_see: Callable[[str], bool]) -> Iterator[Member]:

@@ -6,15 +6,13 @@ the answer is UNSUPPORTED_VERSION, as Kafka's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from uuid import uuid4
 
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.node.replicated.pending import respond
-from trimaran.node.runtime.steps import pieces
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.features import GROUP_VERSION
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -25,11 +23,10 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.access import groups, topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse, finished
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 
 def _fail(
@@ -55,57 +52,20 @@ def _fail(
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-@when_loaded(lambda request: (request.group_id,), _fail)
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
-) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
+) -> Handling[ConsumerGroupHeartbeatResponse]:
+    yield from loaded(ctx, (request.group_id,))
     check_served(ctx)
-
-    may_name = may_with_topic(ctx, call, Operation.DESCRIBE)
-    names = request.subscribed_topic_names or ()
-    if len(names) > JUDGED_PER_TURN and ctx.authorizer is not None:
-        judging = partial(_of_many, request, ctx, call, may_name)
-        return DeferredResponse(judging, on_error=partial(_fail, request))
-    if not all(map(may_name, names)):
-        return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-    return _admitted(request, ctx, call)
-
-
-async def _of_many(
-    request: ConsumerGroupHeartbeatRequest,
-    ctx: Context,
-    call: Call,
-    may_name: Callable[[str], bool],
-) -> ConsumerGroupHeartbeatResponse:
-    """Who subscribes to many topics: they are judged some at a time."""
-    for some in pieces(request.subscribed_topic_names or (), JUDGED_PER_TURN):
-        if not all(map(may_name, some)):
-            return _fail(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "")
-        await yield_to_loop()
-    return await finished(_admitted(request, ctx, call))
-
-
-def _admitted(
-    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
-) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
-    """A pattern that is new is looked at in a thread first."""
-    regex, patterns = request.subscribed_topic_regex, ctx.groups.patterns
-    if not regex or patterns.knows(regex):
-        return _beat(request, ctx, call)
-
-    async def finish() -> ConsumerGroupHeartbeatResponse:
-        refused = await patterns.refusal(regex)
-        return await finished(_beat(request, ctx, call, refused))
-
-    return DeferredResponse(finish, on_error=partial(_fail, request))
-
-
-def _beat(
-    request: ConsumerGroupHeartbeatRequest,
-    ctx: Context,
-    call: Call,
-    refused: KafkaError | None = None,
-) -> ConsumerGroupHeartbeatResponse | DeferredResponse[ConsumerGroupHeartbeatResponse]:
+    if request.subscribed_topic_names and ctx.authorizer is not None:
+        may_name = may_with_topic(ctx, call, Operation.DESCRIBE)
+        for name in request.subscribed_topic_names:
+            if not may_name(name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            yield None
+    refused = None
+    if request.subscribed_topic_regex:
+        refused = yield from _refusal(request.subscribed_topic_regex, ctx)
     pending = ctx.groups.consumer_heartbeat(
         ConsumerHeartbeat(
             request=request,
@@ -118,7 +78,16 @@ def _beat(
             principal=str(call.connection.principal),
         )
     )
-    return respond(pending, lambda response: response, lambda code: _fail(request, code, ""))
+    return (yield from settled(pending))
+
+
+def _refusal(regex: str, ctx: Context) -> Handling[KafkaError | None]:
+    """Returns the error for a pattern that cannot be used; a new pattern is compiled in a thread first."""
+    patterns = ctx.groups.patterns
+    if patterns.knows(regex):
+        return None
+    refused: KafkaError | None = yield Blocking(partial(patterns.refusal, regex))
+    return refused
 
 
 def check_served(ctx: Context) -> None:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import accumulate
-
-from trimaran.broker.groups.walks import RECORDS_PER_PIECE
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.node.replicated.pending import PendingResponse
-from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -18,15 +13,17 @@ from trimaran.wire.messages.delete_groups import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> DeleteGroupsResponse:
-    return _respond(dict.fromkeys(request.groups_names, code))
+    return DeleteGroupsResponse(
+        results=[_result(group_id, code) for group_id in request.groups_names]
+    )
 
 
 @handles(
@@ -34,39 +31,25 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
     versions="0-2",
     access=groups(Operation.DELETE, "groups_names.*", "results"),
     on_error=_fail,
-    slices=Slices("groups_names", "results"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("groups_names"),
 )
-@when_loaded(lambda request: request.groups_names, _fail)
 def delete_groups(
-    request: DeleteGroupsRequest, ctx: Context, _call: Call
-) -> DeferredResponse[DeleteGroupsResponse]:
+    request: DeleteGroupsRequest, ctx: Context, call: Call
+) -> Handling[DeleteGroupsResponse]:
+    yield from loaded(ctx, request.groups_names)
     codes: dict[str, ErrorCode] = {}
-    pending: list[PendingResponse[dict[str, ErrorCode]]] = []
-    deleting = ctx.groups.delete_groups(dict.fromkeys(request.groups_names), codes, pending)
-    # What fits into a turn is done before the next request of the connection begins.
-    for done in accumulate(deleting):
-        if done >= RECORDS_PER_PIECE:
-            break
-
-    async def finish() -> DeleteGroupsResponse:
-        await with_checkpoints(deleting, RECORDS_PER_PIECE)
-        for one in pending:
-            codes.update(await _settled(one))
-        return _respond(codes)
-
-    return DeferredResponse(finish)
+    decided: list[PendingResponse[dict[str, ErrorCode]]] = []
+    for _ in ctx.groups.delete_groups(request.groups_names, codes, decided):
+        yield None
+    for pending in decided:
+        try:
+            codes.update((yield from settled(pending)))
+        except KafkaError as error:
+            codes.update(dict.fromkeys(pending.response, error.code))
+    results = (_result(group_id, code) for group_id, code in codes.items())
+    return DeleteGroupsResponse(results=(yield from call.room().encoding(results)))
 
 
-async def _settled(pending: PendingResponse[dict[str, ErrorCode]]) -> dict[str, ErrorCode]:
-    try:
-        return await pending.wait()
-    except KafkaError as error:
-        return dict.fromkeys(pending.response, error.code)
-
-
-def _respond(codes: Mapping[str, ErrorCode]) -> DeleteGroupsResponse:
-    return DeleteGroupsResponse(
-        results=[DeletableGroupResult(group_id=g, error_code=code) for g, code in codes.items()]
-    )
+def _result(group_id: str, code: ErrorCode) -> DeletableGroupResult:
+    return DeletableGroupResult(group_id=group_id, error_code=code)

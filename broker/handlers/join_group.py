@@ -8,16 +8,17 @@ from __future__ import annotations
 from trimaran.broker.groups.classic.operation import join_error
 from trimaran.broker.groups.limits import MEMBER_BYTES_MAX
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.node.replicated.pending import respond
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.node.replicated.pending import settled
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.access import groups
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 NULLABLE_PROTOCOL_NAME_VERSION = 7
 
@@ -35,37 +36,30 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     on_error=_fail,
     elements_max=FEW_ELEMENTS_MAX,
 )
-@when_loaded(lambda request: (request.group_id,), _fail)
-def join_group(
-    request: JoinGroupRequest, ctx: Context, call: Call
-) -> JoinGroupResponse | DeferredResponse[JoinGroupResponse]:
-    version = call.header.api_version
-
-    def to_response(response: JoinGroupResponse) -> JoinGroupResponse:
-        name = response.protocol_name
-        if version < NULLABLE_PROTOCOL_NAME_VERSION:
-            response.protocol_name = name or ""
-        return response
-
-    member_id = request.member_id
-
-    def refuse(code: ErrorCode) -> JoinGroupResponse:
-        return to_response(join_error(code, member_id))
-
-    if sum(len(one.name) + len(one.metadata) for one in request.protocols) > MEMBER_BYTES_MAX:
-        return refuse(ErrorCode.INVALID_REQUEST)
-    host = f"/{java_text(call.connection.peer[0])}"  # as Java prints an address
+def join_group(request: JoinGroupRequest, ctx: Context, call: Call) -> Handling[JoinGroupResponse]:
+    yield from loaded(ctx, (request.group_id,))
     try:
-        connection = call.connection
-        pending = ctx.groups.join(
-            request,
-            version,
-            call.header.client_id or "",
-            host,
-            str(connection.principal),
-            connection.id,
-        )
-        connection.on_close(ctx.groups.closing(connection.id))
+        response = yield from _joined(request, ctx, call)
     except KafkaError as error:
-        return refuse(error.code)
-    return respond(pending, to_response, refuse)
+        response = join_error(error.code, request.member_id)
+    if call.header.api_version < NULLABLE_PROTOCOL_NAME_VERSION:
+        response.protocol_name = response.protocol_name or ""
+    return response
+
+
+def _joined(request: JoinGroupRequest, ctx: Context, call: Call) -> Handling[JoinGroupResponse]:
+    """Returns when the join phase has ended. Raises KafkaError: the member is refused."""
+    given = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
+    if given > MEMBER_BYTES_MAX:
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    connection = call.connection
+    pending = ctx.groups.join(
+        request,
+        call.header.api_version,
+        call.header.client_id or "",
+        f"/{java_text(connection.peer[0])}",  # as Java prints an address
+        str(connection.principal),
+        connection.id,
+    )
+    connection.on_close(ctx.groups.closing(connection.id))
+    return (yield from settled(pending))

@@ -6,7 +6,7 @@ Versions: up to 2 one member, whose error is the response's; 3 many members, als
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
+from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from trimaran.wire.security.acls import Operation
@@ -14,6 +14,7 @@ from trimaran.wire.transport.requests.access import groups
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 MANY_MEMBERS_VERSION = 3
 
@@ -24,8 +25,10 @@ MANY_MEMBERS_VERSION = 3
     access=groups(Operation.READ, "group_id"),
     elements_max=MANY_ELEMENTS_MAX,
 )
-@when_loaded(lambda request: (request.group_id,))
-def leave_group(request: LeaveGroupRequest, ctx: Context, call: Call) -> LeaveGroupResponse:
+def leave_group(
+    request: LeaveGroupRequest, ctx: Context, call: Call
+) -> Handling[LeaveGroupResponse]:
+    yield from loaded(ctx, (request.group_id,))
     version = call.header.api_version
     try:
         members = ctx.groups.leave(request, version)

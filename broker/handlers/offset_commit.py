@@ -7,17 +7,21 @@ epochs, 7 static members, 10 topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from trimaran.broker.handlers.batches import in_batches
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, commit_to_zookeeper
-from trimaran.node.replicated.pending import respond
-from trimaran.quorum.metadata.image import TopicImage
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, committed_to_zookeeper
+from trimaran.node.replicated.pending import PendingResponse, settled
+from trimaran.quorum.metadata.image import TopicImage, TopicsImage
 from trimaran.quorum.serving.authorization import may_with_topic
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -25,21 +29,43 @@ from trimaran.wire.messages.offset_commit import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups, topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.transport.scheduling.effects import Handling
 
 TOPIC_ID_VERSION = 10
+# The size of a topic in the response, without its name and its partitions.
+TOPIC_BYTES = 24
+
+
+class _Topic(NamedTuple):
+    """A topic that exists, and its place in the response."""
+
+    image: TopicImage
+    answer: OffsetCommitResponseTopic
+
+
+_Batch = Sequence[tuple[_Topic, Sequence[OffsetCommitRequestPartition]]]
 
 
 def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> OffsetCommitResponse:
     return OffsetCommitResponse(
         topics=[
-            _answered(topic, [p.partition_index for p in topic.partitions], code)
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _refused(partition.partition_index, code) for partition in topic.partitions
+                ],
+            )
             for topic in request.topics
         ]
     )
+
+
+def _refused(index: int, code: ErrorCode) -> OffsetCommitResponsePartition:
+    return OffsetCommitResponsePartition(partition_index=index, error_code=code)
 
 
 @handles(
@@ -50,87 +76,105 @@ def _fail(request: OffsetCommitRequest, code: ErrorCode, _message: str) -> Offse
         topics(Operation.READ, "topics.name").in_handler("topics by id, too"),
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions", COMMITS_PER_SLICE),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-@when_loaded(lambda request: (request.group_id,), _fail)
 def offset_commit(
     request: OffsetCommitRequest, ctx: Context, call: Call
-) -> OffsetCommitResponse | DeferredResponse[OffsetCommitResponse]:
+) -> Handling[OffsetCommitResponse]:
+    yield from loaded(ctx, (request.group_id,))
     version = call.header.api_version
     in_zookeeper = version == ZOOKEEPER_VERSION
     if in_zookeeper and ctx.zookeeper_offsets is None:
-        return _fail(request, ErrorCode.UNSUPPORTED_VERSION, "")
-    admitted: list[OffsetCommitRequestTopic] = []
-    # For each topic of the request its answer, to which the coordinator adds what was admitted.
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     answers: list[OffsetCommitResponseTopic] = []
-    places: list[OffsetCommitResponseTopic] = []
-    may_read = may_with_topic(ctx, call, Operation.READ)
-    for topic in request.topics:
-        answer, rest = _admit(topic, ctx, version, may_read)
-        answers.append(answer)
-        if rest.partitions:
-            admitted.append(rest)
-            places.append(answer)
-    if not admitted:
-        return OffsetCommitResponse(topics=answers)
-    request.topics = admitted
+    admitted = yield from _admitted(request, ctx, call, answers)
+    decided: list[tuple[_Batch, OffsetCommitRequest, PendingResponse[OffsetCommitResponse]]] = []
+    for batch in in_batches(admitted):
+        part = request.replace(
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic.image.name, topic_id=topic.image.id, partitions=list(partitions)
+                )
+                for topic, partitions in batch
+            ]
+        )
+        if in_zookeeper:
+            yield from _add(batch, (yield from committed_to_zookeeper(part, ctx)), call)
+        else:
+            decided.append((batch, part, _decided(part, ctx, version)))
+        yield None
+    for answered, part, pending in decided:
+        try:
+            response = yield from settled(pending)
+        except KafkaError as error:
+            response = _fail(part, error.code, "")
+        yield from _add(answered, response, call)
+    return OffsetCommitResponse(topics=answers)
 
-    def merge(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        for place, topic in zip(places, response.topics, strict=True):
-            place.partitions += topic.partitions
-        return OffsetCommitResponse(topics=answers)
 
-    def refuse(code: ErrorCode) -> OffsetCommitResponse:
-        return merge(_fail(request, code, ""))
-
-    if in_zookeeper:
-        return DeferredResponse(lambda: commit_to_zookeeper(request, ctx, merge))
+def _decided(
+    request: OffsetCommitRequest, ctx: Context, version: int
+) -> PendingResponse[OffsetCommitResponse]:
     try:
-        pending = ctx.groups.commit_offsets(request, version)
+        return ctx.groups.commit_offsets(request, version)
     except KafkaError as error:
-        return refuse(error.code)
-    return respond(pending, merge, refuse)
+        refused = PendingResponse[OffsetCommitResponse]()
+        refused.fail(error)
+        return refused
 
 
-def _admit(
-    topic: OffsetCommitRequestTopic, ctx: Context, version: int, may_read: Callable[[str], bool]
-) -> tuple[OffsetCommitResponseTopic, OffsetCommitRequestTopic]:
-    """Splits a topic into what is not there or may not be read, answered, and what may, with name and id filled in."""
-    topics = ctx.metadata.image.topics
-    found: TopicImage | None
+def _add(batch: _Batch, response: OffsetCommitResponse, call: Call) -> Handling[None]:
+    """Adds what the coordinator has answered to the topics of the response."""
+    for (topic, _), answered in zip(batch, response.topics, strict=True):
+        topic.answer.partitions += yield from call.room().encoding(answered.partitions)
+
+
+def _admitted(
+    request: OffsetCommitRequest,
+    ctx: Context,
+    call: Call,
+    answers: list[OffsetCommitResponseTopic],
+) -> Handling[list[tuple[_Topic, list[OffsetCommitRequestPartition]]]]:
+    """Returns the partitions that exist and may be read; the others are answered. Adds each topic to `answers`."""
+    version, room, topics = call.header.api_version, call.room(), ctx.metadata.image.topics
+    may_read = may_with_topic(ctx, call, Operation.READ)
+    found: list[tuple[_Topic, list[OffsetCommitRequestPartition]]] = []
+    for topic in request.topics:
+        partitions = EncodedArray()
+        answer = OffsetCommitResponseTopic(
+            name=topic.name, topic_id=topic.topic_id, partitions=partitions
+        )
+        room.take(TOPIC_BYTES + len(topic.name))
+        answers.append(answer)
+        image, refused = _find(topic, topics, version, may_read)
+        known: list[OffsetCommitRequestPartition] = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            if image is not None and index in image.partitions:
+                known.append(partition)
+            else:
+                partitions.append(room.encoded(_refused(index, refused)))
+            yield None
+        if image is not None and known:
+            found.append((_Topic(image, answer), known))
+        yield None
+    return found
+
+
+def _find(
+    topic: OffsetCommitRequestTopic,
+    topics: TopicsImage,
+    version: int,
+    may_read: Callable[[str], bool],
+) -> tuple[TopicImage | None, ErrorCode]:
+    """Returns the topic if it exists and may be read, and the code for partitions that cannot be committed."""
     if version >= TOPIC_ID_VERSION:
-        found = topics.by_id.get(topic.topic_id)
-        unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        image = topics.by_id.get(topic.topic_id)
+        if image is None:  # an unknown id has no name to judge
+            return None, ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        found = topics.by_name.get(topic.name)
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = [p.partition_index for p in topic.partitions]
-    nothing = OffsetCommitRequestTopic(partitions=[])
-    # An id that is unknown has no name to judge; of a name nothing is told to who may not read it.
-    if (found is not None or version < TOPIC_ID_VERSION) and not may_read(
-        topic.name if found is None else found.name
-    ):
-        return _answered(topic, asked, ErrorCode.TOPIC_AUTHORIZATION_FAILED), nothing
-    if found is None:
-        return _answered(topic, asked, unknown), nothing
-    missing = [index for index in asked if index not in found.partitions]
-    known = OffsetCommitRequestTopic(
-        name=found.name,
-        topic_id=found.id,
-        partitions=[p for p in topic.partitions if p.partition_index in found.partitions],
-    )
-    return _answered(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), known
-
-
-def _answered(
-    topic: OffsetCommitRequestTopic, indexes: list[int], code: ErrorCode
-) -> OffsetCommitResponseTopic:
-    return OffsetCommitResponseTopic(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[
-            OffsetCommitResponsePartition(partition_index=index, error_code=code)
-            for index in indexes
-        ],
-    )
+        image = topics.by_name.get(topic.name)
+    # A client that may not read a topic does not learn whether it exists.
+    if not may_read(topic.name if image is None else image.name):
+        return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return image, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 
+from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.node.replicated.pending import respond
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.node.replicated.pending import settled
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_delete import (
@@ -17,20 +20,28 @@ from trimaran.wire.messages.offset_delete import (
 )
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups, topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Handling
 
 Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> OffsetDeleteResponse:
-    """Of topics it is told at each partition, else once for all."""
+    """Topics are refused at each of their partitions, all else once for the whole."""
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _refuse(code)
-    asked = _asked(request)
-    return OffsetDeleteResponse(topics=_topics(asked, dict.fromkeys(asked, code)))
+    by_name: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in filter(attrgetter("partitions"), request.topics):
+        answer = by_name.setdefault(
+            topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=[])
+        )
+        answer.partitions += [
+            OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code)
+            for each in topic.partitions
+        ]
+    return OffsetDeleteResponse(topics=list(by_name.values()))
 
 
 @handles(
@@ -41,46 +52,57 @@ def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> Offse
         topics(Operation.READ, "topics.name", "topics").with_error_of_whole(),
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-@when_loaded(lambda request: (request.group_id,), _fail)
 def offset_delete(
-    request: OffsetDeleteRequest, ctx: Context, _call: Call
-) -> OffsetDeleteResponse | DeferredResponse[OffsetDeleteResponse]:
-    topics = ctx.metadata.image.topics.by_name
-    asked = _asked(request)
-    known = [
-        key
-        for key in asked
-        if key.topic in topics and key.partition in topics[key.topic].partitions
-    ]
-
-    def to_response(codes: Codes) -> OffsetDeleteResponse:
-        return OffsetDeleteResponse(topics=_topics(asked, codes))
-
+    request: OffsetDeleteRequest, ctx: Context, call: Call
+) -> Handling[OffsetDeleteResponse]:
+    yield from loaded(ctx, (request.group_id,))
+    codes: dict[TopicPartition, ErrorCode] = {}
     try:
-        pending = ctx.groups.delete_offsets(request.group_id, known)
+        yield from _deleted(request, ctx, codes)
     except KafkaError as error:
         return _refuse(error.code)
-    return respond(pending, to_response, _refuse)
+    room = call.room()
+    by_name: dict[str, OffsetDeleteResponseTopic] = {}
+    for topic in filter(attrgetter("partitions"), request.topics):
+        answer = by_name.setdefault(
+            topic.name, OffsetDeleteResponseTopic(name=topic.name, partitions=EncodedArray())
+        )
+        keys = (TopicPartition(topic.name, each.partition_index) for each in topic.partitions)
+        answer.partitions += yield from room.encoding(_answered(key, codes) for key in keys)
+        yield None
+    return OffsetDeleteResponse(topics=list(by_name.values()))
+
+
+def _deleted(
+    request: OffsetDeleteRequest, ctx: Context, codes: dict[TopicPartition, ErrorCode]
+) -> Handling[None]:
+    """Deletes the offsets of partitions that exist, and fills `codes`. Raises KafkaError: nothing can be deleted."""
+    topics = ctx.metadata.image.topics.by_name
+    known: list[TopicPartition] = []
+    for topic in request.topics:
+        partitions = topics[topic.name].partitions if topic.name in topics else {}
+        for partition in topic.partitions:
+            if partition.partition_index in partitions:
+                known.append(TopicPartition(topic.name, partition.partition_index))
+            yield None
+        yield None
+    decided = []
+    for start in range(0, max(1, len(known)), PARTITIONS_PER_BATCH):
+        some = known[start : start + PARTITIONS_PER_BATCH]
+        decided.append(ctx.groups.delete_offsets(request.group_id, some))
+        yield None
+    for pending in decided:
+        codes.update((yield from settled(pending)))
 
 
 def _refuse(code: ErrorCode) -> OffsetDeleteResponse:
     return OffsetDeleteResponse(error_code=code, topics=[])
 
 
-def _asked(request: OffsetDeleteRequest) -> list[TopicPartition]:
-    return [TopicPartition(t.name, p.partition_index) for t in request.topics for p in t.partitions]
-
-
-def _topics(asked: list[TopicPartition], codes: Codes) -> list[OffsetDeleteResponseTopic]:
-    by_name: dict[str, OffsetDeleteResponseTopic] = {}
-    for key in asked:
-        name, index = key
-        topic = by_name.setdefault(name, OffsetDeleteResponseTopic(name=name, partitions=[]))
-        code = codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        topic.partitions.append(
-            OffsetDeleteResponsePartition(partition_index=index, error_code=code)
-        )
-    return list(by_name.values())
+def _answered(key: TopicPartition, codes: Codes) -> OffsetDeleteResponsePartition:
+    return OffsetDeleteResponsePartition(
+        partition_index=key.partition,
+        error_code=codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    )

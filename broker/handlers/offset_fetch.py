@@ -7,20 +7,20 @@ groups (KIP-709); 10 topics by id.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from trimaran.broker.groups.offsets import NO_OFFSET, not_found
+from trimaran.broker.groups.offsets import not_found
+from trimaran.broker.handlers.batches import in_batches
 from trimaran.broker.handlers.context import Context
-from trimaran.broker.handlers.loaded_groups import when_loaded
-from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetch_from_zookeeper
-from trimaran.node.replicated.pending import PendingResponse
+from trimaran.broker.handlers.loaded_groups import loaded
+from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetched_from_zookeeper
+from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.authorizer import Action
-from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.serving.authorization import may, may_with_topic
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.buffers.response_size import ResponseTooLarge
-from trimaran.wire.codec.declarations import EncodedArray, Struct
+from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -36,15 +36,16 @@ from trimaran.wire.messages.offset_fetch import (
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.memory.room import OBJECT_BYTES
 from trimaran.wire.transport.requests.access import groups, topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Handling
 
-# Offsets answered in one step, 5 ms; with the longest metadata that Kafka's default allows they take 2 MiB.
-OFFSETS_AT_ONCE_MAX = 500
-TOPICS = Slices("topics.partition_indexes", "topics.partitions", OFFSETS_AT_ONCE_MAX)
+# With the longest metadata that Kafka's default allows they take 2 MiB before they are encoded; 5 ms of work.
+OFFSETS_PER_BATCH = 500
+# The size of a topic in the response, without its name and its partitions.
+TOPIC_BYTES = 24
 GROUP_ERROR_VERSION = 2
 MANY_GROUPS_VERSION = 8
 TOPIC_ID_VERSION = 10
@@ -105,263 +106,155 @@ def _asked_once(request: OffsetFetchRequest) -> OffsetFetchRequest:
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=_asked_once,
 )
-@when_loaded(lambda request: [one.group_id for one in request.groups] or [request.group_id], _fail)
 def offset_fetch(
     request: OffsetFetchRequest, ctx: Context, call: Call
-) -> OffsetFetchResponse | DeferredResponse[OffsetFetchResponse]:
-    version = call.header.api_version
-    may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
-    own_group = Action(Operation.DESCRIBE, ResourceType.GROUP, request.group_id)
-    if version < MANY_GROUPS_VERSION and not may(ctx, call, own_group):
-        (group,) = _groups(request, version)
-        refused = _group_error(group, ErrorCode.GROUP_AUTHORIZATION_FAILED, version)
-        return _respond([refused], version)
-    if version == ZOOKEEPER_VERSION:
-        if ctx.zookeeper_offsets is not None:
-            return DeferredResponse(lambda: fetch_from_zookeeper(request, ctx, may_see))
-        groups = [
-            _group_error(group, ErrorCode.UNSUPPORTED_VERSION, version)
-            for group in _groups(request, version)
-        ]
-        return _respond(groups, version)
-    if call.heavy or _count(request, ctx, version) > OFFSETS_AT_ONCE_MAX:
-        return DeferredResponse(
-            lambda: _of_many(request, ctx, call, may_see), on_error=partial(_fail, request)
-        )
-    stable = request.require_stable
-    fetches = [
-        _GroupFetch(group, ctx, version, may_see, stable) for group in _groups(request, version)
-    ]
-    if all(fetch.ready() for fetch in fetches):
-        return _respond([fetch.answer() for fetch in fetches], version)
-
-    async def finish() -> OffsetFetchResponse:
-        return _respond([await fetch.finish() for fetch in fetches], version)
-
-    return DeferredResponse(finish, ready=lambda: all(fetch.ready() for fetch in fetches))
-
-
-def _count(request: OffsetFetchRequest, ctx: Context, version: int) -> int:
-    """How many offsets are asked for; no more than somewhat above `OFFSETS_AT_ONCE_MAX` are counted."""
-    count = 0
-    for group in _groups(request, version):
-        count += _count_of(group, ctx)
-        if count > OFFSETS_AT_ONCE_MAX:
-            break
-    return count
-
-
-def _count_of(group: OffsetFetchRequestGroup, ctx: Context) -> int:
-    if group.topics is None:
-        return sum(map(len, _committed(group, ctx).values()))
-    return sum(len(topic.partition_indexes) for topic in group.topics)
-
-
-def _committed(group: OffsetFetchRequestGroup, ctx: Context) -> Mapping[str, Collection[int]]:
-    try:
-        return ctx.groups.committed_partitions(group.group_id)
-    except KafkaError:
-        return {}  # whoever looks them up will say why
-
-
-async def _of_many(
-    request: OffsetFetchRequest, ctx: Context, call: Call, may_see: MaySee
-) -> OffsetFetchResponse:
-    """One group after the other, and some partitions of it after the other."""
+) -> Handling[OffsetFetchResponse]:
+    yield from loaded(ctx, [group.group_id for group in request.groups] or [request.group_id])
     version, room = call.header.api_version, call.room()
-    fetch = partial(
-        _GroupFetch,
-        ctx=ctx,
-        version=version,
-        may_see=may_see,
-        require_stable=request.require_stable,
-    )
+    may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
+    if version < MANY_GROUPS_VERSION:
+        group = _one_group(request)
+        refused = ErrorCode.NONE
+        if not may(ctx, call, Action(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)):
+            refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        elif version == ZOOKEEPER_VERSION and ctx.zookeeper_offsets is None:
+            refused = ErrorCode.UNSUPPORTED_VERSION
+        elif version == ZOOKEEPER_VERSION:
+            return (yield from fetched_from_zookeeper(request, ctx, call, may_see))
+        if refused:
+            found = _group_error(group, refused, version)
+        else:
+            found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
+        return _of_one_group(found)
     answers = EncodedArray()
-    for group in _groups(request, version):
+    for group in request.groups:
         before = room.size
+        found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
+        room.rewind(before)  # its topics are counted with it
         try:
-            whole = await _of_group(group, ctx, call, may_see, fetch)
-        except ResponseTooLarge as error:
-            whole = _group_error(group, error.code, version)
-        if version < MANY_GROUPS_VERSION:
-            return _respond([whole], version)
-        room.rewind(before)
-        try:
-            answers.append(await room.encoded_with(whole, "topics", whole.topics))
+            answers.append((yield from room.encoding_with(found, "topics", found.topics)))
         except ResponseTooLarge as error:
             answers.append(room.refusal(_group_error(group, error.code, version)))
-        await room.pause()
+        yield None
     return OffsetFetchResponse(groups=answers)
 
 
-async def _of_group(
-    group: OffsetFetchRequestGroup,
-    ctx: Context,
-    call: Call,
-    may_see: MaySee,
-    fetch: Callable[[OffsetFetchRequestGroup], _GroupFetch],
-) -> OffsetFetchResponseGroup:
-    """Its partitions are encoded."""
-    whole: OffsetFetchResponseGroup | None = None
-    room = call.room()
-    wants_all = group.topics is None and _count_of(group, ctx) > OFFSETS_AT_ONCE_MAX
-    if wants_all:
-        group = _with_all_topics(group, ctx, may_see)
-    for part, goes_on in TOPICS.of(group) if group.topics else [(group, False)]:
-        await room.pause(_count_of(part, ctx) * OBJECT_BYTES)
-        answer = await fetch(part).finish()
-        if wants_all:
-            _drop_unknown(answer)
-        for topic in answer.topics:
-            partitions: Iterable[Struct] = topic.partitions
-            if call.header.api_version < MANY_GROUPS_VERSION:
-                partitions = map(_plain, topic.partitions)
-            topic.partitions = await room.encode(partitions)
-        if whole is None or answer.error_code:
-            whole = answer
+def _fetched(
+    group: OffsetFetchRequestGroup, is_stable: bool, ctx: Context, call: Call, may_see: MaySee
+) -> Handling[OffsetFetchResponseGroup]:
+    """Returns the response about one group, whose partitions are encoded, or its error."""
+    try:
+        topics = yield from _topics(group, is_stable, ctx, call, may_see)
+    except KafkaError as error:
+        return _group_error(group, error.code, call.header.api_version)
+    return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+
+def _topics(
+    group: OffsetFetchRequestGroup, is_stable: bool, ctx: Context, call: Call, may_see: MaySee
+) -> Handling[list[OffsetFetchResponseTopics]]:
+    """Returns the topics that may be seen, and behind them those that are refused. Raises KafkaError: the group is not
+    served here, or its response is too large.
+    """
+    version, room = call.header.api_version, call.room()
+    if group.topics is None:
+        asked: Iterable[OffsetFetchRequestTopics] = _committed(group, ctx, may_see)
+    else:
+        asked = group.topics
+    admitted, refused = [], []
+    for topic in asked:
+        code = _admit(topic, ctx, version, may_see)
+        answer = OffsetFetchResponseTopics(
+            name=topic.name, topic_id=topic.topic_id, partitions=EncodedArray()
+        )
+        room.take(TOPIC_BYTES + len(topic.name))
+        if code:
+            partitions = (not_found(index, code) for index in topic.partition_indexes)
+            answer.partitions = yield from room.encoding(_shown(partitions, version))
+            refused.append(answer)
         else:
-            _join(whole.topics, answer.topics, goes_on)
-        if whole.error_code:
-            break
-    assert whole is not None
-    return whole
+            admitted.append((answer, topic.partition_indexes))
+        yield None
+    for batch in [*in_batches(admitted, OFFSETS_PER_BATCH)] or [[]]:
+        room.expect(sum(len(indexes) for _, indexes in batch) * OBJECT_BYTES)
+        yield None
+        found = yield from _read(group, batch, is_stable, ctx)
+        for (answer, _), fetched in zip(batch, found.topics, strict=True):
+            offsets = _shown(fetched.partitions, version)
+            answer.partitions += yield from room.encoding(offsets)
+    return [*(answer for answer, _ in admitted), *refused]
 
 
-def _with_all_topics(
-    group: OffsetFetchRequestGroup, ctx: Context, may_see: MaySee
-) -> OffsetFetchRequestGroup:
-    """Asks for them by name, which is done some at a time. Of topics that are gone nothing is told."""
-    known = ctx.metadata.image.topics.by_name
+def _read(
+    group: OffsetFetchRequestGroup,
+    batch: Iterable[tuple[OffsetFetchResponseTopics, Sequence[int]]],
+    is_stable: bool,
+    ctx: Context,
+) -> Handling[OffsetFetchResponseGroup]:
+    """Returns the offsets of a batch as soon as they are committed."""
     topics = [
         OffsetFetchRequestTopics(
-            name=name, topic_id=known[name].id, partition_indexes=list(partitions)
+            name=answer.name, topic_id=answer.topic_id, partition_indexes=[*indexes]
         )
-        for name, partitions in ctx.groups.committed_partitions(group.group_id).items()
-        if name in known and may_see(name)
+        for answer, indexes in batch
     ]
-    return group.replace(topics=topics)
+    pending = ctx.groups.fetch_offsets(group.replace(topics=topics), require_stable=is_stable)
+    try:
+        return (yield from settled(pending))
+    except KafkaError:
+        # Consumers before 3.9 do not retry COORDINATOR_NOT_AVAILABLE here.
+        raise KafkaError(ErrorCode.NOT_COORDINATOR) from None
 
 
-def _drop_unknown(group: OffsetFetchResponseGroup) -> None:
-    """What was not committed for the topic of now, nobody has asked for by name."""
-    for topic in group.topics:
-        topic.partitions = [
-            one for one in topic.partitions if one.committed_offset != NO_OFFSET or one.error_code
-        ]
-    group.topics = [topic for topic in group.topics if topic.partitions]
+def _committed(
+    group: OffsetFetchRequestGroup, ctx: Context, may_see: MaySee
+) -> Iterator[OffsetFetchRequestTopics]:
+    """Yields all that the group has committed for topics that exist and may be seen.
 
-
-def _join(
-    found: list[OffsetFetchResponseTopics], more: list[OffsetFetchResponseTopics], goes_on: bool
-) -> None:
-    """Adds answers about further topics; one of them may go on with one of before: those that are unknown come last, so
-    any.
+    Raises:
+        KafkaError: the group is not served here.
     """
-    if goes_on:
-        known = {(topic.name, topic.topic_id): topic for topic in found}
-        for topic in more:
-            before = known.get((topic.name, topic.topic_id))
-            if before is None:
-                found.append(topic)
-            else:
-                before.partitions.extend(topic.partitions)
-    else:
-        found.extend(more)
+    known = ctx.metadata.image.topics.by_name
+    for name, values in list(ctx.groups.committed_partitions(group.group_id).items()):
+        if name not in known or not may_see(name):
+            continue
+        topic_id = known[name].id
+        # Others are of a topic of this name that is deleted.
+        indexes = [i for i, value in values.items() if value.topic_id in (NIL_UUID, topic_id)]
+        if indexes:
+            yield OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes)
 
 
-def _groups(request: OffsetFetchRequest, version: int) -> list[OffsetFetchRequestGroup]:
-    if version >= MANY_GROUPS_VERSION:
-        return request.groups
+def _admit(
+    topic: OffsetFetchRequestTopics, ctx: Context, version: int, may_see: MaySee
+) -> ErrorCode:
+    """Returns NONE, or the code for a topic that is refused. Fills in the name of a topic that is given by id."""
+    if version >= TOPIC_ID_VERSION:
+        found = ctx.metadata.image.topics.by_id.get(topic.topic_id)
+        if found is None:
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        topic.name = found.name
+    return ErrorCode.NONE if may_see(topic.name) else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
+    """Returns the group of a version that asks for one."""
     topics = None
     if request.topics is not None:
         topics = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in request.topics
         ]
-    return [OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)]
+    return OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
 
 
-class _GroupFetch:
-    """One group of a request: refused, or found and waiting to be committed."""
-
-    def __init__(
-        self,
-        group: OffsetFetchRequestGroup,
-        ctx: Context,
-        version: int,
-        may_see: MaySee,
-        require_stable: bool,
-    ) -> None:
-        self._image = ctx.metadata.image
-        self._group = group
-        self._version = version
-        self._may_see = may_see
-        self._failed: list[OffsetFetchResponseTopics] = []
-        self._refused: ErrorCode | None = None
-        self._pending: PendingResponse[OffsetFetchResponseGroup] | None = None
-        asked = group
-        if group.topics is not None:
-            asked = group.replace(topics=self._admitted(group.topics))
-        try:
-            self._pending = ctx.groups.fetch_offsets(asked, require_stable=require_stable)
-        except KafkaError as error:
-            self._refused = error.code
-
-    def _admitted(
-        self, topics: Iterable[OffsetFetchRequestTopics]
-    ) -> list[OffsetFetchRequestTopics]:
-        """Those that may be seen, with the names of those given by id; the others are answered with an error."""
-        admitted = []
-        for topic in topics:
-            if self._version >= TOPIC_ID_VERSION:
-                found = self._image.topics.by_id.get(topic.topic_id)
-                if found is None:
-                    self._failed.append(_failed(topic, ErrorCode.UNKNOWN_TOPIC_ID))
-                    continue
-                topic.name = found.name
-            if self._may_see(topic.name):
-                admitted.append(topic)
-            else:
-                self._failed.append(_failed(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        return admitted
-
-    def ready(self) -> bool:
-        return self._pending is None or self._pending.ready()
-
-    def answer(self) -> OffsetFetchResponseGroup:
-        """What is known; only when `ready`."""
-        if self._refused is not None:
-            return _group_error(self._group, self._refused, self._version)
-        assert self._pending is not None
-        response = self._pending.response
-        if self._group.topics is None:
-            response.topics = [one for one in response.topics if self._may_see(one.name)]
-        if self._version >= TOPIC_ID_VERSION and self._group.topics is None:
-            response.topics = _with_ids(response.topics, self._image)
-        response.topics += self._failed
-        return response
-
-    async def finish(self) -> OffsetFetchResponseGroup:
-        if self._pending is not None:
-            try:
-                await self._pending.wait()
-            except KafkaError:
-                # Consumers before 3.9 do not retry COORDINATOR_NOT_AVAILABLE here.
-                self._refused = ErrorCode.NOT_COORDINATOR
-        return self.answer()
-
-
-def _with_ids(
-    topics: list[OffsetFetchResponseTopics], image: MetadataImage
-) -> list[OffsetFetchResponseTopics]:
-    """Fills ids in; topics that are gone have none and cannot be told of."""
-    known = []
-    for topic in topics:
-        found = image.topics.by_name.get(topic.name)
-        if found is not None:
-            topic.topic_id = found.id
-            known.append(topic)
-    return known
+def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """Returns the response in a version that asks for one group."""
+    topics: list[OffsetFetchResponseTopic] = []
+    for topic in group.topics:
+        plain: Any = topic.partitions  # made by `_shown`
+        topics.append(OffsetFetchResponseTopic(name=topic.name, partitions=plain))
+    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
 
 
 def _group_error(
@@ -370,36 +263,22 @@ def _group_error(
     """Versions 0 and 1 can say it of partitions only."""
     if version >= GROUP_ERROR_VERSION:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
-    topics = [_failed(topic, code) for topic in group.topics or ()]
+    topics = []
+    for topic in group.topics or ():
+        refused = (not_found(index, code) for index in topic.partition_indexes)
+        partitions: Any = list(_shown(refused, version))
+        topics.append(OffsetFetchResponseTopics(name=topic.name, partitions=partitions))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
 
 
-def _failed(topic: OffsetFetchRequestTopics, code: ErrorCode) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partitions=[not_found(index, code) for index in topic.partition_indexes],
-    )
-
-
-def _respond(groups: list[OffsetFetchResponseGroup], version: int) -> OffsetFetchResponse:
-    if version >= MANY_GROUPS_VERSION:
-        return OffsetFetchResponse(groups=groups)
-    group = groups[0]
-    topics = [
-        OffsetFetchResponseTopic(
-            name=topic.name,
-            partitions=topic.partitions
-            if isinstance(topic.partitions, EncodedArray)
-            else [_plain(partition) for partition in topic.partitions],
-        )
-        for topic in group.topics
-    ]
-    return OffsetFetchResponse(topics=topics, error_code=group.error_code)
+def _shown(
+    partitions: Iterable[OffsetFetchResponsePartitions], version: int
+) -> Iterable[OffsetFetchResponsePartitions | OffsetFetchResponsePartition]:
+    return partitions if version >= MANY_GROUPS_VERSION else map(_plain, partitions)
 
 
 def _plain(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
-    """As versions of one group say it."""
+    """Returns a partition in the form of versions that ask for one group."""
     return OffsetFetchResponsePartition(
         partition_index=partition.partition_index,
         committed_offset=partition.committed_offset,

@@ -7,12 +7,17 @@ the transaction as well (KIP-890). Source: `KafkaApis.handleTxnOffsetCommitReque
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from trimaran.broker.coordination.writing import response_code
+from trimaran.broker.handlers.batches import in_batches
 from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer
+from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
@@ -23,7 +28,7 @@ from trimaran.wire.messages.offset_commit import (
 )
 from trimaran.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -33,7 +38,7 @@ from trimaran.wire.transport.requests.access import groups, topics, transactiona
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import COMMITS_PER_SLICE, Slices
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 # Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
 LOADING_VERSION = 2
@@ -41,12 +46,26 @@ LOADING_VERSION = 2
 BUMPING_VERSION = 5
 
 Codes = Mapping[TopicPartition, int]
+_Admitted = tuple[TopicImage, Sequence[OffsetCommitRequestPartition]]
 
 
 def _fail(
     request: TxnOffsetCommitRequest, code: ErrorCode, _message: str
 ) -> TxnOffsetCommitResponse:
-    return _respond(request, {}, code)
+    return TxnOffsetCommitResponse(
+        topics=[
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(
+                        partition_index=partition.partition_index, error_code=code
+                    )
+                    for partition in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 @handles(
@@ -58,104 +77,139 @@ def _fail(
         topics(Operation.READ, "topics.name", "topics"),
     ),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions", COMMITS_PER_SLICE),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-async def txn_offset_commit(
+def txn_offset_commit(
     request: TxnOffsetCommitRequest, ctx: Context, call: Call
-) -> TxnOffsetCommitResponse:
-    version = call.header.api_version
-    await ctx.groups.wait_loaded((request.group_id,))
-    admitted = [
-        topic for topic in (_admit(one, ctx) for one in request.topics) if topic is not None
-    ]
-    codes: Codes = {}
+) -> Handling[TxnOffsetCommitResponse]:
+    yield from loaded(ctx, (request.group_id,))
+    admitted = []
+    for topic in request.topics:
+        found = ctx.metadata.image.topics.by_name.get(topic.name)
+        known = []
+        for partition in topic.partitions:
+            if found is not None and partition.partition_index in found.partitions:
+                known.append(_commit_of(partition))
+            yield None
+        if found is not None:
+            admitted.append((found, known))
+        yield None
+    codes: dict[TopicPartition, int] = {}
     if admitted:
-        try:
-            codes = await _commit(request, admitted, ctx, version)
-        except KafkaError as error:
-            code = response_code(error.code)
-            if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < LOADING_VERSION:
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-            codes = {
-                TopicPartition(topic.name, one.partition_index): code
-                for topic in admitted
-                for one in topic.partitions
-            }
-    return _respond(request, codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        yield from _committed(request, admitted, ctx, call, codes)
+    return (yield from _answered(request, codes, call))
 
 
-def _admit(topic: TxnOffsetCommitRequestTopic, ctx: Context) -> OffsetCommitRequestTopic | None:
-    """What exists of a topic."""
-    found = ctx.metadata.image.topics.by_name.get(topic.name)
-    if found is None:
-        return None
-    partitions = [
-        OffsetCommitRequestPartition(
-            partition_index=one.partition_index,
-            committed_offset=one.committed_offset,
-            committed_leader_epoch=one.committed_leader_epoch,
-            committed_metadata=one.committed_metadata,
-        )
-        for one in topic.partitions
-        if one.partition_index in found.partitions
-    ]
-    return OffsetCommitRequestTopic(name=topic.name, topic_id=found.id, partitions=partitions)
+def _commit_of(partition: TxnOffsetCommitRequestPartition) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=partition.partition_index,
+        committed_offset=partition.committed_offset,
+        committed_leader_epoch=partition.committed_leader_epoch,
+        committed_metadata=partition.committed_metadata,
+    )
 
 
-async def _commit(
+def _committed(
     request: TxnOffsetCommitRequest,
-    admitted: list[OffsetCommitRequestTopic],
+    admitted: Iterable[_Admitted],
     ctx: Context,
-    version: int,
-) -> Codes:
-    producer = Producer(request.producer_id, request.producer_epoch)
+    call: Call,
+    codes: dict[TopicPartition, int],
+) -> Handling[None]:
+    """Fills `codes` when all that could be written is committed."""
+    decided: list[tuple[OffsetCommitRequest, PendingResponse[OffsetCommitResponse]]] = []
+    for batch in in_batches(admitted):
+        commit = OffsetCommitRequest(
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic.name, topic_id=topic.id, partitions=list(partitions)
+                )
+                for topic, partitions in batch
+            ],
+        )
+        try:
+            pending = yield from _decided(commit, request, ctx, call)
+        except KafkaError as error:
+            codes |= dict.fromkeys(_keys(commit), _shown(error.code, call))
+        else:
+            decided.append((commit, pending))
+        yield None
+    for commit, pending in decided:
+        try:
+            response = yield from settled(pending)
+        except KafkaError as error:
+            codes |= dict.fromkeys(_keys(commit), _shown(error.code, call))
+        else:
+            codes |= _codes(response)
+        yield None
+
+
+def _decided(
+    commit: OffsetCommitRequest, request: TxnOffsetCommitRequest, ctx: Context, call: Call
+) -> Handling[PendingResponse[OffsetCommitResponse]]:
+    """Writes the offsets once the coordinator of the transaction has confirmed that the group is part of it. Raises
+    KafkaError: nothing was written.
+    """
+    version, producer = (
+        call.header.api_version,
+        Producer(request.producer_id, request.producer_epoch),
+    )
     verified_from = ctx.groups.unverified_from(request.group_id, producer)
     if verified_from is not None:
         partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
-        code = await ctx.verifier.check_offset_commit(
-            request.transactional_id, producer, partition, version
+        check = ctx.verifier.check_offset_commit
+        code = yield Blocking(
+            partial(check, request.transactional_id, producer, partition, version)
         )
         if code:
             raise KafkaError(code)
         if version >= BUMPING_VERSION:
             verified_from = None  # as in `trimaran.broker.producing.verify`
-    commit = OffsetCommitRequest(
-        group_id=request.group_id,
-        generation_id_or_member_epoch=request.generation_id,
-        member_id=request.member_id,
-        group_instance_id=request.group_instance_id,
-        topics=admitted,
-    )
-    pending = ctx.groups.commit_offsets_in_transaction(commit, producer, verified_from)
-    return _codes(await pending.wait())
+    return ctx.groups.commit_offsets_in_transaction(commit, producer, verified_from)
+
+
+def _shown(code: ErrorCode, call: Call) -> ErrorCode:
+    code = response_code(code)
+    if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and call.header.api_version < LOADING_VERSION:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return code
+
+
+def _keys(commit: OffsetCommitRequest) -> Iterator[TopicPartition]:
+    for topic in commit.topics:
+        for partition in topic.partitions:
+            yield TopicPartition(topic.name, partition.partition_index)
 
 
 def _codes(response: OffsetCommitResponse) -> Codes:
     return {
-        TopicPartition(topic.name, one.partition_index): one.error_code
+        TopicPartition(topic.name, partition.partition_index): partition.error_code
         for topic in response.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
-def _respond(
-    request: TxnOffsetCommitRequest, codes: Codes, otherwise: ErrorCode
-) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
-        topics=[
+def _answered(
+    request: TxnOffsetCommitRequest, codes: Codes, call: Call
+) -> Handling[TxnOffsetCommitResponse]:
+    answers = []
+    for topic in request.topics:
+        partitions = (
+            _answer(topic.name, partition.partition_index, codes) for partition in topic.partitions
+        )
+        answers.append(
             TxnOffsetCommitResponseTopic(
-                name=topic.name,
-                partitions=[
-                    TxnOffsetCommitResponsePartition(
-                        partition_index=one.partition_index,
-                        error_code=codes.get(
-                            TopicPartition(topic.name, one.partition_index), otherwise
-                        ),
-                    )
-                    for one in topic.partitions
-                ],
+                name=topic.name, partitions=(yield from call.room().encoding(partitions))
             )
-            for topic in request.topics
-        ]
-    )
+        )
+        yield None
+    return TxnOffsetCommitResponse(topics=answers)
+
+
+def _answer(topic: str, index: int, codes: Codes) -> TxnOffsetCommitResponsePartition:
+    code = codes.get(TopicPartition(topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)

@@ -7,6 +7,7 @@ is a retriable error, Kafka waits for it without end. Source: `KafkaApis` of Kaf
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from trimaran.broker.groups.offsets import NO_OFFSET, check_partition
 from trimaran.broker.handlers.context import Context
@@ -25,16 +26,16 @@ from trimaran.wire.messages.offset_fetch import (
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
+from trimaran.wire.transport.requests.calls import Call
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling, Wait
 
 ZOOKEEPER_VERSION = 0
 
 
-async def commit_to_zookeeper(
-    request: OffsetCommitRequest,
-    ctx: Context,
-    merge: Callable[[OffsetCommitResponse], OffsetCommitResponse],
-) -> OffsetCommitResponse:
-    """Commits what exists of the request; `merge` adds what does not."""
+def committed_to_zookeeper(
+    request: OffsetCommitRequest, ctx: Context
+) -> Handling[OffsetCommitResponse]:
+    """Commits the offsets of a request, whose partitions exist."""
     assert ctx.zookeeper_offsets is not None
     codes: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, int] = {}
@@ -45,12 +46,10 @@ async def commit_to_zookeeper(
             if codes[key] is ErrorCode.NONE:
                 offsets[key] = partition.committed_offset
     try:
-        await ctx.zookeeper_offsets.commit(request.group_id, offsets)
+        yield Blocking(partial(ctx.zookeeper_offsets.commit, request.group_id, offsets))
     except KafkaError as error:
         codes |= dict.fromkeys(offsets, error.code)
-    return merge(
-        OffsetCommitResponse(topics=[_committed(topic, codes) for topic in request.topics])
-    )
+    return OffsetCommitResponse(topics=[_committed(topic, codes) for topic in request.topics])
 
 
 def _committed(
@@ -68,44 +67,41 @@ def _committed(
     )
 
 
-async def fetch_from_zookeeper(
-    request: OffsetFetchRequest, ctx: Context, may_see: Callable[[str], bool]
-) -> OffsetFetchResponse:
-    """The offsets of partitions that exist; the others, and those without one, are UNKNOWN_TOPIC_OR_PARTITION."""
+def fetched_from_zookeeper(
+    request: OffsetFetchRequest, ctx: Context, call: Call, may_see: Callable[[str], bool]
+) -> Handling[OffsetFetchResponse]:
+    """Returns the offsets of partitions that exist; UNKNOWN_TOPIC_OR_PARTITION for the others, and for those without an
+    offset.
+    """
     assert ctx.zookeeper_offsets is not None
     topics = ctx.metadata.image.topics.by_name
-    asked = request.topics or ()
-    known = [
-        TopicPartition(topic.name, index)
-        for topic in asked
-        if topic.name in topics and may_see(topic.name)
-        for index in topic.partition_indexes
-        if index in topics[topic.name].partitions
-    ]
     codes: dict[TopicPartition, ErrorCode] = {}
+    known: list[TopicPartition] = []
+    for topic in request.topics or ():
+        is_seen = may_see(topic.name)
+        partitions = topics[topic.name].partitions if topic.name in topics else {}
+        for index in topic.partition_indexes:
+            key = TopicPartition(topic.name, index)
+            if not is_seen:
+                codes[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif index in partitions:
+                known.append(key)
+            yield None
+        yield None
     found: Mapping[TopicPartition, int | None] = {}
     try:
-        found = await ctx.zookeeper_offsets.fetch(request.group_id, known)
+        found = yield Wait(partial(ctx.zookeeper_offsets.fetch, request.group_id, known))
     except KafkaError as error:
-        codes = dict.fromkeys(known, error.code)
-    for topic in asked:
-        if not may_see(topic.name):
-            for index in topic.partition_indexes:
-                codes[TopicPartition(topic.name, index)] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    for key in found:
-        codes[key] = ErrorCode.UNKNOWN_SERVER_ERROR if found[key] is None else ErrorCode.NONE
-    return OffsetFetchResponse(
-        topics=[
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=[
-                    _fetched(TopicPartition(topic.name, i), found, codes)
-                    for i in topic.partition_indexes
-                ],
-            )
-            for topic in asked
-        ]
-    )
+        codes |= dict.fromkeys(known, error.code)
+    for key, offset in found.items():
+        codes[key] = ErrorCode.UNKNOWN_SERVER_ERROR if offset is None else ErrorCode.NONE
+    answers = []
+    for topic in request.topics or ():
+        keys = (TopicPartition(topic.name, index) for index in topic.partition_indexes)
+        encoded = yield from call.room().encoding(_fetched(key, found, codes) for key in keys)
+        answers.append(OffsetFetchResponseTopic(name=topic.name, partitions=encoded))
+        yield None
+    return OffsetFetchResponse(topics=answers)
 
 
 def _fetched(

@@ -1,8 +1,8 @@
 """A response that comes later: first it is decided, then the state that it was decided on is committed.
 
-The runtime has this one type for it; the transport's is `DeferredResponse`, which `respond` makes of it. No task
-belongs to a pending response. Tasks that wait for one are outside of the epoch, so its end reaches them as an error,
-never as a cancellation. In Kafka it is a `CompletableFuture`, with `DeferredEventQueue` for the commit.
+The runtime has this one type for it; handlers wait for it by `settled`. No task belongs to a pending response. Tasks
+that wait for one are outside of the epoch, so its end reaches them as an error, never as a cancellation. In Kafka it is
+a `CompletableFuture`, with `DeferredEventQueue` for the commit.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import DeferredResponse
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
@@ -152,14 +153,24 @@ class PendingResponse(Generic[T]):
         raise progress.ended_error() if progress.committed.closed else KafkaError(progress.late)
 
 
+def settled(pending: PendingResponse[T]) -> Handling[T]:
+    """Returns the response when it may leave; a handler uses it by `yield from` once all its effects are done.
+
+    Raises:
+        KafkaError: as `PendingResponse.wait`.
+    """
+    if pending.ready():
+        return pending.response
+    response: T = yield Wait(pending.wait, pending.ready)
+    return response
+
+
 def respond(
     pending: PendingResponse[T],
     to_response: Callable[[T], R],
     refuse: Callable[[ErrorCode], R],
 ) -> R | DeferredResponse[R]:
-    """Returns what a handler of a coordinator returns: the response if it is ready, else one that the connection waits
-    for.
-    """
+    """Returns what a handler in the former shape returns."""
     if pending.ready():
         return to_response(pending.response)
 

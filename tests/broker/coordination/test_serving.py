@@ -10,11 +10,10 @@ from tests.broker.coordination.counters import IDLE_MS, Count, CounterShard, For
 from tests.broker.coordination.rig import code_of, open_rig
 from tests.counted_work import Work
 from trimaran.broker.coordination import effects, writing
-from trimaran.node.replicated.pending import PendingResponse, respond
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 E = ErrorCode
@@ -312,22 +311,6 @@ async def test_a_follow_up_ends_with_the_epoch(tmp_path):
 
 
 # -- responses at the wire
-
-
-async def test_handler_returns_or_defers_its_answer(tmp_path):
-    async with open_rig(tmp_path) as rig:
-        leader, _ = await rig.serve()
-        assert respond(rig.add("a"), str, repr) == "1"
-        leader.holding = True
-        deferred = respond(rig.add("a"), str, repr)
-        assert isinstance(deferred, DeferredResponse)
-        assert not deferred.ready()
-        refused = respond(rig.add("a"), str, lambda code: code.name)
-        leader.high_watermark.advance(2)
-        assert deferred.ready()
-        assert await deferred.finish() == "2"
-        rig.resign()
-        assert await refused.finish() == "NOT_COORDINATOR"
 
 
 # -- writes

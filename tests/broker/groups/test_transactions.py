@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import call
+from tests.broker.calls import answered, call
 from tests.broker.groups.driver import Driver
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.coordination.shard_epoch import ShardState
@@ -76,9 +76,9 @@ class Broker:
             self.harness.flush()
         return answers[0].markers[0].topics[0].partitions[0].error_code
 
-    def offsets(self):
+    async def offsets(self):
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
-        answer = offset_fetch(request, self.harness.context, call(request, 9))
+        answer = await answered(offset_fetch, request, self.harness.context, call(request, 9))
         return {
             (topic.name, one.partition_index): one.committed_offset
             for topic in answer.groups[0].topics
@@ -108,9 +108,9 @@ async def open_broker(tmp_path):
 async def test_offsets_count_after_commit_marker(tmp_path, is_commit):
     async with open_broker(tmp_path) as (broker, nursery):
         await broker.serve(nursery)
-        assert broker.offsets() == {}
+        assert await broker.offsets() == {}
         assert await broker.mark(is_commit=is_commit) == ErrorCode.NONE
-        assert broker.offsets() == ({("t", 0): 5} if is_commit else {})
+        assert await broker.offsets() == ({("t", 0): 5} if is_commit else {})
 
 
 async def test_marker_is_refused_before_groups_are_loaded(tmp_path):
@@ -121,7 +121,7 @@ async def test_marker_is_refused_before_groups_are_loaded(tmp_path):
         assert broker.harness.leader(CONSUMER_OFFSETS).log.log_end_offset == end_offset
         await broker.serve(nursery)
         assert await broker.mark(is_commit=True) == ErrorCode.NONE
-        assert broker.offsets() == {("t", 0): 5}
+        assert await broker.offsets() == {("t", 0): 5}
 
 
 def test_plain_commit_overrides_older_transactional_one():

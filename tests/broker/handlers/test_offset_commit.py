@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import trio
 
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
-from trimaran.broker.handlers.offset_commit import _admit, offset_commit
+from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
+from trimaran.broker.handlers.offset_commit import _find, offset_commit
 from trimaran.broker.handlers.offset_fetch import offset_fetch
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.offset_commit import (
@@ -162,39 +161,46 @@ async def test_offset_minus_two_resets_group_to_earliest(tmp_path):
 
 
 @pytest.mark.parametrize("may_read", [True, False])
-def test_unauthorized_name_is_hidden_unknown_id_reported(
-    may_read,
-):
+def test_unauthorized_name_is_hidden_unknown_id_reported(may_read):
     """An id that is unknown has no name to be judged by."""
-    known_topic = topic_image("t", TOPIC_ID, 2)
-    context = SimpleNamespace(metadata=SimpleNamespace(image=cluster_image(known_topic)))
+    known = topic_image("t", TOPIC_ID, 2)
+    topics = cluster_image(known).topics
     judged = []
 
     def judge(name):
         judged.append(name)
         return may_read
 
-    def admitted(version, *, name="", topic_id=bytes(16)):
-        partitions = [
-            OffsetCommitRequestPartition(
-                partition_index=index, committed_offset=1, committed_metadata=None
-            )
-            for index in (1, 0, 5)
-        ]
-        asked = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=partitions)
-        refused, known = _admit(asked, context, version, judge)
-        codes = {one.partition_index: one.error_code for one in refused.partitions}
-        return codes, known.name, [one.partition_index for one in known.partitions]
+    def found(version, *, name="", topic_id=bytes(16)):
+        asked = OffsetCommitRequestTopic(name=name, topic_id=topic_id, partitions=[])
+        return _find(asked, topics, version, judge)
 
-    denied = dict.fromkeys((1, 0, 5), E.TOPIC_AUTHORIZATION_FAILED)
-    missing = {5: E.UNKNOWN_TOPIC_OR_PARTITION}
-    here = (missing, "t", [1, 0]) if may_read else (denied, "", [])
-    assert admitted(9, name="t") == here
-    assert admitted(10, topic_id=TOPIC_ID) == here
+    denied = (None, E.TOPIC_AUTHORIZATION_FAILED)
+    here = (known, E.UNKNOWN_TOPIC_OR_PARTITION) if may_read else denied
+    assert found(9, name="t") == here
+    assert found(10, topic_id=TOPIC_ID) == here
     assert judged == ["t", "t"]
-    unknown = dict.fromkeys((1, 0, 5), E.UNKNOWN_TOPIC_ID)
-    assert admitted(10, topic_id=b"u" * 16) == (unknown, "", [])
+    assert found(10, topic_id=b"u" * 16) == (None, E.UNKNOWN_TOPIC_ID)
     assert judged == ["t", "t"]
-    unknown = dict.fromkeys((1, 0, 5), E.UNKNOWN_TOPIC_OR_PARTITION)
-    assert admitted(9, name="nowhere") == (unknown if may_read else denied, "", [])
+    missing = (None, E.UNKNOWN_TOPIC_OR_PARTITION)
+    assert found(9, name="nowhere") == (missing if may_read else denied)
     assert judged[2:] == ["nowhere"]
+
+
+async def test_more_partitions_than_a_batch_are_committed(tmp_path):
+    async with open_rig(tmp_path) as rig:
+        index = rig.index_of("g")
+        leader = rig.lead(index)
+        await rig.loaded(index)
+        missing = dict.fromkeys(range(4, 4 + PARTITIONS_PER_BATCH), 1)
+        large = topic({0: 1}, metadata="m" * 4097)
+        answer = await rig.call(offset_commit, request(topic(missing), large, topic({1: 2})), 9)
+        told = codes(answer)
+        assert told[-2:] == [("t", 0, E.OFFSET_METADATA_TOO_LARGE), ("t", 1, E.NONE)]
+        assert {code for _, _, code in told[:-2]} == {E.UNKNOWN_TOPIC_OR_PARTITION}
+        commits = [topic({0: offset}) for offset in range(PARTITIONS_PER_BATCH)]
+        before = leader.log.log_end_offset
+        assert {
+            code for _, _, code in codes(await rig.call(offset_commit, request(*commits), 9))
+        } == {E.NONE}
+        assert leader.log.log_end_offset == before + PARTITIONS_PER_BATCH

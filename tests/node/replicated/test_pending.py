@@ -6,10 +6,10 @@ import pytest
 import trio
 import trio.testing
 
-from trimaran.node.replicated.pending import PendingResponse, Progress, respond
+from tests.broker.calls import carried_out
+from trimaran.node.replicated.pending import PendingResponse, Progress, settled
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 
@@ -162,23 +162,19 @@ async def test_decided_response_is_known_before_its_commit():
         assert await committed(Watermark(4)).decided() == "told"
 
 
-async def test_handler_answers_at_once_or_defers(autojump_clock):
-    def to_response(told):
-        return f"said: {told}"
-
-    def refuse(code):
-        return f"refused: {code.name}"
-
-    assert respond(committed(Watermark(5)), to_response, refuse) == "said: told"
-    deferred = respond(committed(Watermark(4)), to_response, refuse)
-    assert isinstance(deferred, DeferredResponse)
-    assert not deferred.ready()
-    assert await deferred.finish() == "refused: COORDINATOR_NOT_AVAILABLE"
+async def test_handler_waits_only_for_what_is_not_committed(autojump_clock):
+    effects = []
+    assert await carried_out(settled(committed(Watermark(5))), effects) == "told"
+    assert effects == []
+    with pytest.raises(KafkaError) as caught:
+        await carried_out(settled(committed(Watermark(4))), effects)
+    assert caught.value.code is E.COORDINATOR_NOT_AVAILABLE
     pending = PendingResponse()
-    deferred = respond(pending, to_response, refuse)
+    effect = next(settled(pending))
+    assert not effect.ready()
     pending.complete("told")
-    assert deferred.ready()
-    assert await deferred.finish() == "said: told"
+    assert effect.ready()
+    assert await effect.wait() == "told"
 
 
 def test_undecided_response_cannot_be_read():
