@@ -55,7 +55,9 @@ def _fail(
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
 ) -> Handling[ConsumerGroupHeartbeatResponse]:
-    if ctx.groups.runtime.is_loading:  # asked here, as this is the request that groups send most often
+    if (
+        ctx.groups.runtime.is_loading
+    ):  # asked here, as this is the request that groups send most often
         yield from loaded(ctx, (request.group_id,))
     check_served(ctx)
     if request.subscribed_topic_names and ctx.authorizer is not None:
