@@ -25,13 +25,6 @@ CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 NOT_YET_PLAIN = (
     "broker",
     "node",
-    "quorum/controller/handlers",
-    "quorum/formatting",
-    "quorum/handlers",
-    "quorum/metadata",
-    "quorum/observing",
-    "quorum/serving",
-    "quorum/translate",
     "trimaran",
     "wire/transport",
     "tests/wire/transport",

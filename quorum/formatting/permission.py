@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def ensure_can_be_made(path: Path) -> None:
-    """Of a directory that is there or is to be made: as far as the rights of files tell it.
+    """Checks by the rights of files that a directory can be made, or written if it exists.
 
     Raises:
         OSError: the one that making or writing it would end with.

@@ -104,8 +104,8 @@ def format_directories(
 
 
 class FirstVoters(NamedTuple):
-    """What the metadata directory of a dynamic quorum begins with. A voter's own directory takes the id that the set
-    has for it.
+    """The voters with which the metadata directory of a dynamic quorum begins. A voter's own directory takes the id
+    that the set has for it.
     """
 
     directory: Path
@@ -174,8 +174,8 @@ def _write_first_voters(path: Path, voters: VoterSet, files: Files) -> None:
 def check_quorum_kind(
     config: ServerConfig, *, is_dynamic: bool, kraft_version: int | None = None
 ) -> None:
-    """Whether the directories may be formatted so: `is_dynamic` if somebody said what the first voters are, or that
-    they are elsewhere.
+    """Checks that the directories may be formatted so: `is_dynamic` if the first voters were named, or said to be
+    elsewhere.
 
     Raises:
         FormatError: it contradicts controller.quorum.voters or kraft.version, or nothing was said.
@@ -262,7 +262,7 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the directories of a node say. `voters` are the first ones, None if the directory was not formatted with
+    """The contents of a node's directories. `voters` are the first ones, None if the directory was not formatted with
     any.
     """
 

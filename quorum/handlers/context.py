@@ -1,4 +1,4 @@
-"""What the quorum's handlers need of their context: the node. A controller's context has it beside other things."""
+"""The context of the quorum's handlers: they use the node of a controller's context."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def core_response(
 
 
 def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:
-    """The leader on the listener by which we were asked; None where it has none of that name, or none is known.
+    """Returns the leader at the listener of the request; None if it has no listener of that name, or none is known.
 
     Source: `LeaderAndEpoch` and `Endpoints.address` in Kafka's KafkaRaftClient.
     """

@@ -115,7 +115,7 @@ def _replica(replica: ReplicaStatus, version: int) -> ReplicaState:
 
 
 def _nodes(ctx: QuorumContext) -> list[Node]:
-    """Where the voters listen; a static set knows addresses, but not the name of their listener."""
+    """Returns the voters' listeners; a static set knows addresses, but not the name of their listener."""
     name = ctx.node.settings.identity.listener
     return [
         Node(

@@ -1,7 +1,7 @@
-"""ACLs: which ACL a filter matches, and how DescribeAcls (29) tells of them.
+"""ACLs: the rule by which a filter matches them, and their form in DescribeAcls (29).
 
-Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`;
-KIP-290. The same for brokers and controllers. Left out: what follows from ACLs, which is in `authorizer`.
+Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for brokers and controllers. See
+`authorizer` for the verdicts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def known(kind: type[E], number: int) -> E:
 
 
 class Acl(NamedTuple):
-    """One ACL but for its id; two of the same content are one."""
+    """The content of one ACL, without its id; ACLs of equal content are one."""
 
     resource_type: int
     resource_name: str

@@ -72,7 +72,7 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
 
 
 def _unknown(state: MetadataState) -> dict[str, Any]:
-    """What a later Kafka has written: the state may be stale by it."""
+    """Returns the records that only a later Kafka understands: the state lacks their changes."""
     unknown = state.image.unknown
     return {
         "count": unknown.count,
@@ -134,7 +134,7 @@ def _acl(acl: AccessControlEntryRecord) -> dict[str, Any]:
 
 
 def _quotas(quotas: QuotasImage) -> list[dict[str, Any]]:
-    """One element an entity; the name None stands for the default of its type."""
+    """Returns one element for each entity; the name None means the default of its type."""
     values: dict[Any, dict[str, float]] = {}
     for (entity, key), record in quotas.items():
         values.setdefault(entity, {})[key] = record.value

@@ -1,9 +1,8 @@
-"""Who may do what, by the ACLs of the metadata: DENY beats ALLOW beats nothing said.
+"""Authorization by the ACLs of the metadata: DENY beats ALLOW beats no ACL.
 
 Source: Kafka's `StandardAuthorizerData`, `Authorizer.authorizeByResourceType`, `AclPublisher`, KIP-801, KIP-679. The
 index holds ACLs by resource pattern; an answer looks at the literal name, the wildcard and those prefixes of the name
-that some ACL has, so it does not cost the number of ACLs. Left out: what is logged of it
-(`trimaran.quorum.serving.audit`).
+that some ACL has, so it does not cost the number of ACLs. See `trimaran.quorum.serving.audit` for the log of it.
 """
 
 from __future__ import annotations
@@ -58,9 +57,7 @@ class Action(NamedTuple):
 
 
 def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
-    """What an ACL must be about to change or see the configs of `resource`: the topic or group itself, else the
-    cluster.
-    """
+    """Returns the resource whose ACLs decide on the configs of `resource`: the topic, the group or the cluster."""
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
@@ -70,7 +67,9 @@ def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
 
 
 def config_refusal(resource: ConfigResource) -> ErrorCode:
-    """What who lacks that ACL is told. Source: `authorizeAlterResource` of Kafka's `ControllerApis`."""
+    """Returns the error for a principal that lacks that ACL. Source: `authorizeAlterResource` of Kafka's
+    `ControllerApis`.
+    """
     refusals = {
         TOPIC_RESOURCE: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         GROUP_RESOURCE: ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -173,7 +172,7 @@ def judge(
     return allowed
 
 
-# What Kafka asks of first, so that super users and open clusters get in whatever ACLs say of other names.
+# The name that Kafka judges first, so that super users and open clusters are allowed whatever the ACLs are.
 ANY_NAME = "hardcode"
 
 
@@ -229,7 +228,7 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
 
 
 # Verdicts kept: clients ask the same again and again. Some 500 bytes each with names of Kafka's topics; longer names
-# are judged anew each time.
+# are judged each time.
 KEPT_MAX = 10_000
 KEPT_NAME_MAX = 255
 
@@ -238,7 +237,7 @@ class Authorizer:
     """A `Publisher` that keeps an index of the committed ACLs and answers by it.
 
     `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older
-    snapshot may lack the very ACL that forbids what is asked. `epoch` grows with each change of ACLs.
+    snapshot may lack the very ACL that denies the request. `epoch` grows with each change of ACLs.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
@@ -258,7 +257,7 @@ class Authorizer:
         changed = delta.acls.changed
         if not changed:
             return
-        # What goes goes first: an ACL may come back under another id in the same delta.
+        # Removals come first: an ACL may come back under another id in the same delta.
         for acl_id in changed:
             if (old := before.get(acl_id)) is not None:
                 self._index.remove(Acl.of(old))

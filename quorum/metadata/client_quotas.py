@@ -17,7 +17,7 @@ from trimaran.wire.messages.describe_client_quotas import (
 from trimaran.wire.text.java_order import java_hash_order
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-# Of a component: the entity of that name, the default of the type, any of the type.
+# How a component matches: the entity of that name, the default of the type, any of the type.
 EXACT, DEFAULT, ANY = 0, 1, 2
 
 

@@ -116,7 +116,7 @@ class ClusterDelta:
 
 
 def _finish(changed: dict[int, Any], present: Map[int, Any]) -> None:
-    """What a snapshot does not say is gone; what it says as it was is no change."""
+    """Marks entries that the snapshot lacks as removed; equal entries are no change."""
     for key, old in present.items():
         if key not in changed:
             changed[key] = None

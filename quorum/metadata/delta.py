@@ -1,4 +1,4 @@
-"""What a run of metadata records changes in an image; a snapshot is such a run too.
+"""The changes of an image by a run of metadata records; a snapshot is such a run, too.
 
     delta = MetadataDelta(image)
     for record in records: delta.replay(record)
@@ -6,7 +6,7 @@
 
 The same code replays on the active controller, on standbys, in brokers and in the mirror. After `finish_snapshot` a
 delta asks the same questions and gives the same answers as one made of the log records between the two images. Source:
-Kafka's `MetadataDelta`. Left out: transactions of records, which the loader resolves.
+Kafka's `MetadataDelta`. See `loader` for transactions of records.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who led the quorum, from which record to which, and the silence before, read from the log itself.
+"""The leaders of the quorum, the records of each, and the silence before, read from the log itself.
 
-From the control record that begins every epoch, and the epochs stamped on the batches. A leader that is alive writes a
-record every half second, so a longer gap means that nobody led. Times are those that the leaders wrote, so they compare
-as well as the controllers' clocks do. Why a leadership ended is not in the log. Sans-I/O.
+The sources are the control record that begins every epoch, and the epochs of the batches. A leader that is alive writes
+a record every half second, so a longer gap means that there was none. Times are those that the leaders wrote, so they
+compare as well as the controllers' clocks do. Why a leadership ended is not in the log. Sans-I/O.
 """
 
 from __future__ import annotations

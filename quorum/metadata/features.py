@@ -57,7 +57,7 @@ FEATURES = {
     )
 }
 
-# Of the features in the metadata.
+# The served levels of the features in the metadata.
 SUPPORTED_FEATURES = (
     FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
     *(
@@ -66,8 +66,8 @@ SUPPORTED_FEATURES = (
         if feature.served
     ),
 )
-# What our nodes register with: the quorum's own version too, or Apache Kafka's controllers of a dynamic quorum refuse
-# them.
+# The levels that our nodes register: also those of the quorum's own version, without which Apache Kafka's controllers
+# of a dynamic quorum refuse them.
 REGISTERED_FEATURES = (
     *SUPPORTED_FEATURES,
     FeatureRange(KRAFT_VERSION, STATIC_QUORUM, DYNAMIC_QUORUM),
@@ -75,8 +75,8 @@ REGISTERED_FEATURES = (
 
 
 def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
-    """What a new cluster begins with: the levels that were chosen, the newest metadata.version if that was not, and of
-    each other feature the level that comes with it.
+    """Returns the levels of a new cluster: the chosen ones, the newest metadata.version if none was chosen, and for
+    each other feature the level that belongs to it.
 
     Raises:
         ValueError: a feature or a level of it is not served, or needs another level.
@@ -117,9 +117,7 @@ def newest_known(name: str) -> int:
 
 
 def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
-    """What the metadata log of a new cluster begins with: metadata.version first, then the other features
-    that are on.
-    """
+    """Returns the first records of a new cluster's log: metadata.version first, then the other features that are on."""
     found = first_levels({}) if levels is None else levels
     return [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in found.items() if level
@@ -127,7 +125,7 @@ def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
 
 
 def default_level(feature: Feature, metadata_version: int) -> int:
-    """What a new cluster at `metadata_version` begins with, of what we serve."""
+    """Returns the served level of a feature with which a new cluster of `metadata_version` begins."""
     return max(
         (
             level

@@ -1,4 +1,4 @@
-"""What the metadata log says at one offset: frozen values over persistent maps.
+"""The state of the metadata log at one offset: frozen values over persistent maps.
 
 An image is never changed; a later one shares with it everything that did not change. Source: KIP-631, Kafka's `image`
 package. ACLs, SCRAM credentials, delegation tokens and client quotas stay the records that they came as.
@@ -46,7 +46,7 @@ RESOURCE_TYPES = {
 
 
 class Provenance(NamedTuple):
-    """Where an image comes from: the last record in it, its epoch, and when its leader appended it."""
+    """The origin of an image: its last record, the epoch of that, and the time at which its leader appended it."""
 
     offset: int = NO_OFFSET
     epoch: int = -1
@@ -216,7 +216,7 @@ class UnknownRecords:
 
     @property
     def text(self) -> str:
-        """For people; empty if there are none."""
+        """The count and the types as text for people; empty if there are none."""
         kinds = ", ".join(str(kind) for kind in self.kinds)
         many = "record" if self.count == 1 else "records"
         return f"{self.count} {many} of a later Kafka ({kinds})" if self.count else ""
@@ -246,7 +246,7 @@ class MetadataImage:
     unknown: UnknownRecords = UnknownRecords()
 
     def same_content(self, other: MetadataImage) -> bool:
-        """Equal but for where they come from, and for what neither knows."""
+        """Returns whether the images are equal, except for their origins and unknown records."""
         return (
             self.features == other.features
             and self.cluster == other.cluster

@@ -1,7 +1,7 @@
 """Turns what the Raft driver says into images, and tells publishers of each.
 
 Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece
-when it ends, as if its batches were one. Left out: metrics; leading, which a loader never does.
+when it ends, as if its batches were one. Not implemented: metrics.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class MetadataLoader:
         return self._in_transaction
 
     def add_publisher(self, *publishers: Publisher) -> None:
-        """From now on; if there is an image already, the whole of it is told as a change from nothing."""
+        """Adds publishers; if there is an image already, they receive the whole of it as a change from nothing."""
         self._publishers += publishers
         if self.image is EMPTY:
             return
@@ -92,7 +92,7 @@ class MetadataLoader:
         """A transaction begins, ends or is aborted."""
         match record:
             case BeginTransactionRecord():
-                # What came before it must be seen whatever becomes of the transaction.
+                # The records before it must be seen whatever becomes of the transaction.
                 if before.offset > self.image.provenance.offset and not self._in_transaction:
                     self._publish(before)
                 self._in_transaction = True

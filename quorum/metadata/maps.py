@@ -1,4 +1,4 @@
-"""One helper over persistent maps. Left out: everything that `immutables` has itself."""
+"""One helper over persistent maps. See `immutables` for the rest."""
 
 from __future__ import annotations
 

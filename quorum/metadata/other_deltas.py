@@ -128,7 +128,7 @@ _NONE_FOUND = UnknownRecords()
 
 
 class UnknownDelta:
-    """Counts the records of a later Kafka, whose changes are in no other part."""
+    """Counts the records that only a later Kafka understands; their changes are in no other part."""
 
     __slots__ = ("found", "image")
 

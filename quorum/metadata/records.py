@@ -1,4 +1,4 @@
-"""Image → the records of a snapshot that says it. Source: `MetadataImage.write` of Kafka, whose order is kept."""
+"""Image → the records of a snapshot that says it. In the order of Kafka's `MetadataImage.write`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def image_to_records(image: MetadataImage) -> Iterator[Message]:
 
 
 def delta_from_nothing(image: MetadataImage) -> MetadataDelta:
-    """What replaying all of `image_to_records` gives, without a record for every partition."""
+    """Returns the delta of replaying all of `image_to_records`, without a record for every partition."""
     delta = MetadataDelta(EMPTY)
     for record in image_to_records(replace(image, topics=EMPTY.topics)):
         delta.replay(record)

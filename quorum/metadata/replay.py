@@ -1,12 +1,12 @@
-"""The state that a run of batches of the metadata log gives, for those who read a log from outside: tools and reports.
+"""The state after a run of batches of the metadata log, for tools and reports that read a log from outside.
 
     replay = Replay()
     replay.load_snapshot(snapshot_id, data)     # if the log does not begin at 0
-    for batch in batches: replay.apply(batch, upto)
+    for batch in batches: replay.apply(batch, until)
     replay.state                                # at the last offset applied
 
-Beside the image it follows what control records say of the quorum itself. Transactions of records are visible only once
-they have ended, as for everybody (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
+It follows the control records about the quorum itself, too. Transactions of records are visible only once they have
+ended (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ class MetadataState:
 
     @property
     def unknown(self) -> str:
-        """What was left out since only a later Kafka understands it, for people; empty if nothing was."""
+        """The records that were left out, since only a later Kafka understands them, as text for people; empty if there
+        are none.
+        """
         control = self.unknown_control
         texts = [self.image.unknown.text] if self.image.unknown.count else []
         texts += [f"{control} control record{'' if control == 1 else 's'}"] if control else []
@@ -121,8 +123,8 @@ class Replay:
         self._loader.load_snapshot(LoadedSnapshot(end_offset, epoch, appended_at_ms, records))
         self._next_offset = end_offset
 
-    def apply(self, batch: BatchView, upto: int | None = None) -> None:
-        """Takes a batch over; of one that reaches beyond `upto` only the records before it.
+    def apply(self, batch: BatchView, until: int | None = None) -> None:
+        """Applies a batch; if it reaches beyond the offset `until`, only the records before that.
 
         Raises:
             RemoteProtocolError: malformed, or it does not fit to what came before.
@@ -130,7 +132,7 @@ class Replay:
         records: list[Message | UnknownRecord] = []
         last_offset = NO_OFFSET
         for record in decode_records(batch):
-            if record.offset < self._next_offset or (upto is not None and record.offset >= upto):
+            if record.offset < self._next_offset or (until is not None and record.offset >= until):
                 continue
             last_offset = record.offset
             if batch.is_control:
@@ -151,12 +153,12 @@ class Replay:
         )
         self._next_offset = last_offset + 1
 
-    def apply_all(self, batches: Iterable[BatchView], upto: int | None = None) -> None:
-        """`apply` for each, up to the first that begins at or beyond `upto`."""
+    def apply_all(self, batches: Iterable[BatchView], until: int | None = None) -> None:
+        """Applies each batch, up to the first that begins at or beyond `until`."""
         for batch in batches:
-            if upto is not None and batch.base_offset >= upto:
+            if until is not None and batch.base_offset >= until:
                 return
-            self.apply(batch, upto)
+            self.apply(batch, until)
 
     def _control(self, record: Record) -> Message | None:
         kind = decode_control_key(record.key or b"")

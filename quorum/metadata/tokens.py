@@ -21,13 +21,13 @@ from trimaran.wire.records.security import DelegationTokenRecord
 
 # As many HMACs are remembered; one costs microseconds, a search asks for all.
 _REMEMBERED = 1 << 16
-# Of the requests that make and describe tokens: from here on answers say who asked for a token (KIP-373).
+# The first version of creating and describing tokens whose answers name the requester of a token (KIP-373).
 VERSION_NAMING_REQUESTERS = 3
 
 
 @lru_cache(_REMEMBERED)
 def token_hmac(secret: str, token_id: str) -> bytes:
-    """What the owner of a token knows of it."""
+    """Returns the HMAC, which the owner of a token knows."""
     return hmac.digest(secret.encode(), token_id.encode(), "sha512")
 
 

@@ -1,4 +1,4 @@
-"""What may be the name of a topic. Source: Kafka's `Topic.validate`, KIP-6."""
+"""The rules for names of topics. Source: Kafka's `Topic.validate`, KIP-6."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 # With "-", a partition number and ".deleted" suffixes it must fit a file name.
 NAME_SIZE_MAX = 249
-# Of a name that cannot be: with four bytes a character it takes no more than the longest that can.
+# How much of an illegal name is quoted: with four bytes a character it takes no more than the longest legal name.
 QUOTED_CHARS = NAME_SIZE_MAX // 4
 METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
@@ -36,5 +36,5 @@ def has_collision_characters(name: str) -> bool:
 
 
 def in_metrics(name: str) -> str:
-    """What names that collide have in common: '.' and '_' are one character in metrics."""
+    """Returns the name in metrics, where '.' and '_' are one character: names that collide have the same."""
     return name.replace(".", "_")

@@ -33,8 +33,8 @@ SHARED_MAX = 1 << 14
 class TopicDelta:
     """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
 
-    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. What the
-    topic becomes is made with every change: for many partitions, making it at the end would hold the loop.
+    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. The
+    changed topic is made with every change: for many partitions, making it at the end would hold the loop.
     """
 
     __slots__ = ("_applied", "_becomes", "image", "partitions", "replaces")
@@ -173,7 +173,7 @@ class TopicsDelta:
         return changed.name
 
     def clear_elr(self, record: ClearElrRecord) -> None:
-        """Of one topic, or of all if it is not named."""
+        """Clears the ELR of one topic, or of all topics if none is named."""
         for topic_id in self._ids_named(record.topic_name):
             topic = self.changed.get(topic_id)
             partitions = (

@@ -47,7 +47,7 @@ _NAMES = dict(
 
 
 def release_name(level: int) -> str:
-    """What Apache Kafka's tools print for a level, `4.3-IV0`; the number alone where it has no name."""
+    """Returns the text that Apache Kafka's tools print for a level, `4.3-IV0`; the number if it has no name."""
     return _NAMES.get(level, str(level))
 
 

@@ -1,1 +1,1 @@
-"""How somebody who is no node reads a running quorum."""
+"""Reading a running quorum from outside."""

@@ -29,7 +29,7 @@ from trimaran.wire.schema import Message
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
-# What says that another epoch has begun: who leads is asked again.
+# Errors of a request from an older epoch: the leader is looked up again.
 EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 NEWEST = (1 << 31) - 1  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
@@ -39,7 +39,7 @@ SNAPSHOT_BYTES_MAX = 1 << 30
 def describe_quorum(
     client: BlockingClient, *, timeout: float | None = None
 ) -> DescribeQuorumResponsePartitionData:
-    """What the leader of the quorum says of it; a partition with an error code when there is no leader.
+    """Returns the leader's description of the quorum; a partition with an error code if there is no leader.
 
     Raises:
         KafkaError: the request was refused as a whole.
@@ -51,7 +51,7 @@ def describe_quorum(
 def describe_quorum_and_nodes(
     client: BlockingClient, *, timeout: float | None = None
 ) -> tuple[DescribeQuorumResponsePartitionData, list[DescribedNode]]:
-    """As `describe_quorum`, with the listeners of the voters, where the leader tells them (KIP-853)."""
+    """Returns the same as `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
     answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
     if answer.error_code:
         raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
@@ -77,13 +77,14 @@ class LiveQuorum:
         return None if snapshot.end_offset < 0 else snapshot
 
     def high_watermark(self) -> int:
-        """Where the committed records end now."""
+        """Returns the present end of the committed records."""
         return int(self._fetch(0, NEWEST).high_watermark)
 
     def batches(self, start: int, *, follow: bool = False) -> Iterator[BatchView]:
         """Committed batches up to the high watermark, or for ever."""
         offset, epoch = start, NEWEST
-        # Who only wants what is there is not kept waiting for more. What is asked after that is there, or comes soon.
+        # A caller that only wants the present records does not wait for more. Records that are fetched after the first
+        # answer exist, or come soon.
         wait_ms = FETCH_WAIT_MS if follow else 0
         while True:
             partition = self._fetch(offset, epoch, wait_ms)
@@ -165,7 +166,7 @@ class LiveQuorum:
         *,
         version: int | None = None,
     ) -> Any:
-        """The leader's answer; who leads is asked first, and again when the epoch turns out to be over.
+        """Returns the leader's answer; looks up the leader first, and again if its epoch turns out to be over.
 
         Raises:
             KafkaError: any other error in the answer.
@@ -175,7 +176,7 @@ class LiveQuorum:
             if self._leader_epoch is None:
                 self._leader_epoch = describe_quorum(self._client).leader_epoch
             request = ask(self._leader_epoch)
-            # A leader that was told just now may know its epoch a moment later; that it has a newer one is news.
+            # A leader that was just looked up may learn of its epoch a moment later; a newer epoch is news.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
             answer = self._client.call(Controller(), request, version=version, retried=retried)
             code = answer.error_code or _partition_of(topics_of(answer)).error_code

@@ -1,1 +1,1 @@
-"""What brokers and controllers answer alike: authorization, configurations, features."""
+"""The part of serving that brokers and controllers share: authorization, configurations, features, some handlers."""

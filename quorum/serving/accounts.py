@@ -1,10 +1,11 @@
-"""Who may log in by SCRAM: the users and delegation tokens of the newest image, and nobody that it does not know.
+"""Accounts for logins by SCRAM: the users and delegation tokens of the newest image.
 
-What answers for a name that nobody has is made up from `delegation.token.secret.key`, which all nodes share. So its
-salt is the same on every node, today and tomorrow, as a real one is. Without that key it is each node's own. Never is
-it made of anybody's keys: who is not logged in may see it, and could try passwords against it at home.
-Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter:
-a token that has run out logs nobody in, even before it is swept away.
+The credential of an unknown name is made up from `delegation.token.secret.key`, which all nodes share. So its salt is
+the same on every node, today and tomorrow, as a real one is. Without that key it is each node's own. It is never made
+of a user's keys: any client may see it before a login, and could try passwords against it offline.
+
+Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter: a
+token that has run out allows no login, even before it is swept away.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from trimaran.wire.security.scram import (
 
 _NUMBERS = {name: number for number, name in NAMES.items()}
 _SALT_BYTES = 24
-# What is shown to everybody is made of the secret: guessing that at home is to cost as much as here, 50 ms each time.
+# Salts are visible to every client and made of the secret: a guess of it offline shall cost as much as here, 50 ms.
 _STRETCH_ITERATIONS = 100_000
-# While there is nobody: Kafka's tools make salts of 26 letters.
+# Used while there are no users: Kafka's tools make salts of 26 letters.
 _LIKE_KAFKA = ScramCredential(b"a" * 26, bytes(1), bytes(1), ITERATIONS_MIN)
 # Logins with a token cost a millisecond or two, once: a fleet shares few tokens.
 _TOKENS_REMEMBERED = 4096
@@ -90,7 +91,7 @@ class Accounts:
 
 
 def _first_credentials(image: MetadataImage) -> dict[int, ScramCredential]:
-    """Of each mechanism the one whose user's name comes first."""
+    """Returns, for each mechanism, the credential of the user whose name comes first."""
     first: dict[int, UserScramCredentialRecord] = {}
     for (name, number), record in image.scram.items():
         is_usable = record.iterations >= ITERATIONS_MIN
@@ -108,7 +109,7 @@ def _ends_at(token: DelegationTokenRecord) -> int:
 
 
 def _stretched(secret: str) -> bytes:
-    """What salts are made of; of no secret something that nobody knows."""
+    """Returns the key from which salts are made: random without a secret."""
     if not secret:
         return os.urandom(32)
     return hashlib.pbkdf2_hmac("sha256", secret.encode(), b"of salts", _STRETCH_ITERATIONS)

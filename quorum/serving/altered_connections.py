@@ -33,7 +33,7 @@ def connections_of(
     """Those of a node's listeners, as its file has them; looks host names up.
 
     Raises:
-        ConfigError: the file names a host that nobody knows.
+        ConfigError: the file names an unknown host.
     """
     names = [one.name for one in endpoints]
     of_file = NodeConfigs(config, lambda: EMPTY.configs)

@@ -2,8 +2,8 @@
 stay. Keystores, truststores and revocation lists are read again when their files change, too.
 
 Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location
-to what it is already reads the file again (KAFKA-14136). Left out: `ssl.allow.dn.changes` and `ssl.allow.san.changes`;
-a new certificate may have any name.
+to what it is already reads the file again (KAFKA-14136). Not implemented: `ssl.allow.dn.changes` and
+`ssl.allow.san.changes`; a new certificate may have any name.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AlteredSecurity:
         clients: Sequence[tuple[ClientSecurity, Make]],
         logins: Logins | None = None,
     ) -> None:
-        """`clients`: how this node connects to others, and what makes it anew."""
+        """`clients`: the security of this node's own connections, each with the function that makes it again."""
         self._config = config
         self._logins = logins or Logins()
         self._listeners = listeners
@@ -131,7 +131,7 @@ class AlteredSecurity:
                 events.SECURITY_INVALID.log(log, error=error)
 
     def _look(self) -> dict[str, object]:
-        """Of each file that listeners name what tells that it was written anew."""
+        """Returns the signature of each file that listeners name: it changes when the file is written."""
         names = [one.name for one in self._listeners] + self._config["controller.listener.names"]
         paths = {
             self._in_use.of_listener(name, key) for name in dict.fromkeys(names) for key in _FILES
@@ -176,7 +176,7 @@ def check_altered(
         if any(name.startswith(prefix) for name in changed):
             listener_security(after, endpoint.name)
             changed = {name for name in changed if not name.startswith(prefix)}
-    # What is left is about controllers, that a broker connects to.
+    # The remaining keys are about controllers, which a broker connects to.
     controllers = tuple(map(_prefix, config["controller.listener.names"]))
     if any(name.startswith(controllers) for name in changed):
         controller_security(after)

@@ -12,7 +12,7 @@ from trimaran.wire.transport.dispatch.api_versions import Features
 
 
 def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:
-    """Of a broker as of a controller."""
+    """Returns the features of a node, which are the same on brokers and controllers."""
     finalized = dict(image.features.levels)
     if image.features.metadata_version:
         finalized[METADATA_VERSION] = image.features.metadata_version

@@ -1,8 +1,8 @@
-"""The audit log: who asked for what by which request, whether it was allowed, and by which ACL.
+"""The audit log: each line has principal, resource and request, the verdict and the ACL that decided.
 
-Its logger is `kafka.authorizer.logger`, as Kafka's. What was asked for and denied is logged at INFO, what was allowed
-at DEBUG; so is what was only looked at to leave it out of an answer. A client that is denied over and over writes at
-most `LINES_MAX` lines in an interval; the next line tells how many were left out. Source: `StandardAuthorizerData`.
+Its logger is `kafka.authorizer.logger`, as Kafka's. A denial of a named resource is logged at INFO. An allowed request
+is logged at DEBUG; so is a resource that was only left out of an answer. A client that is denied over and over writes
+at most `LINES_MAX` lines in an interval; the next line tells how many were left out. Source: `StandardAuthorizerData`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 
-# Some 300 bytes each: three gigabytes a day if somebody tries nothing else. Whoever must know more has Kafka's DEBUG.
+# Some 300 bytes each: three gigabytes a day if a client tries nothing else. Kafka's DEBUG logs more.
 LINES_MAX = 1000
 INTERVAL_SECONDS = 10.0
 
@@ -49,7 +49,7 @@ _DENIED = _Bound()
 
 
 def tells_what_is_allowed() -> bool:
-    """Whether every verdict makes a line: who keeps verdicts must not keep them then."""
+    """Returns whether every verdict is logged: then no verdicts must be cached."""
     return log.isEnabledFor(logging.DEBUG)
 
 

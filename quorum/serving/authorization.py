@@ -1,6 +1,6 @@
-"""What the configuration says of access: the authorizer of a node, and the check of what concerns the whole cluster.
+"""Authorization on one node: its authorizer, and the checks that handlers use.
 
-Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.class.name` everybody may do everything.
+Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.class.name` everything is allowed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOPIC = ResourceType.TOPIC
 
 
 class Guarded(Protocol):
-    """What broker and controller have in their contexts."""
+    """The part of a context that broker and controller share."""
 
     @property
     def config(self) -> ServerConfig: ...
@@ -121,7 +121,9 @@ def may_with_topic(
     or_cluster: Operation | None = None,
     asked_for: bool = True,
 ) -> Callable[[str], bool]:
-    """As `may_with`, of topics; who may do `or_cluster` on the cluster may do it with all of them."""
+    """Returns the rule of `may_with` for topics; a principal that may do `or_cluster` on the cluster may use all of
+    them.
+    """
     if or_cluster is not None and may(ctx, call, Action(or_cluster), asked_for=False):
         return everybody
     if ctx.authorizer is None:
@@ -130,7 +132,7 @@ def may_with_topic(
 
 
 def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
-    """For handlers that ask themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    """Checks the cluster, for handlers that authorize by themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
     if not may(ctx, call, Action(operation)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -164,8 +166,8 @@ ACL_JUDGE = _AclJudge()
 def may_ask_for_tokens(
     ctx: Guarded, connection: ConnectionInfo, *, forwarded: bool = False
 ) -> bool:
-    """A delegation token is for authenticated users: nobody on plain text, nobody without a certificate, and nobody
-    who came with a token. Of what is `forwarded` a broker has seen how the client came.
+    """Returns whether a client may ask for delegation tokens: only if it has authenticated, by SASL or with a
+    certificate, and not by a token. A broker has checked the connection of a request that is `forwarded`.
     """
     if connection.principal.by_token or forwarded:
         return not connection.principal.by_token

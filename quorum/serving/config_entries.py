@@ -1,5 +1,4 @@
-"""What DescribeConfigs tells of topics, groups, subscriptions and of this node: values, where they come from, what
-would hold otherwise.
+"""The entries of DescribeConfigs for topics, groups, subscriptions and this node: values, their sources and synonyms.
 
 Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never
 shown.
@@ -74,8 +73,8 @@ class ConfigDescription:
     def created_topic(
         self, own: Mapping[str, str], wanted: Iterable[str] | None = None
     ) -> Iterator[Setting]:
-        """What CreateTopics tells of the configs of a topic that sets `own` itself: each with the text that counts, by
-        the topic's name of it. Source: `KafkaConfigSchema.resolveEffectiveTopicConfigs`.
+        """Yields the configs that CreateTopics answers for a topic that sets `own`: each with its effective text and
+        its name as a topic config. Source: `KafkaConfigSchema.resolveEffectiveTopicConfigs`.
         """
         for key in _chosen(TOPIC_CONFIGS, wanted):
             if key.name in own:
@@ -111,7 +110,7 @@ class ConfigDescription:
     def client_metrics(
         self, name: str, wanted: Iterable[str] | None
     ) -> list[DescribeConfigsResourceResult]:
-        """All configs of a subscription to clients' metrics; a default of them is nobody's."""
+        """Returns all configs of a subscription to clients' metrics; their defaults have no source."""
         own = self._configs.of(CLIENT_METRICS_RESOURCE, name)
         results = []
         for key in _chosen(CLIENT_METRICS_CONFIGS, wanted):
@@ -197,7 +196,7 @@ class ConfigDescription:
 
 
 def _own(own: Mapping[str, str], key: ConfigKey, source: Source) -> Iterator[Setting]:
-    """What the resource says itself, as Kafka writes it."""
+    """Yields the resource's own value, as Kafka writes it."""
     if key.name in own:
         yield Setting(key.name, text_of(key, own[key.name]), source)
 

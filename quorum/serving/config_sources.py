@@ -1,5 +1,5 @@
-"""What sets the configs of a node, and which of it counts: alterations of this node, of all nodes, its file, the
-defaults.
+"""The sources of a node's configs, in the order in which they count: alterations of this node, of all nodes, its file,
+the defaults.
 
 Source: `DynamicBrokerConfig`, `ConfigHelper.configSynonyms` of Kafka, KIP-226.
 """
@@ -63,13 +63,13 @@ class NodeSettings:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """What is in force of all that is set, by its name."""
+        """The values in force among all that are set, by name."""
         own, of_all, file = (texts for texts, _ in self.layers)
         return _in_force(file, of_all, own)
 
     def of(self, name: str) -> list[Setting]:
-        """Where a config and its synonyms are set, the one that counts first; as in Kafka from the first on that has
-        this name itself.
+        """Returns the settings of a config and of its synonyms, the effective one first; as in Kafka, beginning with
+        the first of this very name.
         """
         names = broker_synonyms(name)
         found = [
@@ -81,9 +81,7 @@ class NodeSettings:
         return list(dropwhile(lambda setting: setting.name != name, found))
 
     def value(self, name: str) -> str | None:
-        """The text of the value in force. Of configs that are declared under this name it is written as Kafka writes
-        it, of others as it was set.
-        """
+        """The text of the value in force: of a declared config as Kafka writes it, of others as it was set."""
         key, text = declared_key(name), self.texts.get(name)
         if key is None or key.name != name or key.internal:
             return text

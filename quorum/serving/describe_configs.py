@@ -37,7 +37,7 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles, handles_as
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# What the configs of one resource take as objects, with synonyms and documentation.
+# The memory of one resource's configs as objects, with synonyms and documentation.
 CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}
 
 
@@ -50,7 +50,7 @@ def fail_all(
 
 
 def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
-    """The request with each resource once: with all configs that are asked of it anywhere."""
+    """Returns the request with each resource once, with all its configs that the request names anywhere."""
     wanted: dict[tuple[int, str], dict[str, None] | None] = {}
     for one in request.resources:
         key = (one.resource_type, one.resource_name)

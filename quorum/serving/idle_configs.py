@@ -1,5 +1,4 @@
-"""Altered configs that change nothing here: who altered them finds the reason in the log of the nodes, once for each
-key.
+"""Altered configs that change nothing here: the log of the nodes has the reason, once for each key.
 
 They are taken all the same, as Kafka's tools set some on their way: a reassignment with `--throttle` alters throttles.
 """
@@ -37,8 +36,8 @@ _TABLES = {
 
 
 class IdleConfigs:
-    """A `Publisher`. Of a kind of resource it warns of each key once: at most as often as there are keys, and of
-    `UNDECLARED_MAX` that nothing declares.
+    """A `Publisher`. It warns once for each key of a kind of resource, and for at most `UNDECLARED_MAX` undeclared
+    keys.
     """
 
     def __init__(self, node_id: int) -> None:

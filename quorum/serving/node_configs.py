@@ -1,7 +1,6 @@
 """The values that hold on a node now: those altered for this node, else for all, else its file, else the default.
 
-Source: `DynamicBrokerConfig` of Kafka, KIP-226. What holds for topics adds their own configs
-(`broker/metadata/topic_settings.py`).
+Source: `DynamicBrokerConfig` of Kafka, KIP-226. Topics add their own configs (`broker/metadata/topic_settings.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class NodeConfigs:
     def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
         self._config = config
         self._configs = configs
-        # The image that was asked last, and what it said: each Produce of a transaction asks.
+        # The last image and its values, kept because each Produce of a transaction reads one.
         self._image: ConfigsImage | None = None
         self._values: dict[str, Any] = {}
 

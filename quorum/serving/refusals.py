@@ -1,4 +1,4 @@
-"""Answers that tell the same error of each thing that was asked for, where the response has no room for it at the top.
+"""Answers with the same error for each item of the request, for responses without an error code at the top.
 
 A topic that is named again is refused once. The same for brokers, which pass such requests on, and controllers, which
 decide.

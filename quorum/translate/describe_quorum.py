@@ -1,6 +1,4 @@
-"""What everybody asks who wants to know how the quorum stands: DescribeQuorum of its one
-partition (KIP-595, KIP-642).
-"""
+"""The request for the state of the quorum: DescribeQuorum of its one partition (KIP-595, KIP-642)."""
 
 from __future__ import annotations
 

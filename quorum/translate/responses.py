@@ -24,7 +24,7 @@ P = TypeVar("P")
 
 
 def read_response(response: Message) -> core.AnyResponse:
-    """What the core makes of a response.
+    """Returns the core's form of a response.
 
     Raises:
         RemoteProtocolError: it is not about the metadata partition.
@@ -110,7 +110,7 @@ _TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
 
 @dataclass(frozen=True, slots=True)
 class _ElectionClasses(Generic[M]):
-    """What the answers to Vote, BeginQuorumEpoch and EndQuorumEpoch are made of: the same in three schemas."""
+    """The classes of the answers to Vote, BeginQuorumEpoch and EndQuorumEpoch: the same fields in three schemas."""
 
     response: type[M]
     topic: Any

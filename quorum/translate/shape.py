@@ -1,4 +1,4 @@
-"""What requests and answers about the metadata partition have in common.
+"""The common shape of requests and answers about the metadata partition.
 
 Shapes that name another partition, several, or none (mE10) end here with the code that Kafka answers; what passes is
 well-formed.

@@ -16,7 +16,7 @@ from trimaran.wire.messages import update_raft_voter as update
 from trimaran.wire.schema import Message
 
 KRAFT_VERSION = "kraft.version"
-# What a joining node writes; the leader goes by a bound of its own.
+# The timeout that a joining node writes; the leader has a bound of its own.
 JOIN_TIMEOUT_MS = 2000
 
 # --- requests
@@ -98,7 +98,7 @@ def write_api_versions() -> api_versions.ApiVersionsRequest:
 
 
 def read_response(response: Message) -> core.AnyResponse:
-    """What the core makes of such a response.
+    """Returns the core's form of such a response.
 
     Raises:
         RemoteProtocolError: it is none of them.

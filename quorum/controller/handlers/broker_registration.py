@@ -50,8 +50,8 @@ def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Handling[BrokerRegistrationResponse]:
     active = ctx.controller.active()
-    # What the old incarnation was in is given up a part at a time, and what is left with the registration.
-    # A submit that fails is answered, and the broker asks again.
+    # The partitions of the old incarnation are given up a part at a time, and the last ones with the registration. A
+    # submit that fails is answered, and the broker asks again.
     decided = ProcessedPartitions()
 
     def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:

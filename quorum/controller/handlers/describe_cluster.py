@@ -1,4 +1,4 @@
-"""DescribeCluster (60) on a controller: the controllers, by the listener that was asked (KIP-919).
+"""DescribeCluster (60) on a controller: the controllers, by the listener of the request (KIP-919).
 
 Brokers are described by brokers: MISMATCHED_ENDPOINT_TYPE. Not done: authorized operations.
 """
@@ -29,7 +29,8 @@ def describe_cluster(
         known = request.endpoint_type == BROKERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         if call.header.api_version == 0:
-            code = ErrorCode.INVALID_REQUEST  # who cannot name a type does not know the others
+            # Version 0 has no endpoint types, and its clients do not know their errors.
+            code = ErrorCode.INVALID_REQUEST
         return DescribeClusterResponse(
             error_code=code,
             error_message=f"endpoint type {request.endpoint_type} was asked for from a controller",
