@@ -27,7 +27,6 @@ from trimaran.wire.messages.alter_user_scram_credentials import (
 )
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import finished
 from trimaran.zkcompat import events
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
 from trimaran.zkcompat.legacy.controller_client import CALL_SECONDS, ControllerClient
@@ -73,8 +72,8 @@ class OwnController(ControllerClient):
             return await super().call(request)
         try:
             with trio.fail_after(CALL_SECONDS):
-                return await finished(
-                    self._quorum.submit(lambda now: store_scram_credential(request, now.image))
+                return await self._quorum.decide(
+                    lambda now: store_scram_credential(request, now.image)
                 )
         except trio.TooSlowError:
             raise UndecidedError("a credential is not committed yet") from None

@@ -131,6 +131,11 @@ class Controller:
         """
         return self.submit_operation(partial(_decide_and_write, decide))
 
+    async def decide(self, decide: Callable[[ActiveController], Decision[R]]) -> R:
+        """Does the same for callers in this process that are no handlers. Raises as `submit`."""
+        active = self.active()
+        return await active.submit(_decide_and_write(decide, active)).wait()
+
     def submit_operation(self, operate: Callable[[ActiveController], Steps[R]]) -> Handling[R]:
         """Does the same with an operation that has more to do than to decide and to write.
 
