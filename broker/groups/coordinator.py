@@ -25,11 +25,6 @@ from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import newest_topics
-from trimaran.broker.groups.describe import (
-    describe_group,
-    find_consumer_group,
-    list_groups,
-)
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.memory import GroupMemory
@@ -331,14 +326,14 @@ class GroupCoordinator:
     def describe_group(
         self, group_id: str, version: int
     ) -> tuple[DescribedGroup, Iterator[DescribedGroupMember]]:
-        """A group without its members, and those."""
-        return describe_group(self._epoch_of(group_id).active(), group_id, version)
+        """Returns a group without its members, and these, as DescribeGroups describes it."""
+        return self._epoch_of(group_id).active().kind_of(group_id).described(group_id, version)
 
     def describe_consumer_group(
         self, group_id: str
     ) -> tuple[DescribedConsumerGroup, Iterator[DescribedConsumerMember]]:
-        """The same of a group of the consumer protocol."""
-        group = find_consumer_group(self._epoch_of(group_id).active(), group_id)
+        """Returns a group of the consumer protocol without its members, and these."""
+        group = self._epoch_of(group_id).active().consumers.find(group_id)
         default = self._dependencies.settings(group_id).assignors[0]
         return consumer_describe.described(group, self._dependencies.topics(), default)
 
@@ -363,7 +358,7 @@ class GroupCoordinator:
         """The groups of one shard, in pieces small enough for a turn of the loop."""
         group_ids = shard.group_ids()
         while some := list(islice(group_ids, GROUPS_PER_STEP)):
-            yield list_groups(shard, some, states, types)
+            yield shard.list_groups(some, states, types)
 
     def committed_partitions(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
         """Returns what a group has committed, by topic and partition; raises KafkaError as `fetch_offsets`."""

@@ -7,11 +7,12 @@ to it directly. Source: Kafka's `Group`, and the branches by group type of its `
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic.describe import Description
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.timer_keys import TimerKey
@@ -24,6 +25,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from trimaran.wire.records.groups import OffsetCommitValue
 
 CheckPartition = Callable[[bytes, int], ErrorCode]
 """By topic id and partition: NONE, or the code with which a commit for this partition is refused."""
@@ -81,6 +83,24 @@ class GroupKind(Protocol):
 
     def listed(self, group_id: str) -> ListedGroup:
         """Returns the group as ListGroups lists it."""
+
+    def described(self, group_id: str, version: int) -> Description:
+        """Returns the group as DescribeGroups describes it, which has a code for groups of another kind."""
+
+    def may_expire(self, group_id: str) -> bool:
+        """Returns whether offsets of the group may expire now (invariant G6)."""
+
+    def retained_from(self, group_id: str, value: OffsetCommitValue) -> int:
+        """Returns when the retention of an offset begins, in ms since 1970."""
+
+    def is_empty(self, group_id: str) -> bool:
+        """Returns whether the group has no members; True if this kind has no such group."""
+
+    def expired(self, group_id: str, at: Instant) -> Iterator[GroupRecord]:
+        """Yields what removes a group whose last offset has expired; nothing if a client is or wants to be a member."""
+
+    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """Yields the tombstones of the group's own records, until it gets a member; none if this kind has none."""
 
     def expecting(self, at: Instant) -> Walk:
         """Sets the timers of loaded members that have none, a member at a time."""

@@ -8,7 +8,7 @@ half. What was loaded counts for nobody in particular, as records do not tell. K
 from __future__ import annotations
 
 from collections import Counter
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 from weakref import WeakSet
 
 from trimaran.node.text.memory import text_bytes
@@ -105,7 +105,7 @@ class Account:
 
 
 class ByGroup(dict[str, V]):
-    """Values by group id, of which each group counts in an account as long as it is there."""
+    """Values by group id. Each group counts in an account while it is there, so methods that would not count refuse."""
 
     def __init__(self, account: Account) -> None:
         super().__init__()
@@ -119,6 +119,11 @@ class ByGroup(dict[str, V]):
     def __delitem__(self, group_id: str) -> None:
         super().__delitem__(group_id)
         self._account.known_bytes -= group_bytes(group_id)
+
+    def _refuse(self, *_arguments: object) -> NoReturn:
+        raise TypeError("groups are counted: use [], del, and take")
+
+    pop = setdefault = update = _refuse  # type: ignore[assignment]
 
     def take(self, group_id: str) -> V | None:
         """Removes a group, and returns its value; None if it is not there."""

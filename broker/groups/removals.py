@@ -6,16 +6,14 @@ Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
-from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.records import group_tombstones
+from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.ports import KnowsTopic
-from trimaran.broker.groups.records import GroupRecord, group_record, offset_tombstone
+from trimaran.broker.groups.records import GroupRecord, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
 from trimaran.node.replicated.state_machine import Result
@@ -23,25 +21,25 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.groups import OffsetCommitValue
 
-S = GroupState
-
 
 class Removals:
-    """`groups` are the classic ones of the shard; `forget` lets go of one that has no record."""
+    """Removes groups of all kinds; `group_ids` yields those of the shard."""
 
     def __init__(
         self,
         store: GroupStore,
-        groups: Mapping[str, ClassicGroup],
+        kinds: Sequence[GroupKind],
+        kind_of: Callable[[str], GroupKind],
+        group_ids: Callable[[], Iterator[str]],
         limits: GroupLimits,
         knows_topic: KnowsTopic,
-        forget: Callable[[ClassicGroup, Instant], None],
     ) -> None:
         self._store = store
-        self._groups = groups
+        self._kinds = kinds
+        self._kind_of = kind_of
+        self._group_ids = group_ids
         self._limits = limits
         self._knows_topic = knows_topic
-        self._forget = forget
         self._walks = Walks()
         self._with_gone_topics: list[str] = []
         # Topics that were deleted since the last walk for such began: ids by name.
@@ -96,40 +94,22 @@ class Removals:
         self._walks.add(self._expiring(at))
 
     def _expiring(self, at: Instant) -> Walk:
-        for group_id in self._store.group_ids(self._groups):
+        for group_id in self._group_ids():
             yield None
-            group = self._groups.get(group_id)
-            yield from self._expired(group, group_id, at)
-            # What this piece writes off is still in the store.
-            if not self._store.has_pending(group_id) and all(self._expired(group, group_id, at)):
-                yield from self._expired_group(group_id, group, at)
+            yield from self._expired(group_id, at)
+            # The offsets that this piece removes are still in the store.
+            if not self._store.has_pending(group_id) and all(self._expired(group_id, at)):
+                yield from self._kind_of(group_id).expired(group_id, at)
 
-    def _expired(self, group: ClassicGroup | None, group_id: str, at: Instant) -> Walk:
-        whole = group or self._store.consumer_groups.get(group_id)
-        knows = self._knows_topic
-        return expired(whole, self._store, group_id, self._limits, at.now_ms, knows)
-
-    def _expired_group(
-        self, group_id: str, group: ClassicGroup | None, at: Instant
-    ) -> Iterable[GroupRecord]:
-        """A group without offsets goes too, unless somebody is or wants to be its member."""
-        if group is not None and (group.state is not S.EMPTY or group.pending):
-            return ()
-        if self._store.has_members(group_id):
-            return ()
-        if (consumer := self._store.consumer_groups.get(group_id)) is not None:
-            return self._while_empty(consumer)
-        if group is not None and group_id not in self._store.groups:
-            self._forget(group, at)
-            return ()
-        return (group_record(group_id, None),)
-
-    def _while_empty(self, consumer: ConsumerGroup) -> Iterator[GroupRecord]:
-        """Gives tombstones while the group has no members. One may join between two pieces: then the rest stays."""
-        for record in group_tombstones(consumer):
-            if self._store.has_members(consumer.id):
-                return
-            yield record
+    def _expired(self, group_id: str, at: Instant) -> Walk:
+        return expired(
+            self._kind_of(group_id),
+            self._store,
+            group_id,
+            self._limits,
+            at.now_ms,
+            self._knows_topic,
+        )
 
     # -- deletion
 
@@ -142,10 +122,10 @@ class Removals:
         for group_id in group_ids:
             if len(records) >= RECORDS_PER_PIECE:
                 break
-            group = self._groups.get(group_id)
-            if group is None and not self._store.knows(group_id):
+            is_known = self._kind_of(group_id).has(group_id) or self._store.knows(group_id)
+            if not is_known:
                 codes[group_id] = ErrorCode.GROUP_ID_NOT_FOUND
-            elif self._store.has_members(group_id) or (group and group.state is not S.EMPTY):
+            elif not all(kind.is_empty(group_id) for kind in self._kinds):
                 codes[group_id] = ErrorCode.NON_EMPTY_GROUP
             else:
                 tombstones = self._tombstones(group_id)
@@ -157,10 +137,8 @@ class Removals:
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
         yield from offsets_of_group(self._store, group_id)
-        if (consumer := self._store.consumer_groups.get(group_id)) is not None:
-            yield from group_tombstones(consumer)
-        if consumer is None or group_id in self._store.groups:
-            yield group_record(group_id, None)
+        for kind in reversed(self._kinds):
+            yield from kind.tombstones(group_id)
 
 
 def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: KnowsTopic) -> Walk:
@@ -219,7 +197,7 @@ def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
 
 
 def expired(
-    group: ClassicGroup | ConsumerGroup | None,
+    kind: GroupKind,
     store: GroupStore,
     group_id: str,
     limits: GroupLimits,
@@ -229,47 +207,25 @@ def expired(
     """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
     whose topic is gone. None for each of the others.
     """
-    may_expire = not isinstance(group, ClassicGroup) or _may_expire(group)
+    may_expire = kind.may_expire(group_id)
     for topic, partition, value in store.offsets_of(group_id):
         is_over = (
             may_expire
             and not store.is_pending(group_id, topic, partition)
-            and _is_over(group, topic, value, limits, now_ms)
+            and not kind.is_subscribed_to(group_id, topic)
+            and _is_over(kind, group_id, value, limits, now_ms)
         )
         is_over = is_over or not knows_topic(topic, value.topic_id)
         yield offset_tombstone(group_id, topic, partition) if is_over else None
 
 
 def _is_over(
-    group: ClassicGroup | ConsumerGroup | None,
-    topic: str,
+    kind: GroupKind,
+    group_id: str,
     value: OffsetCommitValue,
     limits: GroupLimits,
     now_ms: int,
 ) -> bool:
-    """Never while a member reads the topic."""
-    if group is not None and group.is_subscribed_to(topic):
-        return False
     if value.expire_timestamp != -1:
         return now_ms >= value.expire_timestamp
-    return now_ms - _retained_from(group, value) >= limits.offsets_retention_ms
-
-
-def _may_expire(group: ClassicGroup) -> bool:
-    if group.pending:
-        return False
-    if group.state is S.EMPTY:
-        return True
-    return group.state is S.STABLE and group.uses_consumer_protocol
-
-
-def _retained_from(group: ClassicGroup | ConsumerGroup | None, value: OffsetCommitValue) -> int:
-    """A classic group that had members keeps its offsets from when the last one left, others from the commit."""
-    if (
-        isinstance(group, ClassicGroup)
-        and group.state is S.EMPTY
-        and group.protocol_type is not None
-        and group.state_timestamp_ms != -1
-    ):
-        return group.state_timestamp_ms
-    return value.commit_timestamp
+    return now_ms - kind.retained_from(group_id, value) >= limits.offsets_retention_ms

@@ -31,6 +31,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
+from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -65,7 +66,9 @@ class GroupCoordinatorShard:
         self._is_loaded = False
         # Members whose sessions begin, and what is written off.
         self._sessions = Walks()
-        self._removals = Removals(store, self.groups, limits, knows_topic, self.classic.forget)
+        self._removals = Removals(
+            store, self._kinds, self.kind_of, self.group_ids, limits, knows_topic
+        )
 
     def kind_of(self, group_id: str) -> GroupKind:
         """Returns the kind of a group; a group that is not known, or by its offsets alone, is a classic one."""
@@ -209,6 +212,21 @@ class GroupCoordinatorShard:
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
         """As `Removals.delete_groups`."""
         return self._removals.delete_groups(group_ids)
+
+    def list_groups(
+        self, group_ids: Iterable[str], states: Collection[str], types: Collection[str]
+    ) -> list[ListedGroup]:
+        """Returns those of the groups that pass; filters ignore case, and an empty one lets every group through."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {kind.lower() for kind in types}
+        listed = []
+        for group_id in group_ids:
+            group = self.kind_of(group_id).listed(group_id)
+            if wanted_types and group.group_type not in wanted_types:
+                continue
+            if not wanted_states or group.group_state.lower() in wanted_states:
+                listed.append(group)
+        return listed
 
     def group_ids(self) -> Iterator[str]:
         """As `GroupStore.group_ids`, whether a group has members, a record or only offsets."""

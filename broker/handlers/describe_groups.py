@@ -5,7 +5,7 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 says that a gro
 
 from __future__ import annotations
 
-from trimaran.broker.groups.describe import described
+from trimaran.broker.groups.classic.describe import described
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorized_operations import authorized_operations

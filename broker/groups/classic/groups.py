@@ -7,12 +7,13 @@ Kafka calls those simple groups, and keeps a classic group without a protocol fo
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from functools import partial
 
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.classic import joining, offsets, rebalance, syncing
+from trimaran.broker.groups.classic import describe, joining, offsets, rebalance, syncing
 from trimaran.broker.groups.classic.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState, restore_group
 from trimaran.broker.groups.classic.joining import Join
@@ -28,7 +29,7 @@ from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, ByGroup
 from trimaran.broker.groups.outputs import Outputs
-from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.broker.groups.walks import Walk
@@ -40,7 +41,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue
+from trimaran.wire.records.groups import GroupMetadataKey, GroupMetadataValue, OffsetCommitValue
 
 S, E = GroupState, ErrorCode
 
@@ -110,6 +111,49 @@ class ClassicGroups:
             group_state=(group.state if group else S.EMPTY).value,
             group_type=CLASSIC,
         )
+
+    def described(self, group_id: str, version: int) -> describe.Description:
+        if (group := self.groups.get(group_id)) is not None:
+            return describe.describe_group(group)
+        if not self._store.knows(group_id):
+            return describe.not_found(group_id, version, "not found")
+        return describe.described(group_id, S.EMPTY.value), iter(())
+
+    # -- expiry and deletion
+
+    def may_expire(self, group_id: str) -> bool:
+        """Returns False while the group rebalances, or a client is about to join it."""
+        group = self.groups.get(group_id)
+        if group is None:
+            return True
+        is_stable = group.state is S.STABLE and group.uses_consumer_protocol
+        return not group.pending and (group.state is S.EMPTY or is_stable)
+
+    def retained_from(self, group_id: str, value: OffsetCommitValue) -> int:
+        """Returns when the last member left, for a group that had members, else the time of the commit."""
+        group = self.groups.get(group_id)
+        if group is None or group.state is not S.EMPTY or group.protocol_type is None:
+            return value.commit_timestamp
+        is_known = group.state_timestamp_ms != -1
+        return group.state_timestamp_ms if is_known else value.commit_timestamp
+
+    def is_empty(self, group_id: str) -> bool:
+        group = self.groups.get(group_id)
+        return group is None or group.state is S.EMPTY
+
+    def expired(self, group_id: str, at: Instant) -> Iterator[GroupRecord]:
+        group = self.groups.get(group_id)
+        if group is not None and (group.state is not S.EMPTY or group.pending):
+            return
+        if group is not None and group_id not in self._store.groups:
+            self.forget(group, at)
+        else:
+            yield group_record(group_id, None)
+
+    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        """Yields the record of the group, also for a group that is known by its offsets alone."""
+        if group_id in self._store.groups or group_id not in self._store.consumer_groups:
+            yield group_record(group_id, None)
 
     # -- members
 

@@ -15,6 +15,7 @@ from typing import cast
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.classic.describe import Description, not_found
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
@@ -62,7 +63,7 @@ from trimaran.wire.records.consumer_groups import (
     ConsumerGroupMetadataKey,
     ConsumerGroupValue,
 )
-from trimaran.wire.records.groups import GroupMetadataKey
+from trimaran.wire.records.groups import GroupMetadataKey, OffsetCommitValue
 
 # Of a member that could not be fenced because nothing could be written: when it is tried again.
 RETRY_MS = 1_000
@@ -296,6 +297,43 @@ class ConsumerGroups:
 
     def listed(self, group_id: str) -> ListedGroup:
         return describe.listed(self._groups[group_id])
+
+    def described(self, group_id: str, version: int) -> Description:
+        return not_found(group_id, version, "is not a classic group")
+
+    def find(self, group_id: str) -> ConsumerGroup:
+        """Returns the group as it is now; the copy changes no more.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
+        """
+        if not self.has(group_id):
+            is_other = self._classic.has(group_id) or self._store.knows(group_id)
+            why = "is not a consumer group" if is_other else "not found"
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+        return self._groups[group_id].draft()
+
+    # -- expiry and deletion
+
+    def may_expire(self, _group_id: str) -> bool:
+        """Returns True: a member's subscription keeps the offsets that it needs."""
+        return True
+
+    def retained_from(self, _group_id: str, value: OffsetCommitValue) -> int:
+        return value.commit_timestamp
+
+    def is_empty(self, group_id: str) -> bool:
+        return not self._store.has_members(group_id)
+
+    def expired(self, group_id: str, _at: Instant) -> Iterator[GroupRecord]:
+        return self.tombstones(group_id)
+
+    def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
+        if (group := self._groups.get(group_id)) is not None:
+            for record in group_tombstones(group):
+                if self._store.has_members(group_id):
+                    return
+                yield record
 
     def close(self, _at: Instant) -> None:
         """Members wait for writes alone, which `Outputs` refuses."""

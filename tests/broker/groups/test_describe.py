@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.groups.driver import Driver
-from trimaran.broker.groups.describe import describe_group, find_consumer_group, list_groups
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 E = ErrorCode
@@ -27,9 +26,9 @@ def driver():
 )
 def test_group_of_another_kind_is_not_found(driver, group, words):
     with pytest.raises(KafkaError, match=words) as refusal:
-        find_consumer_group(driver.shard, group)
+        driver.shard.consumers.find(group)
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
-    assert find_consumer_group(driver.shard, "new").id == "new"
+    assert driver.shard.consumers.find("new").id == "new"
 
 
 @pytest.mark.parametrize(
@@ -42,25 +41,25 @@ def test_group_of_another_kind_is_not_found(driver, group, words):
     ],
 )
 def test_classic_group_is_described_by_version(driver, group, state, code):
-    found, _members = describe_group(driver.shard, group, 6)
+    found, _members = driver.shard.kind_of(group).described(group, 6)
     assert (found.group_state, found.error_code) == (state, code)
-    older, _members = describe_group(driver.shard, group, 5)
+    older, _members = driver.shard.kind_of(group).described(group, 5)
     assert (older.group_state, older.error_code, older.error_message) == (state, E.NONE, None)
 
 
 def test_member_metadata_is_described_only_when_stable(driver):
-    before, [member] = describe_group(driver.shard, "old", 6)
+    before, [member] = driver.shard.kind_of("old").described("old", 6)
     assert (before.protocol_data, member.member_metadata) == ("", b"")
     driver.advance(3)
     member_id = driver.answers["a"].member_id
     driver.sync("sync", member_id, 1, {member_id: b"mine"}, group="old")
-    after, [member] = describe_group(driver.shard, "old", 6)
+    after, [member] = driver.shard.kind_of("old").described("old", 6)
     assert (after.protocol_data, member.member_assignment) == ("range", b"mine")
     assert member.member_metadata
 
 
 def test_deferred_description_shows_current_members(driver):
-    _, members = describe_group(driver.shard, "old", 6)
+    _, members = driver.shard.kind_of("old").described("old", 6)
     driver.advance(3)
     member_id = driver.answers["a"].member_id
     driver.sync("sync", member_id, 1, {member_id: b"mine"}, group="old")
@@ -79,7 +78,7 @@ def test_deferred_description_shows_current_members(driver):
     ],
 )
 def test_groups_by_state_and_type(driver, states, types, expected):
-    found = list_groups(
-        driver.shard, driver.shard.store.group_ids(driver.shard.groups), states, types
+    found = driver.shard.list_groups(
+        driver.shard.store.group_ids(driver.shard.groups), states, types
     )
     assert {group.group_id for group in found} == expected

@@ -674,3 +674,11 @@ def test_members_without_written_record_count_for_nothing(driver):
     assert driver.answers["classic"].error_code == E.NOT_ENOUGH_REPLICAS
     assert driver.consumer_heartbeat("", version=0) == E.NOT_ENOUGH_REPLICAS
     driver.check_account()
+
+
+@pytest.mark.parametrize("change", ["pop", "setdefault", "update"])
+def test_uncounted_change_of_groups_is_refused(change):
+    groups = memory.ByGroup[int](Account())
+    groups["g"] = 1
+    with pytest.raises(TypeError, match="counted"):
+        getattr(groups, change)({"g": 2})

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from trimaran.broker.coordination.timers import Timers
 from trimaran.broker.groups import removals
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.outputs import Outputs
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Producer
@@ -68,6 +71,14 @@ def test_group_removal_includes_pending_offsets():
 # -- expiry
 
 
+def kind_of(store, group=None):
+    """The classic groups of a shard, of which `group` is one."""
+    groups = ClassicGroups(store, Timers(), LIMITS, store.account, Outputs())
+    if group is not None:
+        groups.groups[group.id] = group
+    return groups
+
+
 def everything(_name, _topic_id):
     return True
 
@@ -83,7 +94,7 @@ def classic(state=S.EMPTY, *, protocol_type="consumer", topics=frozenset(), pend
 @pytest.mark.parametrize(("now_ms", "is_over"), [(1_099, False), (1_100, True), (1_101, True)])
 def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
     store = store_of(COMMITS[0])
-    found = removals.expired(None, store, "g", LIMITS, now_ms, everything)
+    found = removals.expired(kind_of(store), store, "g", LIMITS, now_ms, everything)
     assert keys(found) == ({("g", "t", 0)} if is_over else set())
 
 
@@ -92,13 +103,13 @@ def test_offset_with_own_expiry_is_kept_until_then(now_ms, is_over):
     store = GroupStore()
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, expire_timestamp=500)
     store.replay(0, GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), value))
-    found = removals.expired(None, store, "g", LIMITS, now_ms, everything)
+    found = removals.expired(kind_of(store), store, "g", LIMITS, now_ms, everything)
     assert keys(found) == ({("g", "t", 0)} if is_over else set())
 
 
 def test_offset_with_pending_replacement_stays():
     store = store_of(COMMITS[0], COMMITS[1], pending=[COMMITS[0]])
-    found = removals.expired(None, store, "g", LIMITS, 10_000, everything)
+    found = removals.expired(kind_of(store), store, "g", LIMITS, 10_000, everything)
     assert keys(found) == {("g", "t", 1)}
 
 
@@ -117,13 +128,15 @@ def test_offset_with_pending_replacement_stays():
     ids=str,
 )
 def test_offsets_expire_only_for_provably_unread_topics(group, expires):
-    found = removals.expired(group, store_of(COMMITS[0]), "g", LIMITS, 10_000, everything)
+    store = store_of(COMMITS[0])
+    found = removals.expired(kind_of(store, group), store, "g", LIMITS, 10_000, everything)
     assert bool(keys(found)) is expires
 
 
 def test_unknown_topics_go_despite_rebalance():
     group = classic(S.PREPARING_REBALANCE)
+    store = store_of(COMMITS[0])
     found = removals.expired(
-        group, store_of(COMMITS[0]), "g", LIMITS, 0, lambda _name, _topic_id: False
+        kind_of(store, group), store, "g", LIMITS, 0, lambda _name, _topic_id: False
     )
     assert keys(found) == {("g", "t", 0)}

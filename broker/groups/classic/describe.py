@@ -1,0 +1,70 @@
+"""Groups as DescribeGroups describes them.
+
+Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group known by its offsets alone is Empty.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
+from trimaran.broker.groups.classic.member import Member
+from trimaran.wire.errors import ErrorCode, cut_message
+from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+
+# From this version a group that does not exist is an error, before it is described as dead (KIP-1043).
+NOT_FOUND_VERSION = 6
+
+Description = tuple[DescribedGroup, Iterator[DescribedGroupMember]]
+"""A group without its members, and these, which may be many: each is made when its turn comes."""
+
+
+def describe_group(group: ClassicGroup) -> Description:
+    """Returns the group and its present members; subscriptions and assignments are those of stable groups only."""
+    stable = group.state is GroupState.STABLE
+    result = described(group.id, group.state.value)
+    result.protocol_type = group.protocol_type or ""
+    result.protocol_data = (group.protocol_name or "") if stable else ""
+    return result, _members(group, stable)
+
+
+def _members(group: ClassicGroup, stable: bool) -> Iterator[DescribedGroupMember]:
+    """Yields the members as they are at the call."""
+    protocol = group.protocol_name or ""
+    members = [
+        (member, member.metadata(protocol) if stable else b"", member.assignment)
+        for member in group.members.values()
+    ]
+    return itertools.starmap(_describe_member, members)
+
+
+def described(group_id: str, state: str, code: ErrorCode = ErrorCode.NONE) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        group_id=group_id,
+        group_state=state,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def not_found(group_id: str, version: int, why: str) -> Description:
+    """Returns a group that does not exist, as each version says so."""
+    result = described(group_id, GroupState.DEAD.value)
+    if version >= NOT_FOUND_VERSION:
+        result.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+        result.error_message = cut_message(f"Group {group_id} {why}.")
+    return result, iter(())
+
+
+def _describe_member(member: Member, metadata: bytes, assignment: bytes) -> DescribedGroupMember:
+    return DescribedGroupMember(
+        member_id=member.id,
+        group_instance_id=member.instance_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        member_metadata=metadata,
+        member_assignment=assignment,
+    )
