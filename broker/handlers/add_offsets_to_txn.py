@@ -5,7 +5,7 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaAp
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ PRODUCER_FENCED_VERSION = 2
     ),
 )
 async def add_offsets_to_txn(
-    request: AddOffsetsToTxnRequest, ctx: Context, call: Call
+    request: AddOffsetsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> AddOffsetsToTxnResponse:
     producer = Producer(request.producer_id, request.producer_epoch)
     try:

@@ -12,7 +12,7 @@ from functools import partial
 
 import trio
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.pending import respond
@@ -70,7 +70,7 @@ def _fail(
     elements_max=MANY_ELEMENTS_MAX,
 )
 def add_partitions_to_txn(
-    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse]:
     if call.header.api_version >= BATCHED_VERSION:
         check_cluster(ctx, call, Operation.CLUSTER_ACTION)
@@ -82,7 +82,7 @@ def add_partitions_to_txn(
 
 
 async def _answer(
-    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> AddPartitionsToTxnResponse:
     version = call.header.api_version
     if version < BATCHED_VERSION:
@@ -93,7 +93,7 @@ async def _answer(
 
 
 async def _of_brokers(
-    transactions: Sequence[AddPartitionsToTxnTransaction], ctx: Context, version: int
+    transactions: Sequence[AddPartitionsToTxnTransaction], ctx: TransactionContext, version: int
 ) -> list[AddPartitionsToTxnResult]:
     """Some together, so that they are committed together."""
     results: dict[int, AddPartitionsToTxnResult] = {}
@@ -113,7 +113,7 @@ async def _of_brokers(
 
 
 def _of_client_now(
-    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse] | None:
     """As `_of_client`, with all decided when this returns; None where something is in the way."""
     asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
@@ -139,7 +139,7 @@ def _of_client_now(
 
 
 async def _of_client(
-    request: AddPartitionsToTxnRequest, ctx: Context, call: Call
+    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
 ) -> AddPartitionsToTxnResponse:
     asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
     if not may(ctx, call, _writing(transactional_id)):
@@ -167,7 +167,7 @@ def _writing(transactional_id: str) -> Action:
 
 
 async def _refused(
-    partitions: Sequence[TopicPartition], ctx: Context, call: Call
+    partitions: Sequence[TopicPartition], ctx: TransactionContext, call: Call
 ) -> Mapping[TopicPartition, ErrorCode]:
     """Those that cannot be written to, looked at some at a time."""
     code_of, codes = _judge(ctx, call), {}
@@ -179,7 +179,7 @@ async def _refused(
     return codes
 
 
-def _judge(ctx: Context, call: Call) -> Callable[[TopicPartition], ErrorCode]:
+def _judge(ctx: TransactionContext, call: Call) -> Callable[[TopicPartition], ErrorCode]:
     """Says of each partition why it cannot be written to."""
     may_write = may_with_topic(ctx, call, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
@@ -197,7 +197,10 @@ def _judge(ctx: Context, call: Call) -> Callable[[TopicPartition], ErrorCode]:
 
 
 async def _add(
-    ctx: Context, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ctx: TransactionContext,
+    transactional_id: str,
+    producer: Producer,
+    partitions: Sequence[TopicPartition],
 ) -> ErrorCode:
     try:
         await ctx.transactions.add_partitions(transactional_id, producer, partitions, 0)
@@ -208,7 +211,7 @@ async def _add(
 
 async def _of_broker(
     transaction: AddPartitionsToTxnTransaction,
-    ctx: Context,
+    ctx: TransactionContext,
     version: int,
     unknown: Collection[TopicPartition],
 ) -> AddPartitionsToTxnResult:
@@ -239,7 +242,7 @@ async def _of_broker(
 
 
 def _unknown_of(
-    partitions: Sequence[TopicPartition], ctx: Context
+    partitions: Sequence[TopicPartition], ctx: TransactionContext
 ) -> dict[TopicPartition, ErrorCode]:
     """What is verified was added once, so a partition that is not here is gone; the others are not looked at then."""
     known = ctx.metadata.image.topics.by_name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.configs.configs import legacy_response
 from trimaran.quorum.controller.handlers.alter_configs import alter_configs as declared
 from trimaran.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -15,6 +15,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 @handles_as(declared, access=BY_CONTROLLER)
 def alter_configs(
-    request: AlterConfigsRequest, ctx: Context, call: Call
+    request: AlterConfigsRequest, ctx: AdminContext, call: Call
 ) -> Handling[AlterConfigsResponse]:
     return altered(request, ctx, call, legacy_response)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DirectoryContext
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.wire.errors import ErrorCode
@@ -72,7 +72,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def alter_replica_log_dirs(
-    request: AlterReplicaLogDirsRequest, ctx: Context, call: Call
+    request: AlterReplicaLogDirsRequest, ctx: DirectoryContext, call: Call
 ) -> AlterReplicaLogDirsResponse | DeferredResponse[AlterReplicaLogDirsResponse]:
     answering = _each(request, ctx.moves.request)
     if not call.heavy:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.loggers import ConfigOperation, alter_loggers
 from trimaran.node.config.server_keys import SERVER_CONFIGS
@@ -49,7 +49,7 @@ Resource = alter_configs.AlterConfigsResource | incremental_alter_configs.AlterC
 def altered(
     request: alter_configs.AlterConfigsRequest
     | incremental_alter_configs.IncrementalAlterConfigsRequest,
-    ctx: Context,
+    ctx: AdminContext,
     call: Call,
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
 ) -> Handling[R]:
@@ -87,7 +87,7 @@ def _parted(
 
 def answer_here(
     resources: Sequence[Resource],
-    ctx: Context,
+    ctx: AdminContext,
     answered: dict[ConfigResource, KafkaError],
     *,
     validate_only: bool,
@@ -112,7 +112,7 @@ def answer_here(
 
 
 def _is_done_here(
-    resource: Resource, ctx: Context, *, validate_only: bool, may_alter_loggers: bool
+    resource: Resource, ctx: AdminContext, *, validate_only: bool, may_alter_loggers: bool
 ) -> bool:
     node_id = ctx.node_id
     kind, name = resource_of(resource)
@@ -140,7 +140,7 @@ def _check_is_us(name: str, node_id: int) -> None:
         raise _invalid(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def _check_cordoned(resource: Resource, ctx: Context) -> None:
+def _check_cordoned(resource: Resource, ctx: AdminContext) -> None:
     """Raises KafkaError: INVALID_REQUEST, a cordoned directory is no directory of this broker."""
     key = SERVER_CONFIGS[CORDONED]
     dynamic = ctx.metadata.image.configs.of(BROKER_RESOURCE, str(ctx.node_id))
@@ -158,7 +158,7 @@ def _check_cordoned(resource: Resource, ctx: Context) -> None:
 
 
 def _check_own_listeners(
-    resources: Sequence[Resource], ctx: Context, answered: dict[ConfigResource, KafkaError]
+    resources: Sequence[Resource], ctx: AdminContext, answered: dict[ConfigResource, KafkaError]
 ) -> Handling[None]:
     """Refuses configs of this node with which its listeners could not go on: the controller does not have its files.
 
@@ -173,7 +173,7 @@ def _check_own_listeners(
                 answered[key] = error
 
 
-def _check_listeners(resource: Resource, ctx: Context) -> None:
+def _check_listeners(resource: Resource, ctx: AdminContext) -> None:
     """Checks the certificates and users with which this broker's listeners would go on. Raises KafkaError."""
     configs = ctx.metadata.image.configs
     changes: dict[str, str | None] = {}

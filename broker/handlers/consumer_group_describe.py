@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from trimaran.broker.groups.consumer import describe
 from trimaran.broker.handlers.consumer_group_heartbeat import check_served
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import authorized_operations
@@ -52,7 +52,7 @@ def _fail(
     once=Once("group_ids"),
 )
 def consumer_group_describe(
-    request: ConsumerGroupDescribeRequest, ctx: Context, call: Call
+    request: ConsumerGroupDescribeRequest, ctx: GroupContext, call: Call
 ) -> Handling[ConsumerGroupDescribeResponse]:
     yield from loaded(ctx, request.group_ids)
     check_served(ctx)
@@ -64,7 +64,7 @@ def consumer_group_describe(
 
 
 def _described(
-    group_id: str, request: ConsumerGroupDescribeRequest, ctx: Context, call: Call
+    group_id: str, request: ConsumerGroupDescribeRequest, ctx: GroupContext, call: Call
 ) -> Handling[bytes]:
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     try:

@@ -10,7 +10,7 @@ from functools import partial
 from uuid import uuid4
 
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import settled
 from trimaran.quorum.metadata.features import GROUP_VERSION
@@ -53,7 +53,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def consumer_group_heartbeat(
-    request: ConsumerGroupHeartbeatRequest, ctx: Context, call: Call
+    request: ConsumerGroupHeartbeatRequest, ctx: GroupContext, call: Call
 ) -> Handling[ConsumerGroupHeartbeatResponse]:
     if (
         ctx.groups.runtime.is_loading
@@ -84,7 +84,7 @@ def consumer_group_heartbeat(
     return (yield from settled(pending))
 
 
-def _refusal(regex: str, ctx: Context) -> Handling[KafkaError | None]:
+def _refusal(regex: str, ctx: GroupContext) -> Handling[KafkaError | None]:
     """Returns the error for a pattern that cannot be used; a new pattern is compiled in a thread first."""
     patterns = ctx.groups.patterns
     if patterns.knows(regex):
@@ -93,7 +93,7 @@ def _refusal(regex: str, ctx: Context) -> Handling[KafkaError | None]:
     return refused
 
 
-def check_served(ctx: Context) -> None:
+def check_served(ctx: GroupContext) -> None:
     """Raises KafkaError: UNSUPPORTED_VERSION: the cluster or this broker does without the consumer protocol."""
     level = ctx.metadata.image.features.levels.get(GROUP_VERSION, 0)
     if level < 1 or "consumer" not in ctx.config["group.coordinator.rebalance.protocols"]:

@@ -1,30 +1,19 @@
-"""The few things that a broker's request handlers may use.
+"""The values that request handlers of a broker may use, by family.
 
-A handler is `def handle(request, ctx: Context, call: Call) -> Response | DeferredResponse[Response]`; it gets this
-frozen value, never the broker. Who needs something else (a coordinator, a background task) is constructed by
-`trimaran.broker.process.composition` with just that.
-
-How the parts meet:
+A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; it names the context of its family and reads
+nothing else of the broker. `trimaran.broker.process.families` makes one `Context`, which is a context of each family.
 
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
-one.
-- `ctx.partitions.find(topic, index)` gives this broker's `Partition` or None; `.leader_of(topic, index)` gives its
+  one.
+- `ctx.partitions.find(topic, index)` returns this broker's `Partition` or None; `.leader_of(topic, index)` returns its
   `PartitionLeader` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
   `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
-- `ctx.partitions.listen(topic, listener)` tells a `LeadershipListener` (`trimaran.broker.partitions.registry`) of every
-  epoch
-that
-  begins and ends on the partitions of one topic: `began(partition_index, leader)`, `ended(partition_index,
-  leader_epoch)`. Calls are plain and come in order; `ended` of epoch N comes before `began` of epoch N + 1. In an epoch
-  `partition.open_leader()` is its `PartitionLeader` (which opens the log); after it, or on a follower, it raises.
-- `ctx.controller.call(request)` asks the active controller, finding the new one when it changes; `ctx.forwarder` wraps
-  a client's request in an Envelope; `ctx.topic_creation.create(names)` makes missing topics (also internal ones).
-- `ctx.groups` is the coordinator of consumer groups; its `runtime` is registered with
-`partitions.listen("__consumer_offsets", …)`
-  and run by `trimaran.broker.process.server`. Only the group handlers look inside. `ctx.transactions` is the same for
-  transactions; `ctx.verifier` asks whichever broker coordinates one.
+- `ctx.forwarder` wraps a client's request in an Envelope for the active controller; `ctx.topic_creation.create(names)`
+  makes missing topics (also internal ones).
+- `ctx.groups` coordinates groups and `ctx.transactions` transactions, if this broker leads their partition;
+  `ctx.verifier` reaches the coordinator of any transaction.
 """
 
 from __future__ import annotations
@@ -64,37 +53,87 @@ class BrokerLimits:
     fetch_bytes_max: int  # fetch.max.bytes: of one Fetch answer, the first batch excepted
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
-    """See the module's docstring; `now_ms` is the wall clock. `authorizer` is None where everybody
-    may do everything, `zookeeper_offsets` where no ZooKeeper is named, `replica_selector` where consumers read from
-    leaders only, `client_metrics` in tests.
+# Contexts of families have no slots: `Context` is all of them.
+@dataclass(frozen=True, kw_only=True)
+class DataContext:
+    """For requests that write and read the logs of partitions: Produce, Fetch and lookups of offsets.
+
+    `authorizer` is None if everything is allowed, `replica_selector` if consumers read from leaders only. `now_ms` is
+    the wall clock.
+    """
+
+    metadata: BrokerMetadata
+    partitions: Partitions
+    fetch_sessions: FetchSessions
+    limits: BrokerLimits
+    replica_selector: ReplicaSelector | None = None
+    quotas: ClientQuotas = field(default_factory=ClientQuotas)
+    throttles: ReplicationThrottles = field(default_factory=ReplicationThrottles)
+    verifier: TransactionVerifier
+    now_ms: Callable[[], int]
+    authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupContext:
+    """For requests of group members and about groups and their offsets, and for FindCoordinator.
+
+    `zookeeper_offsets` is None if no ZooKeeper is named.
+    """
+
+    config: ServerConfig
+    metadata: BrokerMetadata
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    verifier: TransactionVerifier
+    topic_creation: TopicCreation
+    zookeeper_offsets: ZooKeeperOffsets | None = None
+    authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransactionContext:
+    """For requests of transactional producers, and for the markers that coordinators elsewhere send."""
+
+    metadata: BrokerMetadata
+    partitions: Partitions
+    groups: GroupCoordinator
+    transactions: TransactionCoordinator
+    producer_ids: ProducerIds
+    topic_creation: TopicCreation
+    now_ms: Callable[[], int]
+    authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectoryContext:
+    """For requests about the log directories of this broker, and the replicas in them."""
+
+    node_id: int
+    metadata: BrokerMetadata
+    partitions: Partitions
+    directories: LogDirectories
+    moves: DirectoryMoves
+    authorizer: Authorizer | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdminContext:
+    """For requests about the cluster: what the image says of it, and changes that the controller decides.
+
+    `client_metrics` is None in tests.
     """
 
     config: ServerConfig
     node_id: int
     cluster_id: str
     metadata: BrokerMetadata
-    partitions: Partitions
-    directories: LogDirectories
-    moves: DirectoryMoves
     forwarder: Forwarder
     topic_creation: TopicCreation
-    fetch_sessions: FetchSessions
-    producer_ids: ProducerIds
-    groups: GroupCoordinator
-    transactions: TransactionCoordinator
-    verifier: TransactionVerifier
-    limits: BrokerLimits
-    now_ms: Callable[[], int]
-    kraft_version: Callable[[], int]
     topic_views: TopicViews = field(default_factory=TopicViews)
-    quotas: ClientQuotas = field(default_factory=ClientQuotas)
-    throttles: ReplicationThrottles = field(default_factory=ReplicationThrottles)
-    authorizer: Authorizer | None = None
-    zookeeper_offsets: ZooKeeperOffsets | None = None
-    replica_selector: ReplicaSelector | None = None
     client_metrics: ClientMetrics | None = None
+    kraft_version: Callable[[], int]
+    authorizer: Authorizer | None = None
 
     @property
     def image(self) -> MetadataImage:
@@ -103,5 +142,10 @@ class Context:
 
     @property
     def collects_client_metrics(self) -> bool:
-        """Whether clients are asked for theirs (KIP-714)."""
+        """Whether this broker takes the metrics of clients (KIP-714)."""
         return self.client_metrics is not None and self.client_metrics.received is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context(DataContext, GroupContext, TransactionContext, DirectoryContext, AdminContext):
+    """The context of every family: the registry gives it to each handler, which sees the part that it names."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.create_delegation_token import (
     create_delegation_token as declared,
 )
@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 @handles_as(declared, access=BY_CONTROLLER)
 def create_delegation_token(
-    request: CreateDelegationTokenRequest, ctx: Context, call: Call
+    request: CreateDelegationTokenRequest, ctx: AdminContext, call: Call
 ) -> Handling[CreateDelegationTokenResponse]:
     requester = str(call.connection.principal)
     if not may_ask_for_tokens(ctx, call.connection):

@@ -8,7 +8,7 @@ from functools import partial
 import trio
 
 from trimaran.broker.channels.forwarding import MESSAGE_COST, decode_answer
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.create_topics import create_topics as declared
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.create_topics import (
@@ -28,7 +28,9 @@ DECODED_BYTES_MAX = 1 << 20
 
 
 @handles_as(declared, access=BY_CONTROLLER)
-def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Handling[Outgoing]:
+def create_topics(
+    request: CreateTopicsRequest, ctx: AdminContext, call: Call
+) -> Handling[Outgoing]:
     answer = yield from ctx.forwarder.forward_request(request, call)
     if request.validate_only:
         return answer
@@ -42,7 +44,7 @@ def create_topics(request: CreateTopicsRequest, ctx: Context, call: Call) -> Han
     return answer
 
 
-async def _known(names: Sequence[str], ctx: Context) -> None:
+async def _known(names: Sequence[str], ctx: AdminContext) -> None:
     """Returns when this broker knows the topics, or after `KNOWN_SECONDS`."""
     with trio.move_on_after(KNOWN_SECONDS):
         await ctx.metadata.wait_for(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -35,7 +35,7 @@ def _fail(request: DeleteGroupsRequest, code: ErrorCode, _message: str) -> Delet
     once=Once("groups_names"),
 )
 def delete_groups(
-    request: DeleteGroupsRequest, ctx: Context, call: Call
+    request: DeleteGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DeleteGroupsResponse]:
     yield from loaded(ctx, request.groups_names)
     codes: dict[str, ErrorCode] = {}

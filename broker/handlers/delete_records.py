@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.partitions.awaiting import (
     PendingFlush,
@@ -57,7 +57,7 @@ def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Dele
     once=Once("topics.partitions", attrgetter("name"), attrgetter("partition_index"), last=True),
 )
 async def delete_records(
-    request: DeleteRecordsRequest, ctx: Context, _call: Call
+    request: DeleteRecordsRequest, ctx: DataContext, _call: Call
 ) -> DeleteRecordsResponse:
     keys = [
         TopicPartition(topic.name, one.partition_index)
@@ -86,7 +86,7 @@ async def delete_records(
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _flushes(request: DeleteRecordsRequest, ctx: Context) -> list[PendingFlush]:
+async def _flushes(request: DeleteRecordsRequest, ctx: DataContext) -> list[PendingFlush]:
     """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
     wanted = {
         TopicPartition(topic.name, one.partition_index): one.offset
@@ -108,7 +108,7 @@ def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPa
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, ctx: Context, waits: list[WatermarkWait]
+    topic: str, wanted: DeleteRecordsPartition, ctx: DataContext, waits: list[WatermarkWait]
 ) -> DeleteRecordsPartitionResult:
     result = _refused(wanted, ErrorCode.NONE)
     try:

@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.handlers.create_topics import KNOWN_SECONDS
 from trimaran.quorum.controller.handlers.delete_topics import delete_topics as declared
 from trimaran.wire.messages.delete_topics import (
@@ -22,7 +22,7 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 @handles_as(declared, access=BY_CONTROLLER)
 def delete_topics(
-    request: DeleteTopicsRequest, ctx: Context, call: Call
+    request: DeleteTopicsRequest, ctx: AdminContext, call: Call
 ) -> Handling[DeleteTopicsResponse]:
     before = ctx.image.topics
     response = yield from ctx.forwarder.forward(request, call, DeleteTopicsResponse)
@@ -35,7 +35,7 @@ def delete_topics(
     return response
 
 
-async def _forgotten(gone: Collection[bytes], ctx: Context) -> None:
+async def _forgotten(gone: Collection[bytes], ctx: AdminContext) -> None:
     """Returns when this broker knows none of the topics any more, or after `KNOWN_SECONDS`."""
     with trio.move_on_after(KNOWN_SECONDS):
         await ctx.metadata.wait_for(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.metadata.client_quotas import describe_client_quotas as describe
 from trimaran.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
@@ -28,7 +28,7 @@ from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute,
     elements_max=FEW_ELEMENTS_MAX,
 )
 def describe_client_quotas(
-    request: DescribeClientQuotasRequest, ctx: Context, call: Call
+    request: DescribeClientQuotasRequest, ctx: AdminContext, call: Call
 ) -> Handling[DescribeClientQuotasResponse]:
     quotas, room = ctx.metadata.image.quotas, call.room()
     room.expect(len(quotas) * OBJECT_BYTES)

@@ -6,7 +6,7 @@ Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for br
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.quorum.serving.authorized_operations import NOT_ASKED, cluster_operations
 from trimaran.wire.errors import ErrorCode
@@ -29,7 +29,7 @@ CONTROLLERS = 2
     access=open_to_all("clients look for brokers; of operations they are told their own"),
 )
 def describe_cluster(
-    request: DescribeClusterRequest, ctx: Context, call: Call
+    request: DescribeClusterRequest, ctx: AdminContext, call: Call
 ) -> DescribeClusterResponse:
     if request.endpoint_type != BROKERS:
         code = (

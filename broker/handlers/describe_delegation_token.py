@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.metadata.tokens import describe_token, token_filter
 from trimaran.quorum.serving.authorization import may, may_ask_for_tokens
@@ -28,7 +28,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
     elements_max=MANY_ELEMENTS_MAX,
 )
 def describe_delegation_token(
-    request: DescribeDelegationTokenRequest, ctx: Context, call: Call
+    request: DescribeDelegationTokenRequest, ctx: AdminContext, call: Call
 ) -> Handling[DescribeDelegationTokenResponse]:
     connection = call.connection
     if not may_ask_for_tokens(ctx, connection):

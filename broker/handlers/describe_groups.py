@@ -6,7 +6,7 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 says that a gro
 from __future__ import annotations
 
 from trimaran.broker.groups.classic.describe import described
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.quorum.serving.authorized_operations import authorized_operations
 from trimaran.wire.codec.declarations import EncodedArray
@@ -36,7 +36,7 @@ def _fail(request: DescribeGroupsRequest, code: ErrorCode, _message: str) -> Des
     once=Once("groups"),
 )
 def describe_groups(
-    request: DescribeGroupsRequest, ctx: Context, call: Call
+    request: DescribeGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[DescribeGroupsResponse]:
     yield from loaded(ctx, request.groups)
     found = EncodedArray()
@@ -47,7 +47,7 @@ def describe_groups(
 
 
 def _described(
-    group_id: str, request: DescribeGroupsRequest, ctx: Context, call: Call
+    group_id: str, request: DescribeGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[bytes]:
     try:
         group, members = ctx.groups.describe_group(group_id, call.header.api_version)

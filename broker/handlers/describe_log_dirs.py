@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DirectoryContext
 from trimaran.broker.partitions.partition import Partition
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.disk.files import Volume
@@ -56,7 +56,7 @@ def _fail(
     once=Once("topics.partitions", attrgetter("topic")),
 )
 async def describe_log_dirs(
-    request: DescribeLogDirsRequest, ctx: Context, call: Call
+    request: DescribeLogDirsRequest, ctx: DirectoryContext, call: Call
 ) -> DescribeLogDirsResponse:
     directories, room = ctx.directories, call.room()
     await room.pause(_count(request, ctx) * OBJECT_BYTES)
@@ -92,13 +92,13 @@ def _failed(path: str) -> DescribeLogDirsResult:
     return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
 
 
-def _count(request: DescribeLogDirsRequest, ctx: Context) -> int:
+def _count(request: DescribeLogDirsRequest, ctx: DirectoryContext) -> int:
     if request.topics is None:
         return len(ctx.partitions)
     return sum(len(topic.partitions) for topic in request.topics)
 
 
-def _wanted(request: DescribeLogDirsRequest, ctx: Context) -> Iterable[Partition | None]:
+def _wanted(request: DescribeLogDirsRequest, ctx: DirectoryContext) -> Iterable[Partition | None]:
     if request.topics is None:
         yield from ctx.partitions
         return

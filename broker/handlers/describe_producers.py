@@ -11,7 +11,7 @@ from functools import partial
 from itertools import starmap
 from operator import attrgetter
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.log.producers.entry import ProducerEntry
 from trimaran.quorum.metadata.topic_names import why_illegal
@@ -64,7 +64,7 @@ def _fail(
     once=Once("topics.partition_indexes", attrgetter("name")),
 )
 def describe_producers(
-    request: DescribeProducersRequest, ctx: Context, call: Call
+    request: DescribeProducersRequest, ctx: DataContext, call: Call
 ) -> DeferredResponse[DescribeProducersResponse]:
     may_read = may_with_topic(ctx, call, Operation.READ)
     room = call.room()
@@ -100,7 +100,7 @@ def _failed(index: int, error: KafkaError) -> PartitionResponse:
 
 
 async def _producers(
-    topic: str, index: int, ctx: Context, may_read: Callable[[str], bool], room: Room
+    topic: str, index: int, ctx: DataContext, may_read: Callable[[str], bool], room: Room
 ) -> Iterator[ProducerState]:
     """Those of now, each shown when its turn comes. Raises KafkaError: why they are not told here."""
     if (why := why_illegal(topic)) is not None:

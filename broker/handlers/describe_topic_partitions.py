@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.metadata.reachable import Reachable
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
@@ -60,7 +60,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def describe_topic_partitions(
-    request: DescribeTopicPartitionsRequest, ctx: Context, call: Call
+    request: DescribeTopicPartitionsRequest, ctx: AdminContext, call: Call
 ) -> Handling[DescribeTopicPartitionsResponse]:
     image = ctx.metadata.image
     limit = max(

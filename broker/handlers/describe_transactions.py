@@ -5,7 +5,7 @@ Source: `TransactionCoordinator.handleDescribeTransactions`.
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.transactions.listing import describe, not_described
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.codec.declarations import EncodedArray
@@ -45,7 +45,7 @@ def _fail(
     once=Once("transactional_ids"),
 )
 def describe_transactions(
-    request: DescribeTransactionsRequest, ctx: Context, call: Call
+    request: DescribeTransactionsRequest, ctx: TransactionContext, call: Call
 ) -> Handling[DescribeTransactionsResponse]:
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     room, states = call.room(), EncodedArray()

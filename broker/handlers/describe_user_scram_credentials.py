@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.metadata.scram import describe_scram as describe
 from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
@@ -28,7 +28,7 @@ from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute,
     elements_max=MANY_ELEMENTS_MAX,
 )
 def describe_user_scram_credentials(
-    request: DescribeUserScramCredentialsRequest, ctx: Context, call: Call
+    request: DescribeUserScramCredentialsRequest, ctx: AdminContext, call: Call
 ) -> Handling[DescribeUserScramCredentialsResponse]:
     scram, room = ctx.metadata.image.scram, call.room()
     room.expect(len(scram) * OBJECT_BYTES)

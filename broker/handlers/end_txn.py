@@ -6,7 +6,7 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoc
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, Transaction
 from trimaran.node.replicated.pending import respond
 from trimaran.node.replicated.state_machine import Producer
@@ -27,7 +27,7 @@ BUMPING_VERSION = 5
     access=transactional_ids(Operation.WRITE, "transactional_id"),
 )
 def end_txn(
-    request: EndTxnRequest, ctx: Context, call: Call
+    request: EndTxnRequest, ctx: TransactionContext, call: Call
 ) -> EndTxnResponse | DeferredResponse[EndTxnResponse]:
     version = call.header.api_version
     who = (request.transactional_id, Producer(request.producer_id, request.producer_epoch))

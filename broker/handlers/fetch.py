@@ -41,7 +41,7 @@ from trimaran.broker.fetching.sessions import (
     has_long_names,
 )
 from trimaran.broker.fetching.slots import Slot, find_held, keys_of
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.metadata.endpoints import leader_endpoints
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.opening import (
@@ -99,7 +99,7 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it f
     ),
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-def fetch(request: FetchRequest, ctx: Context, call: Call) -> Answer:
+def fetch(request: FetchRequest, ctx: DataContext, call: Call) -> Answer:
     in_session = request.session_epoch != FINAL_EPOCH
     follower_id = _replica(request)[0] if in_session else CONSUMER
     if call.heavy:
@@ -125,7 +125,7 @@ def _opened_first(
     return DeferredResponse(finish)
 
 
-async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> None:
+async def _open_all(request: FetchRequest, ctx: DataContext, follower_id: int) -> None:
     keys = await run_apart(keys_of, request)
     needs_producers = request.isolation_level == READ_COMMITTED
     found = await unopened_of_many(
@@ -135,7 +135,7 @@ async def _open_all(request: FetchRequest, ctx: Context, follower_id: int) -> No
 
 
 def _fetch(
-    request: FetchRequest, ctx: Context, call: Call, found: Iterable[Partition | None]
+    request: FetchRequest, ctx: DataContext, call: Call, found: Iterable[Partition | None]
 ) -> Answer:
     version = call.header.api_version
     terms = _terms(request, ctx, call)
@@ -173,7 +173,7 @@ def _hide_storage_errors(response: FetchResponse) -> None:
                 data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
+def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
     version = call.header.api_version
     replica_id, epoch = _replica(request)
     most = min(request.max_bytes, ctx.limits.fetch_bytes_max)
@@ -207,24 +207,24 @@ def _terms(request: FetchRequest, ctx: Context, call: Call) -> FetchTerms:
     )
 
 
-def _reading(ctx: Context, call: Call) -> Callable[[str], bool]:
+def _reading(ctx: DataContext, call: Call) -> Callable[[str], bool]:
     """Who may read a topic now may not later in the same fetch."""
     return lambda topic: may(ctx, call, Action(READ, TOPIC, topic))
 
 
-def _acl_epoch(ctx: Context) -> int:
+def _acl_epoch(ctx: DataContext) -> int:
     return 0 if ctx.authorizer is None else ctx.authorizer.epoch
 
 
 def _preference(
-    request: FetchRequest, ctx: Context, call: Call
+    request: FetchRequest, ctx: DataContext, call: Call
 ) -> Callable[[PartitionLeader, int], int]:
     """Whom this consumer should read from, asked of each partition that is led here."""
     selector = ctx.replica_selector
     assert selector is not None
     client = Client(request.rack_id, call.connection.listener)
     cluster = ctx.metadata.image.cluster
-    return lambda leader, offset: selector(leader, offset, client, cluster, ctx.node_id)
+    return lambda leader, offset: selector(leader, offset, client, cluster, ctx.partitions.node_id)
 
 
 def _replica(request: FetchRequest) -> tuple[int, int]:
@@ -235,12 +235,12 @@ def _replica(request: FetchRequest) -> tuple[int, int]:
     return request.replica_id, -1
 
 
-def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> ErrorCode:
+def _refusal(replica_id: int, broker_epoch: int, ctx: DataContext, call: Call) -> ErrorCode:
     """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
-    if broker is None or replica_id == ctx.node_id or broker_epoch < 0:
+    if broker is None or replica_id == ctx.partitions.node_id or broker_epoch < 0:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if broker_epoch < broker.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
@@ -252,7 +252,7 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: Context, call: Call) -> Er
 
 def _full(
     request: FetchRequest,
-    ctx: Context,
+    ctx: DataContext,
     call: Call,
     terms: FetchTerms,
     found: Iterable[Partition | None],
@@ -346,7 +346,7 @@ def _answered(fetch: Fetch, answer: Callable[[], Steps[FetchResponse]]) -> Answe
 
 
 def _open_session(
-    request: FetchRequest, ctx: Context, call: Call, terms: FetchTerms
+    request: FetchRequest, ctx: DataContext, call: Call, terms: FetchTerms
 ) -> FetchSession | None:
     sessions = ctx.fetch_sessions
     if has_long_names(request.topics):
@@ -385,7 +385,7 @@ def _add_slots(
 
 
 def _incremental(
-    request: FetchRequest, ctx: Context, call: Call, session: FetchSession, terms: FetchTerms
+    request: FetchRequest, ctx: DataContext, call: Call, session: FetchSession, terms: FetchTerms
 ) -> Answer:
     """Only changes are named and answered."""
     reader = session.reader
@@ -414,7 +414,7 @@ def _incremental(
     return _prepared(prepare, call, fetch, reader, proceed)
 
 
-def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: Context, call: Call) -> bool:
+def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: DataContext, call: Call) -> bool:
     is_metered = ctx.quotas.fetch.is_set and not terms.is_follower
     return is_metered and ctx.quotas.fetched(call, fetch.size) > 0
 
@@ -425,7 +425,7 @@ def _throttled(call: Call, session_id: int) -> FetchResponse:
 
 
 def _response(
-    responses: list[FetchableTopicResponse], ctx: Context, call: Call, session_id: int
+    responses: list[FetchableTopicResponse], ctx: DataContext, call: Call, session_id: int
 ) -> FetchResponse:
     response = FetchResponse(session_id=session_id, responses=responses)
     if call.header.api_version < VERSION_OF_STORAGE_ERRORS:
@@ -442,7 +442,7 @@ def _defer(
     fetch: Fetch,
     reader: FetchReader,
     passing: Iterable[Slot],
-    ctx: Context,
+    ctx: DataContext,
     max_wait_ms: int,
     answer: Callable[[], Steps[FetchResponse]],
 ) -> DeferredResponse[FetchResponse]:
@@ -479,7 +479,7 @@ def _defer(
     return DeferredResponse(finish)
 
 
-def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: Context) -> Iterator[None]:
+def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: DataContext) -> Iterator[None]:
     """Attaches slots that were looked at before, and marks those where something happened since; one at each step."""
     for slot in slots:
         yield

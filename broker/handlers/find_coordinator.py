@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from trimaran.quorum.serving.authorization import may_with
@@ -59,7 +59,7 @@ def _fail(
     once=Once("coordinator_keys"),
 )
 def find_coordinator(
-    request: FindCoordinatorRequest, ctx: Context, call: Call
+    request: FindCoordinatorRequest, ctx: GroupContext, call: Call
 ) -> FindCoordinatorResponse | DeferredResponse[FindCoordinatorResponse]:
     version = call.header.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
@@ -96,7 +96,7 @@ class _Kind(NamedTuple):
 
     topic: str
     resource_type: ResourceType
-    partition_of: Callable[[Context, str], int]
+    partition_of: Callable[[GroupContext, str], int]
 
 
 _KINDS = {
@@ -111,7 +111,7 @@ _KINDS = {
 }
 
 
-def _locate(key: str, kind: _Kind, ctx: Context, listener: str) -> Coordinator:
+def _locate(key: str, kind: _Kind, ctx: GroupContext, listener: str) -> Coordinator:
     """The broker that leads the key's partition, if it is alive and reached by the client's listener."""
     if kind.topic == TRANSACTION_STATE and not key:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, "the transactional id is empty")

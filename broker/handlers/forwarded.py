@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.expire_delegation_token import expire_delegation_token
 from trimaran.quorum.controller.handlers.renew_delegation_token import renew_delegation_token
 from trimaran.quorum.serving.authorization import may_ask_for_tokens
@@ -33,7 +33,7 @@ def passed_on(declared: Callable[..., Any]) -> Callable[..., Any]:
     is_of_tokens = declared in OF_TOKENS
 
     @handles_as(declared, access=BY_CONTROLLER, takes_frame=True)
-    def forward_request(frame: bytes, ctx: Context, call: Call) -> Handling[Outgoing]:
+    def forward_request(frame: bytes, ctx: AdminContext, call: Call) -> Handling[Outgoing]:
         if is_of_tokens and not may_ask_for_tokens(ctx, call.connection):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
         answer: Outgoing = yield Wait(partial(ctx.forwarder.forward_frame, frame, call))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.telemetry.clients import collecting
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.messages.get_telemetry_subscriptions import (
@@ -23,7 +23,7 @@ COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression
     access=open_to_all("about what the client itself should tell"),
 )
 def get_telemetry_subscriptions(
-    request: GetTelemetrySubscriptionsRequest, ctx: Context, call: Call
+    request: GetTelemetrySubscriptionsRequest, ctx: AdminContext, call: Call
 ) -> GetTelemetrySubscriptionsResponse:
     metrics, _ = collecting(ctx.client_metrics)
     client = metrics.asked(request.client_instance_id, call)

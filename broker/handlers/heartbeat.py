@@ -5,7 +5,7 @@ Versions: 3 static members (KIP-345).
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.security.acls import Operation
@@ -15,7 +15,7 @@ from trimaran.wire.transport.requests.handles import handles
 
 
 @handles(HeartbeatRequest, versions="0-4", access=groups(Operation.READ, "group_id"))
-def heartbeat(request: HeartbeatRequest, ctx: Context, _call: Call) -> HeartbeatResponse:
+def heartbeat(request: HeartbeatRequest, ctx: GroupContext, _call: Call) -> HeartbeatResponse:
     try:
         return HeartbeatResponse(error_code=ctx.groups.heartbeat(request))
     except KafkaError as error:

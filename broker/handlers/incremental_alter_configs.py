@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.broker.handlers.config_changes import altered
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.configs.configs import incremental_response
 from trimaran.quorum.controller.handlers.incremental_alter_configs import (
     incremental_alter_configs as declared,
@@ -24,6 +24,6 @@ from trimaran.wire.transport.scheduling.effects import Handling
     access=(BY_CONTROLLER, cluster(Operation.ALTER_CONFIGS).in_handler("loggers of this broker")),
 )
 def incremental_alter_configs(
-    request: IncrementalAlterConfigsRequest, ctx: Context, call: Call
+    request: IncrementalAlterConfigsRequest, ctx: AdminContext, call: Call
 ) -> Handling[IncrementalAlterConfigsResponse]:
     return altered(request, ctx, call, incremental_response)

@@ -5,7 +5,7 @@ Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENC
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_somewhere
@@ -38,7 +38,7 @@ def _fail(
     on_error=_fail,
 )
 async def init_producer_id(
-    request: InitProducerIdRequest, ctx: Context, call: Call
+    request: InitProducerIdRequest, ctx: TransactionContext, call: Call
 ) -> InitProducerIdResponse:
     try:
         _check_idempotent(request, ctx, call)
@@ -51,7 +51,7 @@ async def init_producer_id(
     return InitProducerIdResponse(producer_id=producer.id, producer_epoch=producer.epoch)
 
 
-def _check_idempotent(request: InitProducerIdRequest, ctx: Context, call: Call) -> None:
+def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, call: Call) -> None:
     """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED: who writes nowhere needs no producer id (KIP-679)."""
     if request.transactional_id is not None:
         return
@@ -63,7 +63,7 @@ def _check_idempotent(request: InitProducerIdRequest, ctx: Context, call: Call) 
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-async def _producer(request: InitProducerIdRequest, ctx: Context) -> Producer:
+async def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Producer:
     told = Producer(request.producer_id, request.producer_epoch)
     if (told.id == NONE) != (told.epoch == NONE):
         raise KafkaError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trimaran.broker.groups.classic.operation import join_error
 from trimaran.broker.groups.limits import MEMBER_BYTES_MAX
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import settled
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -36,7 +36,9 @@ def _fail(request: JoinGroupRequest, code: ErrorCode, _message: str) -> JoinGrou
     on_error=_fail,
     elements_max=FEW_ELEMENTS_MAX,
 )
-def join_group(request: JoinGroupRequest, ctx: Context, call: Call) -> Handling[JoinGroupResponse]:
+def join_group(
+    request: JoinGroupRequest, ctx: GroupContext, call: Call
+) -> Handling[JoinGroupResponse]:
     yield from loaded(ctx, (request.group_id,))
     try:
         response = yield from _joined(request, ctx, call)
@@ -47,7 +49,9 @@ def join_group(request: JoinGroupRequest, ctx: Context, call: Call) -> Handling[
     return response
 
 
-def _joined(request: JoinGroupRequest, ctx: Context, call: Call) -> Handling[JoinGroupResponse]:
+def _joined(
+    request: JoinGroupRequest, ctx: GroupContext, call: Call
+) -> Handling[JoinGroupResponse]:
     """Returns when the join phase has ended. Raises KafkaError: the member is refused."""
     given = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
     if given > MEMBER_BYTES_MAX:

@@ -5,7 +5,7 @@ Versions: up to 2 one member, whose error is the response's; 3 many members, als
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
@@ -26,7 +26,7 @@ MANY_MEMBERS_VERSION = 3
     elements_max=MANY_ELEMENTS_MAX,
 )
 def leave_group(
-    request: LeaveGroupRequest, ctx: Context, call: Call
+    request: LeaveGroupRequest, ctx: GroupContext, call: Call
 ) -> Handling[LeaveGroupResponse]:
     yield from loaded(ctx, (request.group_id,))
     version = call.header.api_version

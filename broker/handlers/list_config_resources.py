@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
     BROKER_RESOURCE,
@@ -47,7 +47,7 @@ ALL = (
     elements_max=FEW_ELEMENTS_MAX,
 )
 def list_config_resources(
-    request: ListConfigResourcesRequest, ctx: Context, call: Call
+    request: ListConfigResourcesRequest, ctx: AdminContext, call: Call
 ) -> Handling[ListConfigResourcesResponse]:
     supported = ALL if call.header.api_version else (CLIENT_METRICS_RESOURCE,)
     wanted = set(request.resource_types or supported)

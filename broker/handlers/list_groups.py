@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimaran.broker.groups.coordinator import GROUPS_PER_STEP
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import everybody, may, may_with
 from trimaran.wire.codec.declarations import EncodedArray
@@ -32,7 +32,7 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
     elements_max=FEW_ELEMENTS_MAX,
 )
 def list_groups(
-    request: ListGroupsRequest, ctx: Context, call: Call
+    request: ListGroupsRequest, ctx: GroupContext, call: Call
 ) -> Handling[ListGroupsResponse]:
     yield Wait(ctx.groups.wait_loaded)
     may_see, room = _may_see(ctx, call), call.room()
@@ -53,7 +53,7 @@ def list_groups(
     return ListGroupsResponse(groups=found)
 
 
-def _may_see(ctx: Context, call: Call) -> Callable[[str], bool]:
+def _may_see(ctx: GroupContext, call: Call) -> Callable[[str], bool]:
     if may(ctx, call, Action(Operation.DESCRIBE), asked_for=False):
         return everybody
     return may_with(ctx, call, Operation.DESCRIBE, ResourceType.GROUP, asked_for=False)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from trimaran.broker.fetching.fetch import READ_COMMITTED
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.partitions.awaiting import (
     pending_flushes,
     pending_flushes_in_turns,
@@ -93,7 +93,7 @@ class Unfinished(NamedTuple):
 class Lookup(NamedTuple):
     """What holds for all partitions of one request."""
 
-    ctx: Context
+    ctx: DataContext
     version: int
     reader: Reader
     named: Mapping[TopicPartition, int]
@@ -124,7 +124,7 @@ def _fail(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOf
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def list_offsets(
-    request: ListOffsetsRequest, ctx: Context, call: Call
+    request: ListOffsetsRequest, ctx: DataContext, call: Call
 ) -> ListOffsetsResponse | DeferredResponse[ListOffsetsResponse]:
     reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
     if call.heavy:
@@ -154,7 +154,7 @@ def list_offsets(
 
 
 async def _of_many(
-    request: ListOffsetsRequest, ctx: Context, call: Call, reader: Reader
+    request: ListOffsetsRequest, ctx: DataContext, call: Call, reader: Reader
 ) -> ListOffsetsResponse:
     keys, named = await run_apart(_keys, request)
     await open_leaders(

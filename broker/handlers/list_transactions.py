@@ -5,7 +5,7 @@ Versions: 1 by age (KIP-994), 2 by a pattern of the id (KIP-1152), which is matc
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
 from trimaran.broker.transactions.listing import list_transactions as listed
 from trimaran.quorum.serving.authorization import may_with
@@ -32,7 +32,7 @@ from trimaran.wire.transport.requests.handles import handles
     elements_max=FEW_ELEMENTS_MAX,
 )
 async def list_transactions(
-    request: ListTransactionsRequest, ctx: Context, call: Call
+    request: ListTransactionsRequest, ctx: TransactionContext, call: Call
 ) -> ListTransactionsResponse:
     asked = dict.fromkeys(request.state_filters)
     unknown = [name for name in asked if name not in STATE_NAMES]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 
-def loaded(ctx: Context, group_ids: Iterable[str]) -> Handling[None]:
+def loaded(ctx: GroupContext, group_ids: Iterable[str]) -> Handling[None]:
     """Returns when the shards of these groups are loaded, or `LOADED_SECONDS_MAX` are over; at once while no shard of
     this broker is being loaded. Every handler of requests about groups begins with it.
     """

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import cast
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
@@ -88,7 +88,7 @@ def _named(topic: MetadataRequestTopic) -> bytes | str | None:
     once=Once("topics", _named),
 )
 def metadata(
-    request: MetadataRequest, ctx: Context, call: Call
+    request: MetadataRequest, ctx: AdminContext, call: Call
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     version = call.header.api_version
     if version in (10, 11):
@@ -112,7 +112,7 @@ def metadata(
 
 
 def _of_all(
-    request: MetadataRequest, ctx: Context, call: Call, may_see: MaySee
+    request: MetadataRequest, ctx: AdminContext, call: Call, may_see: MaySee
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     image = ctx.metadata.image
     if _is_kept(request):
@@ -124,7 +124,7 @@ def _of_all(
     return DeferredResponse(judging, on_error=partial(_fail, request))
 
 
-def _acls_epoch(ctx: Context) -> int:
+def _acls_epoch(ctx: AdminContext) -> int:
     return 0 if ctx.authorizer is None else ctx.authorizer.epoch
 
 
@@ -133,7 +133,7 @@ def _is_kept(request: MetadataRequest) -> bool:
     return not (request.include_topic_authorized_operations or tells_what_is_allowed())
 
 
-def _asker(ctx: Context, call: Call) -> Asker:
+def _asker(ctx: AdminContext, call: Call) -> Asker:
     """Without an authorizer all see the same."""
     if ctx.authorizer is None:
         return EVERYBODY
@@ -142,7 +142,7 @@ def _asker(ctx: Context, call: Call) -> Asker:
 
 
 async def _judged(
-    request: MetadataRequest, ctx: Context, call: Call, may_see: MaySee
+    request: MetadataRequest, ctx: AdminContext, call: Call, may_see: MaySee
 ) -> MetadataResponse:
     """The topics that who asks may see, judged some at a time."""
     image, epoch = ctx.metadata.image, _acls_epoch(ctx)
@@ -166,7 +166,7 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _missing(request: MetadataRequest, ctx: Context, may_see: MaySee) -> list[str]:
+def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> list[str]:
     """Names to create; illegal ones, too, of which only who may create them is told more."""
     if not request.allow_auto_topic_creation or not ctx.config["auto.create.topics.enable"]:
         return []
@@ -175,7 +175,7 @@ def _missing(request: MetadataRequest, ctx: Context, may_see: MaySee) -> list[st
     return [name for name in names if name not in known and may_see(name)]
 
 
-async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, ErrorCode]:
+async def _created(missing: list[str], ctx: AdminContext, call: Call) -> dict[str, ErrorCode]:
     """What is told of the missing topics, by name. As in Kafka one that was created just now is unknown in this answer:
     clients ask again, and some rely on that.
     """
@@ -188,12 +188,12 @@ async def _created(missing: list[str], ctx: Context, call: Call) -> dict[str, Er
     }
 
 
-def _view(ctx: Context, call: Call, image: MetadataImage) -> TopicView:
+def _view(ctx: AdminContext, call: Call, image: MetadataImage) -> TopicView:
     return ctx.topic_views.of(image, ViewKey(call.header.api_version, call.connection.listener))
 
 
 def _answer(
-    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: Topics
+    request: MetadataRequest, ctx: AdminContext, call: Call, image: MetadataImage, topics: Topics
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     view = _view(ctx, call, image)
     told: dict[str, int] | None = None
@@ -234,7 +234,11 @@ def _each_refused(topics: Topics, error: KafkaError, room: Room) -> EncodedArray
 
 
 def _within_room(
-    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: EncodedArray
+    request: MetadataRequest,
+    ctx: AdminContext,
+    call: Call,
+    image: MetadataImage,
+    topics: EncodedArray,
 ) -> MetadataResponse | DeferredResponse[MetadataResponse]:
     """A large response waits for memory, although its topics are shared: peers take copies."""
     size = sum(map(len, topics))
@@ -251,7 +255,11 @@ def _within_room(
 
 
 def _response(
-    request: MetadataRequest, ctx: Context, call: Call, image: MetadataImage, topics: EncodedArray
+    request: MetadataRequest,
+    ctx: AdminContext,
+    call: Call,
+    image: MetadataImage,
+    topics: EncodedArray,
 ) -> MetadataResponse:
     brokers = _brokers(ctx.metadata, image, call.connection.listener)
     alive = {one.node_id for one in brokers if not image.cluster.brokers[one.node_id].fenced}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from trimaran.broker.handlers.batches import in_batches
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, committed_to_zookeeper
 from trimaran.node.replicated.pending import PendingResponse, settled
@@ -79,7 +79,7 @@ def _refused(index: int, code: ErrorCode) -> OffsetCommitResponsePartition:
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_commit(
-    request: OffsetCommitRequest, ctx: Context, call: Call
+    request: OffsetCommitRequest, ctx: GroupContext, call: Call
 ) -> Handling[OffsetCommitResponse]:
     yield from loaded(ctx, (request.group_id,))
     version = call.header.api_version
@@ -113,7 +113,7 @@ def offset_commit(
 
 
 def _decided(
-    request: OffsetCommitRequest, ctx: Context, version: int
+    request: OffsetCommitRequest, ctx: GroupContext, version: int
 ) -> PendingResponse[OffsetCommitResponse]:
     try:
         return ctx.groups.commit_offsets(request, version)
@@ -131,7 +131,7 @@ def _add(batch: _Batch, response: OffsetCommitResponse, call: Call) -> Handling[
 
 def _admitted(
     request: OffsetCommitRequest,
-    ctx: Context,
+    ctx: GroupContext,
     call: Call,
     answers: list[OffsetCommitResponseTopic],
 ) -> Handling[list[tuple[_Topic, list[OffsetCommitRequestPartition]]]]:

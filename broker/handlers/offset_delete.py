@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 
 from trimaran.broker.handlers.batches import PARTITIONS_PER_BATCH
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import settled
 from trimaran.wire.codec.declarations import EncodedArray
@@ -55,7 +55,7 @@ def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> Offse
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_delete(
-    request: OffsetDeleteRequest, ctx: Context, call: Call
+    request: OffsetDeleteRequest, ctx: GroupContext, call: Call
 ) -> Handling[OffsetDeleteResponse]:
     yield from loaded(ctx, (request.group_id,))
     codes: dict[TopicPartition, ErrorCode] = {}
@@ -76,7 +76,7 @@ def offset_delete(
 
 
 def _deleted(
-    request: OffsetDeleteRequest, ctx: Context, codes: dict[TopicPartition, ErrorCode]
+    request: OffsetDeleteRequest, ctx: GroupContext, codes: dict[TopicPartition, ErrorCode]
 ) -> Handling[None]:
     """Deletes the offsets of partitions that exist, and fills `codes`. Raises KafkaError: nothing can be deleted."""
     topics = ctx.metadata.image.topics.by_name

@@ -12,7 +12,7 @@ from typing import Any
 
 from trimaran.broker.groups.offsets import not_found
 from trimaran.broker.handlers.batches import in_batches
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.handlers.zookeeper_offsets import ZOOKEEPER_VERSION, fetched_from_zookeeper
 from trimaran.node.replicated.pending import settled
@@ -107,7 +107,7 @@ def _asked_once(request: OffsetFetchRequest) -> OffsetFetchRequest:
     once=_asked_once,
 )
 def offset_fetch(
-    request: OffsetFetchRequest, ctx: Context, call: Call
+    request: OffsetFetchRequest, ctx: GroupContext, call: Call
 ) -> Handling[OffsetFetchResponse]:
     yield from loaded(ctx, [group.group_id for group in request.groups] or [request.group_id])
     version, room = call.header.api_version, call.room()
@@ -140,7 +140,7 @@ def offset_fetch(
 
 
 def _fetched(
-    group: OffsetFetchRequestGroup, is_stable: bool, ctx: Context, call: Call, may_see: MaySee
+    group: OffsetFetchRequestGroup, is_stable: bool, ctx: GroupContext, call: Call, may_see: MaySee
 ) -> Handling[OffsetFetchResponseGroup]:
     """Returns the response about one group, whose partitions are encoded, or its error."""
     try:
@@ -151,7 +151,7 @@ def _fetched(
 
 
 def _topics(
-    group: OffsetFetchRequestGroup, is_stable: bool, ctx: Context, call: Call, may_see: MaySee
+    group: OffsetFetchRequestGroup, is_stable: bool, ctx: GroupContext, call: Call, may_see: MaySee
 ) -> Handling[list[OffsetFetchResponseTopics]]:
     """Returns the topics that may be seen, and behind them those that are refused. Raises KafkaError: the group is not
     served here, or its response is too large.
@@ -189,7 +189,7 @@ def _read(
     group: OffsetFetchRequestGroup,
     batch: Iterable[tuple[OffsetFetchResponseTopics, Sequence[int]]],
     is_stable: bool,
-    ctx: Context,
+    ctx: GroupContext,
 ) -> Handling[OffsetFetchResponseGroup]:
     """Returns the offsets of a batch as soon as they are committed."""
     topics = [
@@ -207,7 +207,7 @@ def _read(
 
 
 def _committed(
-    group: OffsetFetchRequestGroup, ctx: Context, may_see: MaySee
+    group: OffsetFetchRequestGroup, ctx: GroupContext, may_see: MaySee
 ) -> Iterator[OffsetFetchRequestTopics]:
     """Yields all that the group has committed for topics that exist and may be seen.
 
@@ -226,7 +226,7 @@ def _committed(
 
 
 def _admit(
-    topic: OffsetFetchRequestTopics, ctx: Context, version: int, may_see: MaySee
+    topic: OffsetFetchRequestTopics, ctx: GroupContext, version: int, may_see: MaySee
 ) -> ErrorCode:
     """Returns NONE, or the code for a topic that is refused. Fills in the name of a topic that is given by id."""
     if version >= TOPIC_ID_VERSION:

@@ -5,7 +5,7 @@ Consumers ask it after a leader change to find out whether what they read was tr
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.partitions.opening import opening
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -55,7 +55,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def offset_for_leader_epoch(
-    request: OffsetForLeaderEpochRequest, ctx: Context, call: Call
+    request: OffsetForLeaderEpochRequest, ctx: DataContext, call: Call
 ) -> Handling[OffsetForLeaderEpochResponse]:
     keys = [
         TopicPartition(topic.topic, one.partition)
@@ -74,7 +74,7 @@ def offset_for_leader_epoch(
     return OffsetForLeaderEpochResponse(topics=results)
 
 
-def _end_offset(topic: str, wanted: OffsetForLeaderPartition, ctx: Context) -> EpochEndOffset:
+def _end_offset(topic: str, wanted: OffsetForLeaderPartition, ctx: DataContext) -> EpochEndOffset:
     try:
         leader = ctx.partitions.leader_of(topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:

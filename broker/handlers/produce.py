@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.partitions.leader import ACKS_ALL
 from trimaran.broker.producing.append import append
 from trimaran.broker.producing.await_replicas import (
@@ -61,7 +61,9 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     on_error=_fail_all,
     elements_max=LIGHT_ELEMENTS_MAX,
 )
-def produce(request: ProduceRequest, ctx: Context, call: Call) -> Handling[ProduceResponse | None]:
+def produce(
+    request: ProduceRequest, ctx: DataContext, call: Call
+) -> Handling[ProduceResponse | None]:
     acks, transactional_id, timeout_ms = request.acks, request.transactional_id, request.timeout_ms
     version, partitions = call.header.api_version, ctx.partitions
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):

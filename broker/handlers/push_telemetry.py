@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.telemetry.clients import collecting
 from trimaran.broker.telemetry.otlp import points_of
 from trimaran.node.runtime.threads import run_computing
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
     access=open_to_all("about the client itself; bounded by telemetry.max.bytes and its interval"),
 )
 async def push_telemetry(
-    request: PushTelemetryRequest, ctx: Context, call: Call
+    request: PushTelemetryRequest, ctx: AdminContext, call: Call
 ) -> PushTelemetryResponse:
     metrics, received = collecting(ctx.client_metrics)
     client = metrics.pushed(

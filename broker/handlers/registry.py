@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from trimaran.broker.handlers.add_offsets_to_txn import add_offsets_to_txn
 from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
@@ -11,7 +11,14 @@ from trimaran.broker.handlers.alter_configs import alter_configs
 from trimaran.broker.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from trimaran.broker.handlers.consumer_group_describe import consumer_group_describe
 from trimaran.broker.handlers.consumer_group_heartbeat import consumer_group_heartbeat
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import (
+    AdminContext,
+    Context,
+    DataContext,
+    DirectoryContext,
+    GroupContext,
+    TransactionContext,
+)
 from trimaran.broker.handlers.create_delegation_token import create_delegation_token
 from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_groups import delete_groups
@@ -60,55 +67,75 @@ from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.dispatch.registry import Registry
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import declaration_of
 from trimaran.wire.transport.requests.hooks import Hooks
 
-OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
-    alter_configs,
-    list_config_resources,
-    alter_replica_log_dirs,
+C = TypeVar("C")
+_Handlers: TypeAlias = tuple[Callable[[Any, C, Call], Any], ...]
+
+# A row binds the handlers of a family to its context: a handler that names another one is an error of types.
+DATA: _Handlers[DataContext] = (
+    produce,
+    fetch,
+    list_offsets,
+    offset_for_leader_epoch,
+    delete_records,
+    describe_producers,
+)
+GROUPS: _Handlers[GroupContext] = (
     consumer_group_describe,
     consumer_group_heartbeat,
-    create_topics,
     delete_groups,
-    delete_records,
-    delete_topics,
-    describe_cluster,
-    describe_configs,
     describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_topic_partitions,
-    fetch,
     find_coordinator,
     heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
     join_group,
     leave_group,
     list_groups,
-    list_offsets,
-    metadata,
     offset_commit,
     offset_delete,
     offset_fetch,
-    offset_for_leader_epoch,
-    produce,
     sync_group,
+    txn_offset_commit,
+)
+TRANSACTIONS: _Handlers[TransactionContext] = (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
     end_txn,
+    init_producer_id,
     list_transactions,
-    txn_offset_commit,
     write_txn_markers,
+)
+DIRECTORIES: _Handlers[DirectoryContext] = (
+    alter_replica_log_dirs,
+    describe_log_dirs,
+)
+ADMINISTRATION: _Handlers[AdminContext] = (
+    alter_configs,
     create_delegation_token,
+    create_topics,
+    delete_topics,
     describe_acls,
     describe_client_quotas,
+    describe_cluster,
+    describe_configs,
     describe_delegation_token,
+    describe_topic_partitions,
     describe_user_scram_credentials,
     get_telemetry_subscriptions,
+    incremental_alter_configs,
+    list_config_resources,
+    metadata,
     push_telemetry,
+)
+OWN_HANDLERS: tuple[Callable[..., Any], ...] = (
+    *DATA,
+    *GROUPS,
+    *TRANSACTIONS,
+    *DIRECTORIES,
+    *ADMINISTRATION,
 )
 _OWN_REQUESTS = {declaration_of(handler).request for handler in OWN_HANDLERS}
 PASSED_ON = [

@@ -6,7 +6,7 @@ Versions: 3 static members (KIP-345), 5 protocol type and name, which are mandat
 from __future__ import annotations
 
 from trimaran.broker.groups.classic.operation import sync_error
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.node.replicated.pending import settled
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -27,7 +27,9 @@ PROTOCOL_VERSION = 5
     access=groups(Operation.READ, "group_id"),
     elements_max=MANY_ELEMENTS_MAX,
 )
-def sync_group(request: SyncGroupRequest, ctx: Context, call: Call) -> Handling[SyncGroupResponse]:
+def sync_group(
+    request: SyncGroupRequest, ctx: GroupContext, call: Call
+) -> Handling[SyncGroupResponse]:
     yield from loaded(ctx, (request.group_id,))
     unnamed = request.protocol_type is None or request.protocol_name is None
     if call.header.api_version >= PROTOCOL_VERSION and unnamed:

@@ -12,7 +12,7 @@ from functools import partial
 
 from trimaran.broker.coordination.writing import response_code
 from trimaran.broker.handlers.batches import in_batches
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.pending import PendingResponse, settled
@@ -80,7 +80,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 def txn_offset_commit(
-    request: TxnOffsetCommitRequest, ctx: Context, call: Call
+    request: TxnOffsetCommitRequest, ctx: GroupContext, call: Call
 ) -> Handling[TxnOffsetCommitResponse]:
     yield from loaded(ctx, (request.group_id,))
     admitted = []
@@ -112,7 +112,7 @@ def _commit_of(partition: TxnOffsetCommitRequestPartition) -> OffsetCommitReques
 def _committed(
     request: TxnOffsetCommitRequest,
     admitted: Iterable[_Admitted],
-    ctx: Context,
+    ctx: GroupContext,
     call: Call,
     codes: dict[TopicPartition, int],
 ) -> Handling[None]:
@@ -149,7 +149,7 @@ def _committed(
 
 
 def _decided(
-    commit: OffsetCommitRequest, request: TxnOffsetCommitRequest, ctx: Context, call: Call
+    commit: OffsetCommitRequest, request: TxnOffsetCommitRequest, ctx: GroupContext, call: Call
 ) -> Handling[PendingResponse[OffsetCommitResponse]]:
     """Writes the offsets once the coordinator of the transaction has confirmed that the group is part of it. Raises
     KafkaError: nothing was written.

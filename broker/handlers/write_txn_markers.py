@@ -7,7 +7,7 @@ Answered when every marker is on the whole ISR. The work is `trimaran.broker.tra
 
 from __future__ import annotations
 
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_all
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.write_txn_markers import (
@@ -36,7 +36,7 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
 async def write_txn_markers(
-    request: WriteTxnMarkersRequest, ctx: Context, call: Call
+    request: WriteTxnMarkersRequest, ctx: TransactionContext, call: Call
 ) -> WriteTxnMarkersResponse:
     keys = await run_apart(keys_of, request) if call.heavy else keys_of(request)
     marking = Marking(ctx.partitions, ctx.groups.complete_transaction, ctx.now_ms)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from trimaran.broker.groups.offsets import NO_OFFSET, check_partition
-from trimaran.broker.handlers.context import Context
+from trimaran.broker.handlers.context import GroupContext
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_commit import (
@@ -33,7 +33,7 @@ ZOOKEEPER_VERSION = 0
 
 
 def committed_to_zookeeper(
-    request: OffsetCommitRequest, ctx: Context
+    request: OffsetCommitRequest, ctx: GroupContext
 ) -> Handling[OffsetCommitResponse]:
     """Commits the offsets of a request, whose partitions exist."""
     assert ctx.zookeeper_offsets is not None
@@ -68,7 +68,7 @@ def _committed(
 
 
 def fetched_from_zookeeper(
-    request: OffsetFetchRequest, ctx: Context, call: Call, may_see: Callable[[str], bool]
+    request: OffsetFetchRequest, ctx: GroupContext, call: Call, may_see: Callable[[str], bool]
 ) -> Handling[OffsetFetchResponse]:
     """Returns the offsets of partitions that exist; UNKNOWN_TOPIC_OR_PARTITION for the others, and for those without an
     offset.

@@ -24,17 +24,17 @@ _TOPIC = ResourceType.TOPIC
 
 
 class Guarded(Protocol):
-    """The part of a context that broker and controller share."""
-
-    @property
-    def config(self) -> ServerConfig: ...
+    """The part of a context that every handler needs, on brokers and controllers."""
 
     @property
     def authorizer(self) -> Authorizer | None: ...
 
 
 class Serving(Guarded, Protocol):
-    """The same, for handlers that both kinds of nodes have: they read the committed image of the node."""
+    """The context of handlers that both kinds of nodes have: they read the committed image of the node."""
+
+    @property
+    def config(self) -> ServerConfig: ...
 
     @property
     def image(self) -> MetadataImage: ...
@@ -164,7 +164,7 @@ ACL_JUDGE = _AclJudge()
 
 
 def may_ask_for_tokens(
-    ctx: Guarded, connection: ConnectionInfo, *, forwarded: bool = False
+    ctx: Serving, connection: ConnectionInfo, *, forwarded: bool = False
 ) -> bool:
     """Returns whether a client may ask for delegation tokens: only if it has authenticated, by SASL or with a
     certificate, and not by a token. A broker has checked the connection of a request that is `forwarded`.
