@@ -7,18 +7,18 @@ from functools import partial
 import pytest
 import trio
 
-from tests.broker.calls import connection
+from tests.broker.calls import carried_out, connection
 from tests.wire.transport.support import open_raw, open_server, request_frame
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.messages.header import decode_response_header, encode_request
+from trimaran.wire.messages.header import RequestHeader, decode_response_header, encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import (
     INLINE_COST_MAX,
@@ -356,3 +356,67 @@ async def test_request_of_400000_items_holds_nobody_up():
         nursery.cancel_scope.cancel()
     assert meanwhile > 50
     assert sorted(steps)[-3] < 0.05, "twice the machine may have been busy"
+
+
+# --- a request inside another one
+
+
+def nested_steps(handler, version=4, cut=0, **options):
+    """The handling of a heartbeat inside of another one, and the call of that."""
+    frame = bytes(encode_request(BEAT, version, 7, "me"))
+    outer = Call(RequestHeader(HeartbeatRequest.KEY, 4, 1, "outer"), connection())
+    view = memoryview(frame[: len(frame) - cut])
+    return Registry((beat(handler, **options),)).nested(view, "context", connection(), outer), outer
+
+
+async def test_nested_effects_are_those_of_outer_handler():
+    event = trio.Event()
+    event.set()
+
+    def handler(_request, _context, _call):
+        yield None
+        yield Wait(event.wait)
+        return said(5)
+
+    effects = []
+    steps, _ = nested_steps(handler)
+    found = await carried_out(steps, effects)
+    assert decoded(found).throttle_time_ms == 5
+    assert [type(effect) for effect in effects] == [Compute, type(None), Wait, Compute]
+
+
+async def test_nested_error_is_answered_in_its_response():
+    def handler(_request, _context, _call):
+        yield None
+        raise REFUSAL
+
+    steps, _ = nested_steps(handler)
+    assert decoded(await carried_out(steps, [])).error_code == REFUSAL.code
+
+
+async def test_malformed_nested_request_is_raised():
+    steps, _ = nested_steps(lambda *_: said(1), cut=3)
+    with pytest.raises(RemoteProtocolError):
+        await carried_out(steps, [])
+
+
+async def test_nested_response_is_counted_for_outer_call():
+    def handler(_request, _context, call):
+        call.room().take(1000)
+        return said(1)
+
+    steps, outer = nested_steps(handler)
+    await carried_out(steps, [])
+    assert outer.room().size == 1000
+
+
+async def test_nested_request_is_handled_without_repetitions():
+    seen = []
+
+    def handler(request, _context, _call):
+        seen.append(request.group_id)
+        return said(1)
+
+    steps, _ = nested_steps(handler, once=lambda request: request.replace(group_id="once"))
+    await carried_out(steps, [])
+    assert seen == ["once"]
