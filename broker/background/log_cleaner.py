@@ -29,6 +29,7 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -228,7 +229,7 @@ class LogCleaner:
         )
 
     async def _settle(
-        self, partition: Partition, partition_log: PartitionLog, end_offset: int
+        self, partition: Partition, partition_log: PartitionLog, end_offset: Offset
     ) -> None:
         """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point
         that it reads.
@@ -242,7 +243,7 @@ class LogCleaner:
             pass  # a truncation came between: as rare as leaders change
 
     async def _note(
-        self, partition: Partition, end_offset: int, check_log: Callable[[], None]
+        self, partition: Partition, end_offset: Offset, check_log: Callable[[], None]
     ) -> None:
         """A truncation while the file is written has it written again, if the log still is the one that was cleaned."""
         key = partition.topic_partition

@@ -29,6 +29,7 @@ from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.latest import Latest
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class ShardEpoch(Generic[S, R]):
         return self._leader.log.producers
 
     @property
-    def log_end_offset(self) -> int:
+    def log_end_offset(self) -> Offset:
         return self._leader.log.log_end_offset
 
     # -- life

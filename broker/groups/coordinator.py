@@ -41,7 +41,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from trimaran.wire.messages.consumer_group_describe import Member as DescribedConsumerMember
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
@@ -238,7 +238,7 @@ class GroupCoordinator:
         return epoch.decide(lambda shard, at: shard.commit_offsets(request, version, at))
 
     def commit_offsets_in_transaction(
-        self, request: OffsetCommitRequest, producer: Producer, verified_from: int | None
+        self, request: OffsetCommitRequest, producer: Producer, verified_from: Offset | None
     ) -> PendingResponse[OffsetCommitResponse]:
         """The same, to count when the producer's transaction is committed.
 
@@ -258,7 +258,7 @@ class GroupCoordinator:
             lambda shard, at: shard.commit_offsets_in_transaction(request, at, producer)
         )
 
-    def unverified_from(self, group_id: str, producer: Producer) -> int | None:
+    def unverified_from(self, group_id: str, producer: Producer) -> Offset | None:
         """Where the log ends that the group's offsets are in, if the producer has no transaction open there; None if it
         has.
         """

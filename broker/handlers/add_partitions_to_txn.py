@@ -20,7 +20,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -125,7 +125,10 @@ def _of_client_now(
         or any(map(code_of, partitions))
     ):
         return None
-    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    producer = Producer(
+        ProducerId(request.v3_and_below_producer_id),
+        ProducerEpoch(request.v3_and_below_producer_epoch),
+    )
     pending = ctx.transactions.add_partitions_now(transactional_id, producer, partitions, 0)
     if pending is None:
         return None
@@ -150,7 +153,10 @@ async def _of_client(
         code = await _add(
             ctx,
             transactional_id,
-            Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            Producer(
+                ProducerId(request.v3_and_below_producer_id),
+                ProducerEpoch(request.v3_and_below_producer_epoch),
+            ),
             partitions,
         )
         if code is E.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
@@ -216,7 +222,9 @@ async def _of_broker(
     unknown: Collection[TopicPartition],
 ) -> AddPartitionsToTxnResult:
     """Nobody waits here for the transaction before: the broker asks again, and others' questions go on."""
-    producer = Producer(transaction.producer_id, transaction.producer_epoch)
+    producer = Producer(
+        ProducerId(transaction.producer_id), ProducerEpoch(transaction.producer_epoch)
+    )
     partitions = _partitions(transaction.topics)
     who = (transaction.transactional_id, producer, partitions)
     try:

@@ -11,6 +11,7 @@ from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION, Transac
 from trimaran.node.replicated.pending import respond
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import transactional_ids
@@ -30,7 +31,10 @@ def end_txn(
     request: EndTxnRequest, ctx: TransactionContext, call: Call
 ) -> EndTxnResponse | DeferredResponse[EndTxnResponse]:
     version = call.header.api_version
-    who = (request.transactional_id, Producer(request.producer_id, request.producer_epoch))
+    who = (
+        request.transactional_id,
+        Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch)),
+    )
     is_commit = request.committed
     client_version = EPOCH_BUMP_VERSION if version >= BUMPING_VERSION else 0
 

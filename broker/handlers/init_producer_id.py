@@ -10,6 +10,7 @@ from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may, may_somewhere
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import cluster, transactional_ids
@@ -64,13 +65,13 @@ def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, c
 
 
 async def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Producer:
-    told = Producer(request.producer_id, request.producer_epoch)
+    told = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
     if (told.id == NONE) != (told.epoch == NONE):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"
         )
     if request.transactional_id is None:
-        return Producer(await ctx.producer_ids.take(), 0)
+        return Producer(ProducerId(await ctx.producer_ids.take()), ProducerEpoch(0))
     return await ctx.transactions.init_producer(
         request.transactional_id,
         request.transaction_timeout_ms,

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.state import ProducerState
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 
 A_co = TypeVar("A_co", covariant=True)
 A = TypeVar("A")
@@ -37,8 +38,8 @@ def append_end_marker(
     leader: Leads[A],
     marker: EndMarker,
     *,
-    producer_id: int,
-    producer_epoch: int,
+    producer_id: ProducerId,
+    producer_epoch: ProducerEpoch,
     transaction_version: int,
     now_ms: int,
 ) -> A:

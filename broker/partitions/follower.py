@@ -149,12 +149,12 @@ class PartitionFollower:
         A new leader may know less of what is committed: then what is known here stands (P7).
         """
         if self._is_new:
-            self.replica.saved_watermark = 0
+            self.replica.saved_watermark = Offset(0)
             return
         replica, log = self.replica, self.log
         before = replica.saved_watermark
         watermark = max(before, high_watermark, log.log_start_offset)
-        replica.saved_watermark = min(watermark, log.log_end_offset)
+        replica.saved_watermark = Offset(min(watermark, log.log_end_offset))
         if replica.saved_watermark != before:
             replica.watchers.watermark_moved()  # consumers read here (KIP-392)
         if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:

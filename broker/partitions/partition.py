@@ -16,7 +16,7 @@ from trimaran.broker.partitions.replica import Replica, why_a_part
 from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 
 class Partition(Replica):
@@ -33,7 +33,7 @@ class Partition(Replica):
         topic_partition: TopicPartition,
         topic_id: bytes,
         state: PartitionImage,
-        saved_watermark: int = 0,
+        saved_watermark: Offset = Offset(0),
         *,
         is_new: bool = False,
     ) -> None:
@@ -52,7 +52,7 @@ class Partition(Replica):
         return unasked and replica_id in self.state.isr and self.is_new
 
     @property
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> Offset:
         """The newest one known here; does not open the log."""
         if self._leader is not None:
             return self._leader.high_watermark.offset

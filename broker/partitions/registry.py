@@ -18,7 +18,7 @@ from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ class Partitions:
         if is_new:
             for directory in self._services.directories.all:
                 directory.offsets.expect(key)
-        partition = Partition(self._services, key, topic.id, state, saved, is_new=is_new)
+        partition = Partition(self._services, key, topic.id, state, Offset(saved), is_new=is_new)
         self._topics.setdefault(topic.name, {})[index] = partition
         self._begin(partition)
 
@@ -277,7 +277,7 @@ class Partitions:
             if (leader := partition.leader_or_none) is not None and leader.followers:
                 leader.drop_lagging()
 
-    def watermarks(self) -> dict[TopicPartition, int]:
+    def watermarks(self) -> dict[TopicPartition, Offset]:
         """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without
         those never used.
         """

@@ -59,7 +59,7 @@ class Replica:
         topic_partition: TopicPartition,
         topic_id: bytes,
         state: PartitionImage,
-        saved_watermark: int = 0,
+        saved_watermark: Offset = Offset(0),
         *,
         is_new: bool = False,
     ) -> None:

@@ -449,7 +449,7 @@ def _place_in(diverging: EpochEndOffset) -> tuple[LeaderEpoch, Offset]:
 
 async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> None:
     """Notes what the logs, which are open, count as flushed once they are cut."""
-    points: dict[TopicPartition, int] = {}
+    points: dict[TopicPartition, Offset] = {}
     for follower, offset in cuts:
         replica = follower.replica
         with suppress(KafkaError):  # a log that is damaged there tells when it is cut

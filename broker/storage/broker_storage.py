@@ -24,7 +24,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.replica.configured import check_metadata
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Storage:
             await self.commits[directory].run()
 
     async def close(
-        self, broker_epoch: int | None, high_watermarks: Mapping[TopicPartition, int]
+        self, broker_epoch: int | None, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> None:
         """Flushes and closes all that is the broker's own. A directory shared with a controller gets only its
         checkpoints.

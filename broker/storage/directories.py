@@ -27,7 +27,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -436,14 +436,14 @@ class LogDirectories:
         for directory in self.online:
             await run_blocking(directory.purge, delay_ms)
 
-    async def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
+    async def save_checkpoints(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Writes recovery points, log starts and high watermarks, in a thread."""
         for directory in self.online:
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
             collected = await with_checkpoints(directory.collecting(held), NOTED_PER_TURN)
             await run_blocking(directory.write_checkpoints, collected)
 
-    async def lower_recovery_points(self, points: Mapping[TopicPartition, int]) -> None:
+    async def lower_recovery_points(self, points: Mapping[TopicPartition, Offset]) -> None:
         """Notes what replicas will count as flushed, in a thread: truncating their logs then writes no checkpoint."""
         for directory in self.online:
             held = {key: offset for key, offset in points.items() if key in directory}
@@ -459,7 +459,7 @@ class LogDirectories:
         self,
         *,
         broker_epoch: int | None,
-        high_watermarks: Mapping[TopicPartition, int],
+        high_watermarks: Mapping[TopicPartition, Offset],
         but: LogDirectory | None = None,
     ) -> None:
         """Closes all directories, see `LogDirectory.close`; for the one that is closed elsewhere (`but`) checkpoints
@@ -477,8 +477,8 @@ class LogDirectories:
 
 
 def _held(
-    directory: LogDirectory, offsets: Mapping[TopicPartition, int], *, alone: bool
-) -> Mapping[TopicPartition, int]:
+    directory: LogDirectory, offsets: Mapping[TopicPartition, Offset], *, alone: bool
+) -> Mapping[TopicPartition, Offset]:
     """The offsets of the replicas in `directory`; with one directory those of replicas without a file yet too."""
     return (
         offsets if alone else {key: offset for key, offset in offsets.items() if key in directory}

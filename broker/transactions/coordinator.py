@@ -34,7 +34,7 @@ from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, Transaction
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerId, TopicPartition
 
 T = TypeVar("T")
 
@@ -128,7 +128,7 @@ class TransactionCoordinator:
             return await self._submit(
                 transactional_id,
                 lambda shard, at: shard.init_producer(
-                    transactional_id, told, timeout_ms, new_id, at
+                    transactional_id, told, timeout_ms, ProducerId(new_id), at
                 ),
             )
 

@@ -21,7 +21,7 @@ from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.turns import in_turns
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
@@ -50,7 +50,7 @@ def the_same_for_all(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteT
     """Every partition of every marker gets the code."""
     results = [
         WritableTxnMarkerResult(
-            producer_id=marker.producer_id,
+            producer_id=ProducerId(marker.producer_id),
             topics=[
                 WritableTxnMarkerTopicResult(
                     name=topic.name,
@@ -123,13 +123,15 @@ class Marking:
     ) -> AppendInfo:
         end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
         if topic == CONSUMER_OFFSETS:
-            producer = Producer(marker.producer_id, marker.producer_epoch)
+            producer = Producer(
+                ProducerId(marker.producer_id), ProducerEpoch(marker.producer_epoch)
+            )
             return self.complete_offsets(index, producer, end_marker, marker.transaction_version)
         return append_end_marker(
             leader,
             end_marker,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
+            producer_id=ProducerId(marker.producer_id),
+            producer_epoch=ProducerEpoch(marker.producer_epoch),
             transaction_version=marker.transaction_version,
             now_ms=self.now_ms(),
         )

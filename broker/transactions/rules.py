@@ -23,7 +23,7 @@ from trimaran.broker.transactions.transaction import (
 )
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 
 S = TransactionState
 
@@ -50,7 +50,7 @@ def init_producer(
     transaction: Transaction | None,
     told: Producer | None,
     timeout_ms: int,
-    new_producer_id: int,
+    new_producer_id: ProducerId,
     now_ms: int,
 ) -> Transaction:
     """A producer begins, or goes on after an error: then it has `told` who it was (KIP-360).
@@ -64,7 +64,7 @@ def init_producer(
         KafkaError: PRODUCER_FENCED; CONCURRENT_TRANSACTIONS: the last transaction is still ending.
     """
     if transaction is None:
-        return Transaction(new_producer_id, 0, timeout_ms, updated_ms=now_ms)
+        return Transaction(new_producer_id, ProducerEpoch(0), timeout_ms, updated_ms=now_ms)
     if transaction.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if told is not None:
@@ -85,10 +85,12 @@ def init_producer(
     )
     last_epoch = NO_EPOCH if told is None else told.epoch
     if _rotates(transaction, told):
-        return begun._replace(producer_id=new_producer_id, epoch=0, last_epoch=last_epoch)
+        return begun._replace(
+            producer_id=new_producer_id, epoch=ProducerEpoch(0), last_epoch=last_epoch
+        )
     if told is not None and told != _of(transaction):
         return begun  # asked again: the answer got lost
-    return begun._replace(epoch=transaction.epoch + 1, last_epoch=last_epoch)
+    return begun._replace(epoch=ProducerEpoch(transaction.epoch + 1), last_epoch=last_epoch)
 
 
 def _check_told(transaction: Transaction, told: Producer) -> None:
@@ -249,9 +251,9 @@ def _end_with_bump(
         next_id = new_producer_id if transaction.epochs_used_up else NO_PRODUCER_ID
         prepared = _prepared(transaction, is_commit, client_version, now_ms)
         return prepared._replace(
-            epoch=transaction.epoch + 1,
+            epoch=ProducerEpoch(transaction.epoch + 1),
             last_epoch=transaction.epoch,
-            next_producer_id=next_id,
+            next_producer_id=ProducerId(next_id),
         )
     # What was aborted in the last epoch was fenced: nobody goes on with that one.
     went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch
@@ -297,7 +299,9 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
     assert transaction.state is S.ONGOING
     aborted = _prepared(transaction, False, transaction.client_version, now_ms)
     last_epoch = transaction.epoch if is_told else NO_EPOCH
-    return aborted._replace(epoch=min(transaction.epoch + 1, EPOCH_MAX), last_epoch=last_epoch)
+    return aborted._replace(
+        epoch=ProducerEpoch(min(transaction.epoch + 1, EPOCH_MAX)), last_epoch=last_epoch
+    )
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:

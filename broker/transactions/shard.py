@@ -25,7 +25,7 @@ from trimaran.broker.transactions.transaction import Transaction, TransactionSta
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class TransactionCoordinatorShard:
         transactional_id: str,
         told: Producer | None,
         timeout_ms: int,
-        new_producer_id: int,
+        new_producer_id: ProducerId,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
         """Raises KafkaError as `rules.init_producer`, and POLICY_VIOLATION: there is no room for a new id."""

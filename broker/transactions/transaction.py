@@ -11,10 +11,10 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 
-NO_PRODUCER_ID = -1
-NO_EPOCH = -1
+NO_PRODUCER_ID = ProducerId(-1)
+NO_EPOCH = ProducerEpoch(-1)
 NO_TIMESTAMP = -1
 EPOCH_MAX = (1 << 15) - 1
 # The last epoch that a producer is given: one more is needed to fence it.
@@ -74,14 +74,14 @@ class Transaction(NamedTuple):
         client_version: `transaction.version` as the client follows it.
     """
 
-    producer_id: int
-    epoch: int
+    producer_id: ProducerId
+    epoch: ProducerEpoch
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
-    last_epoch: int = NO_EPOCH
-    previous_producer_id: int = NO_PRODUCER_ID
-    next_producer_id: int = NO_PRODUCER_ID
+    last_epoch: ProducerEpoch = NO_EPOCH
+    previous_producer_id: ProducerId = NO_PRODUCER_ID
+    next_producer_id: ProducerId = NO_PRODUCER_ID
     next_epoch: int = NO_EPOCH
     started_ms: int = NO_TIMESTAMP
     updated_ms: int = NO_TIMESTAMP
@@ -95,5 +95,5 @@ class Transaction(NamedTuple):
     def told_producer(self) -> Producer:
         """Who the producer is after the end of its transaction, as EndTxn answers."""
         if self.next_producer_id != NO_PRODUCER_ID:
-            return Producer(self.next_producer_id, 0)
+            return Producer(self.next_producer_id, ProducerEpoch(0))
         return Producer(self.producer_id, self.epoch)

@@ -17,7 +17,7 @@ import crc32c
 
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 
 Buffer = bytes | bytearray | memoryview
 
@@ -40,7 +40,7 @@ ATTRIBUTES_CONTROL = 0x20
 ATTRIBUTES_DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
+NO_PRODUCER_ID = ProducerId(-1)
 SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
 
 _COMPRESSIONS = tuple(Compression)  # by id
@@ -127,8 +127,8 @@ class BatchView:
     last_offset_delta: int
     base_timestamp: int
     max_timestamp: int
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     base_sequence: int
     count: int
 
@@ -245,7 +245,7 @@ def old_view(buffer: Buffer, position: int) -> BatchView:
     view.max_timestamp = view.base_timestamp
     view.attributes &= ATTRIBUTES_COMPRESSION | ATTRIBUTES_LOG_APPEND_TIME * view.magic
     view.leader_epoch = LeaderEpoch(-1)
-    view.producer_epoch = view.base_sequence = -1
+    view.producer_epoch, view.base_sequence = ProducerEpoch(-1), -1
     view.producer_id = NO_PRODUCER_ID
     view.last_offset_delta, view.count = 0, 1
     view.size = size + PREFIX_BYTES

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     ControlValue,
@@ -38,7 +39,7 @@ CONTROL_BATCH_BYTES_MAX = 1 << 20
 class ControlRecord(NamedTuple):
     """`value` is None when the type is UNKNOWN: of a later Kafka, to be skipped."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     type: ControlType
     value: ControlValue | None
@@ -70,8 +71,8 @@ def build_control_batch(
     values: Iterable[tuple[ControlType, ControlValue]],
     *,
     timestamp_ms: int,
-    base_offset: int = 0,
-    leader_epoch: int = -1,
+    base_offset: Offset = Offset(0),
+    leader_epoch: LeaderEpoch = LeaderEpoch(-1),
 ) -> bytes:
     """A batch of Raft's control records, each in version 0; those of transactions are
     built by `trimaran.log.producers.marker`.

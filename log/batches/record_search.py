@@ -16,6 +16,7 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.codecs.output import too_large
 from trimaran.wire.buffers.primitives import read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 # Decompressed bytes of records at once: a millisecond of work.
 PIECE_BYTES = 1 << 20
@@ -27,13 +28,13 @@ class FoundRecord(NamedTuple):
     """A record by its place in time and in the log."""
 
     timestamp_ms: int
-    offset: int
+    offset: Offset
 
 
 def find_record(
     batch: BatchView,
     timestamp_ms: int,
-    start_offset: int,
+    start_offset: Offset,
     limit_bytes: int = RECORDS_BYTES_MAX,
 ) -> FoundRecord | None:
     """The first record of a whole batch of v2 at or above `start_offset` with a timestamp of at least `timestamp_ms`.
@@ -67,7 +68,7 @@ def _within(pieces: Iterable[Buffer], limit_bytes: int) -> Iterator[Buffer]:
 
 
 def search_pieces(
-    batch: BatchView, pieces: Iterable[Buffer], timestamp_ms: int, start_offset: int
+    batch: BatchView, pieces: Iterable[Buffer], timestamp_ms: int, start_offset: Offset
 ) -> FoundRecord | None:
     """As `find_record` in the records of `batch`, decompressed, which `pieces` are."""
     left, to_skip = batch.count, 0
@@ -100,13 +101,13 @@ def search_pieces(
     return None
 
 
-def _first_of(columns: Columns, timestamp_ms: int, start_offset: int) -> FoundRecord | None:
+def _first_of(columns: Columns, timestamp_ms: int, start_offset: Offset) -> FoundRecord | None:
     timestamps, offsets = columns.timestamp_ms, columns.offset
     if max(timestamps) < timestamp_ms or max(offsets) < start_offset:
         return None
     for timestamp, offset in zip(timestamps, offsets, strict=True):
         if timestamp >= timestamp_ms and offset >= start_offset:
-            return FoundRecord(timestamp, offset)
+            return FoundRecord(timestamp, Offset(offset))
     return None
 
 

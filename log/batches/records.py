@@ -33,6 +33,7 @@ from trimaran.log.batches.batch import (
 from trimaran.log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
 from trimaran.wire.buffers.primitives import read_varint, read_varlong, write_varint, write_varlong
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 RECORDS_BYTES_MAX = (
@@ -54,7 +55,7 @@ class RecordHeader(NamedTuple):
 class Record(NamedTuple):
     """A record as read: absolute offset and timestamp."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
@@ -183,13 +184,13 @@ def _read_headers(
 class BatchHeader(TypedDict, total=False):
     """Facts about a batch besides its records; `BatchBuilder.build` has the defaults."""
 
-    base_offset: int
-    leader_epoch: int
+    base_offset: Offset
+    leader_epoch: LeaderEpoch
     compression: Compression
     compression_level: int | None
     timestamp_type: TimestampType
-    producer_id: int
-    producer_epoch: int
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
     base_sequence: int
     is_control: bool
     is_transactional: bool
@@ -222,13 +223,13 @@ class BatchBuilder:
     def build(
         self,
         *,
-        base_offset: int = 0,
-        leader_epoch: int = -1,
+        base_offset: Offset = Offset(0),
+        leader_epoch: LeaderEpoch = LeaderEpoch(-1),
         compression: Compression = Compression.NONE,
         compression_level: int | None = None,
         timestamp_type: TimestampType = TimestampType.CREATE_TIME,
-        producer_id: int = NO_PRODUCER_ID,
-        producer_epoch: int = -1,
+        producer_id: ProducerId = NO_PRODUCER_ID,
+        producer_epoch: ProducerEpoch = ProducerEpoch(-1),
         base_sequence: int = -1,
         is_control: bool = False,
         is_transactional: bool = False,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
+from trimaran.wire.identity import Offset
 
 
 class SealedSegment(NamedTuple):
@@ -16,8 +17,8 @@ class SealedSegment(NamedTuple):
     batch has none.
     """
 
-    base_offset: int
-    next_base_offset: int  # that of the segment after it
+    base_offset: Offset
+    next_base_offset: Offset  # that of the segment after it
     size: int
     first_timestamp: int
     largest_timestamp: int
@@ -27,7 +28,7 @@ class Dirt(NamedTuple):
     """`first_dirty_offset` is where the last round ended; [its segment, `end_offset`) would be cleaned next."""
 
     first_dirty_offset: int
-    end_offset: int
+    end_offset: Offset
     clean_bytes: int
     dirty_bytes: int
     is_overdue: bool  # older than max.compaction.lag.ms
@@ -47,10 +48,10 @@ def measure(
     segments: Sequence[SealedSegment],
     config: LogConfig,
     *,
-    cleaned_to: int | None,
-    log_start_offset: int,
-    log_end_offset: int,
-    stable_offset: int,
+    cleaned_to: Offset | None,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    stable_offset: Offset,
     now_ms: int,
 ) -> Dirt:
     """How dirty a log is; nothing at or above `stable_offset` is ever cleaned (P13, KAFKA-13194).
@@ -83,8 +84,8 @@ def measure(
 class GroupMember(NamedTuple):
     """The sizes that decide on grouping; index sizes in bytes."""
 
-    base_offset: int
-    next_base_offset: int
+    base_offset: Offset
+    next_base_offset: Offset
     size: int
     index_size: int
     time_index_size: int

@@ -68,8 +68,8 @@ class Source:
 
     segment: Segment  # for comparing, and as a name
     size: int
-    base_offset: int
-    next_base_offset: int
+    base_offset: Offset
+    next_base_offset: Offset
 
 
 class CleanedSegment(Segment):
@@ -93,7 +93,7 @@ class Round:
     aborted: Sequence[AbortedTransaction]
     offsets: OffsetMap
     pause: Callable[[int], None]
-    latest_offset: int = -1
+    latest_offset: Offset = Offset(-1)
     bytes_read: int = 0
     bytes_written: int = 0
     _transactions: CleanedTransactions = field(init=False)
@@ -103,7 +103,7 @@ class Round:
 
     # First pass
 
-    def build_map(self) -> int:
+    def build_map(self) -> Offset:
         """Notes the newest offset of every key of as much of the dirty part as the map holds; gives where that ends.
 
         Raises Uncleanable, CleaningStopped, OSError.
@@ -118,7 +118,7 @@ class Round:
             self.latest_offset = source.next_base_offset - 1
         return self.latest_offset + 1
 
-    def _mapped_end(self, source: Source) -> int:
+    def _mapped_end(self, source: Source) -> Offset:
         if self.latest_offset < self.first_dirty_offset:
             raise Uncleanable(
                 f"{source.segment!r}: the keys of one batch at {self.first_dirty_offset} do not fit into the offset "
@@ -150,7 +150,7 @@ class Round:
 
     # Second pass
 
-    def groups(self, end_offset: int) -> list[list[Source]]:
+    def groups(self, end_offset: Offset) -> list[list[Source]]:
         """The sources below `end_offset`, those that become one segment together."""
         sources = [source for source in self.sources if source.base_offset < end_offset]
         members = [

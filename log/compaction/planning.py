@@ -18,7 +18,9 @@ from trimaran.wire.identity import Offset
 LONG_MAX = (1 << 63) - 1
 
 
-def dirt_of(log: PartitionLog, *, cleaned_to: int | None, high_watermark: int, now_ms: int) -> Dirt:
+def dirt_of(
+    log: PartitionLog, *, cleaned_to: Offset | None, high_watermark: int, now_ms: int
+) -> Dirt:
     """How dirty a log is. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments
     ends = [segment.base_offset for segment in (*sealed, log.active_segment)][1:]
@@ -35,7 +37,7 @@ def dirt_of(log: PartitionLog, *, cleaned_to: int | None, high_watermark: int, n
     )
 
 
-def _facts(log: PartitionLog, segment: Segment, end: int) -> SealedSegment:
+def _facts(log: PartitionLog, segment: Segment, end: Offset) -> SealedSegment:
     """Timestamps are looked up only where a lag is configured: that reads the segment."""
     config = log.config
     first = largest = -1

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.compaction.transactions import CleanedTransactions
+from trimaran.wire.identity import Offset, ProducerId
 
 
 class Fate(IntEnum):
@@ -44,8 +45,8 @@ class Retention:
 
     now_ms: int
     delete_retention_ms: int
-    end_offset: int
-    last_records: Mapping[int, LastRecord]
+    end_offset: Offset
+    last_records: Mapping[ProducerId, LastRecord]
 
     @property
     def delete_horizon_ms(self) -> int:

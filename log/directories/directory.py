@@ -50,7 +50,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 
 CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)
-_Offsets = Mapping[TopicPartition, int]
+_Offsets = Mapping[TopicPartition, Offset]
 
 
 class LogDirectory:
@@ -380,7 +380,11 @@ class LogDirectory:
                 self._deleted.pop(directory, None)  # what stays, the next process tries again
 
     def promote_future(
-        self, key: TopicPartition, *, start_offset: int = 0, end_offset: int = 0
+        self,
+        key: TopicPartition,
+        *,
+        start_offset: Offset = Offset(0),
+        end_offset: Offset = Offset(0),
     ) -> None:
         """The copy, closed and flushed up to `end_offset`, takes the partition's name, durably. Raises KafkaError."""
         self.offsets.begin(key)

@@ -14,7 +14,7 @@ recovered at the start after a crash, everything else when it is opened; Kafka d
 is forgotten as a whole, said so, and nothing is guessed:
 
 - without recovery points everything is checked;
-- log starts are those of the leader epochs (`log/directories/log_starts.py`), as deleted records would be served again;
+- log starts are those of the leader epochs (`noted_start`), as deleted records would be served again;
 - without high watermarks they are learnt from the ISR, as by a replica that is new;
 - without cleaner offsets cleaning begins at the log's start.
 
@@ -30,7 +30,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from trimaran.log.directories.log_starts import noted_start
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.checkpoints import (
     CLEANER_OFFSETS,
@@ -43,8 +42,13 @@ from trimaran.log.disk.checkpoints import (
     read_offsets,
 )
 from trimaran.log.disk.files import Files, is_of_name
+from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.disk.small_file import FileDamaged
 from trimaran.log.durability.health import DirectoryHealth
-from trimaran.wire.identity import TopicPartition
+from trimaran.log.segments.recovery import offsets_of
+from trimaran.log.segments.scan import scan_headers
+from trimaran.log.segments.segment import LOG_SUFFIX, file_name
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -57,7 +61,7 @@ class CollectedCheckpoints:
     """Checkpoint files as of one moment on the loop."""
 
     truncations: int
-    files: Mapping[str, Mapping[TopicPartition, int]]
+    files: Mapping[str, Mapping[TopicPartition, Offset]]
     forgotten: frozenset[TopicPartition]
 
 
@@ -100,7 +104,7 @@ class OffsetCheckpoints:
         if LOG_START_OFFSETS in self.damaged:
             self._restore_log_starts(partitions)
 
-    def _read(self, name: str, *, may_be_empty: bool = True) -> dict[TopicPartition, int]:
+    def _read(self, name: str, *, may_be_empty: bool = True) -> dict[TopicPartition, Offset]:
         try:
             return read_offsets(self._directory / name, self._files, may_be_empty=may_be_empty)
         except CheckpointDamaged as damage:
@@ -163,13 +167,13 @@ class OffsetCheckpoints:
 
     def collect(
         self,
-        high_watermarks: Mapping[TopicPartition, int] | None = None,
+        high_watermarks: Mapping[TopicPartition, Offset] | None = None,
         written_logs: Iterable[TopicPartition] = (),
     ) -> CollectedCheckpoints:
         """What `write` writes, copied on the loop so that a thread can write it."""
         self.high_watermarks.update(high_watermarks or {})
         files = {
-            WRITTEN_LOGS: {key: self.recovery_points.get(key, 0) for key in written_logs},
+            WRITTEN_LOGS: {key: self.recovery_points.get(key, Offset(0)) for key in written_logs},
             RECOVERY_POINTS: self.recovery_points.copy(),
             LOG_START_OFFSETS: self.log_starts.copy(),
         }
@@ -209,7 +213,7 @@ class OffsetCheckpoints:
         write_atomically(self._directory / name, text, self._files)
         self._saved[name] = hash(text)
 
-    def note_log_start(self, key: TopicPartition, offset: int) -> None:
+    def note_log_start(self, key: TopicPartition, offset: Offset) -> None:
         """Writes the start of a moved replica before it takes the name: its first batch may hold deleted records, and
         only the checkpoint of its old directory has their end. Blocks if `offset` is above 0. Raises KafkaError.
         """
@@ -219,7 +223,7 @@ class OffsetCheckpoints:
                 self._truncations += 1
                 self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
 
-    def lower_recovery_point(self, key: TopicPartition, offset: int) -> None:
+    def lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
         """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go.
 
         Writes files of all partitions, unless `begin_lowering` has seen to that.
@@ -229,7 +233,9 @@ class OffsetCheckpoints:
                 self._truncations += 1
                 self._save(name, _text(name, self._live[name]))
 
-    def begin_lowering(self, points: Mapping[TopicPartition, int]) -> CollectedCheckpoints | None:
+    def begin_lowering(
+        self, points: Mapping[TopicPartition, Offset]
+    ) -> CollectedCheckpoints | None:
         """As `lower_recovery_point` of several, to be written by `write`, in a thread: again with what
         `collect_lowered` gives where it returns False. None: nothing is to be written. `end_lowering` follows.
         """
@@ -252,7 +258,7 @@ class OffsetCheckpoints:
         for key in points:
             self._being_lowered.pop(key, None)
 
-    def _lower(self, key: TopicPartition, offset: int) -> set[str]:
+    def _lower(self, key: TopicPartition, offset: Offset) -> set[str]:
         """In memory; returns the files that do not say so yet."""
         lowered = set()
         # The start is lowered when the log begins again below it; the watermark and the cleaner's offset, which is
@@ -263,15 +269,35 @@ class OffsetCheckpoints:
                 lowered.add(name)
         return lowered
 
-    def collect_cleaned(self, cleaned: Mapping[TopicPartition, int]) -> CollectedCheckpoints:
+    def collect_cleaned(self, cleaned: Mapping[TopicPartition, Offset]) -> CollectedCheckpoints:
         """Notes on the loop how far logs are compacted now, for `write`."""
         self.cleaner_offsets.update(cleaned)
         files = {CLEANER_OFFSETS: self.cleaner_offsets.copy()}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
 
-def _text(name: str, offsets: Mapping[TopicPartition, int]) -> bytes:
+def _text(name: str, offsets: Mapping[TopicPartition, Offset]) -> bytes:
     """The content of the file: of log starts only those above 0."""
     if name == LOG_START_OFFSETS:
         offsets = {key: offset for key, offset in offsets.items() if offset > 0}
     return format_offsets(offsets)
+
+
+def noted_start(directory: Path, files: Files) -> Offset:
+    """The start of the log in `directory` by its leader epochs; 0 where they do not say. Blocks. Raises OSError."""
+    try:
+        epochs = LeaderEpochs.read(directory, files)
+    except FileDamaged:
+        return Offset(0)
+    if epochs is None or not epochs.entries() or _begins_without_epoch(directory, files):
+        return Offset(0)
+    return epochs.entries()[0][1]
+
+
+def _begins_without_epoch(directory: Path, files: Files) -> bool:
+    """Before the first entry there may be records of an old format, which have no epoch."""
+    for base in offsets_of(directory, LOG_SUFFIX, files):
+        file = files.open(directory / file_name(base, LOG_SUFFIX), write=False)
+        for _, view in scan_headers(files, file, 0, files.size(file)):
+            return view.leader_epoch < 0
+    return False

@@ -28,7 +28,7 @@ import crc32c
 
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
@@ -76,7 +76,7 @@ def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
 
 def read_offsets(
     path: Path, files: Files = REAL_FILES, *, may_be_empty: bool = True
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, Offset]:
     """Offsets by partition; none without a file, and in an empty one if it may be: Kafka makes the files empty at its
     first start and fills them seconds later.
 
@@ -93,7 +93,7 @@ def read_offsets(
     entries = parse_checkpoint(path, text)
     try:
         offsets = {
-            TopicPartition(intern(topic), int(partition)): int(offset)
+            TopicPartition(intern(topic), int(partition)): Offset(int(offset))
             for topic, partition, offset in entries
         }
     except ValueError as error:

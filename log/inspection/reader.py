@@ -20,6 +20,7 @@ from trimaran.log.segments.index import OffsetIndex, ascends
 from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
+from trimaran.wire.identity import Offset
 
 READ_BYTES = 1 << 20  # memory of a scan, unless one batch is larger
 BATCH_BYTES_MAX = 256 << 20  # no producer is allowed more; a declared size beyond it is damage
@@ -30,7 +31,7 @@ class SegmentFile:
     """A `.log` file as found: `size` bytes when listed; picklable."""
 
     path: str
-    base_offset: int
+    base_offset: Offset
     size: int
 
 
@@ -117,7 +118,7 @@ class Boundary(NamedTuple):
     """A batch of a segment, by its header."""
 
     position: int
-    base_offset: int
+    base_offset: Offset
     crc: int
 
 

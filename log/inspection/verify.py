@@ -75,8 +75,8 @@ class _Place(NamedTuple):
     """The facts kept of a batch."""
 
     position: int
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     max_timestamp: int
     magic: int
 
@@ -96,7 +96,7 @@ class _Check:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._expected = 0
+        self._expected = Offset(0)
         self._epoch = -1
         self._epochs: list[tuple[int, int, int]] = []  # epoch, its first offset here, its last
         self._producers = ProducerState()
@@ -105,7 +105,7 @@ class _Check:
         self._aborted: list[AbortedTransaction] = []  # of the segment
         self._places: list[_Place] = []  # of the segment
 
-    def segment(self, segment: SegmentFile, end: int | None) -> Iterator[Problem]:
+    def segment(self, segment: SegmentFile, end: Offset | None) -> Iterator[Problem]:
         self._markers, self._aborted, self._places = {}, [], []
         self._expected = max(self._expected, segment.base_offset)
         yield from _first(self._batches(segment, end))
@@ -115,7 +115,7 @@ class _Check:
 
     # Batches
 
-    def _batches(self, segment: SegmentFile, end: int | None) -> Iterator[Problem]:
+    def _batches(self, segment: SegmentFile, end: Offset | None) -> Iterator[Problem]:
         path = Path(segment.path)
         file = REAL_FILES.open(path, write=False)
         reached = 0
@@ -200,7 +200,7 @@ class _Check:
                 what = f"offset {offset} at position {position}, where {place.base_offset} to {place.last_offset} are"
                 yield Problem(str(path), None, what)
 
-    def _is_reached_from(self, number: int, offset: int) -> bool:
+    def _is_reached_from(self, number: int, offset: Offset) -> bool:
         """Whether the look-up of `offset` may begin at a batch: it is in it or behind, as Kafka names what was appended
         at once by its last offset.
         """
@@ -254,11 +254,11 @@ class _Check:
 
     # Beside the segments
 
-    def _snapshots_until(self, offset: int) -> Iterator[Problem]:
+    def _snapshots_until(self, offset: Offset) -> Iterator[Problem]:
         while self._snapshots and self._snapshots[0] <= offset:
             yield from _first(self._snapshot(self._snapshots.pop(0)))
 
-    def _snapshot(self, offset: int) -> Iterator[Problem]:
+    def _snapshot(self, offset: Offset) -> Iterator[Problem]:
         path = self._directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
             entries = list(parse_snapshot(REAL_FILES.read_bytes(path), offset).entries())

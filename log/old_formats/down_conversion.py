@@ -23,6 +23,7 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import MESSAGES_MAX, SET_BYTES_MAX, build_message_set
 from trimaran.log.old_formats.old_batches import as_v2
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
 """The head of a message that does not fit: a consumer that finds nothing else says that its fetch size is too small."""
@@ -92,5 +93,5 @@ def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[
         before = offset
         if offset >= first_offset:
             yield Record(
-                offset, columns.timestamp_ms[row], columns.key(row), columns.value(row), ()
+                Offset(offset), columns.timestamp_ms[row], columns.key(row), columns.value(row), ()
             )

@@ -36,6 +36,7 @@ from trimaran.log.batches.batch import (
 from trimaran.log.batches.records import Record
 from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 V0, V1 = 0, 1
 _PREFIX = struct.Struct(">qi")
@@ -58,7 +59,7 @@ class Message:
 
     __slots__ = ("attributes", "body", "key", "magic", "offset", "timestamp_ms", "value")
 
-    def __init__(self, offset: int, body: memoryview) -> None:
+    def __init__(self, offset: Offset, body: memoryview) -> None:
         """Unpacks the message that is `body`; raises RemoteProtocolError."""
         self.offset = offset
         self.body = body
@@ -267,13 +268,13 @@ def build_message_set(
         return bytes(out)
     packed = compress(compression, out, magic=magic)
     wrapper = bytearray()
-    _write_message(wrapper, last, magic, attributes | compression, timestamp, None, packed)
+    _write_message(wrapper, Offset(last), magic, attributes | compression, timestamp, None, packed)
     return bytes(wrapper)
 
 
 def _write_message(
     out: bytearray,
-    offset: int,
+    offset: Offset,
     magic: int,
     attributes: int,
     timestamp_ms: int,

@@ -70,7 +70,7 @@ class PartitionLog(ReadableLog):
         super().__init__(directory, config, segments, epochs, files=files, health=health)
         self.topic_partition = parse_directory_name(directory.name)
         self.epochs = epochs
-        self.before_truncate: Callable[[int], None] | None = None
+        self.before_truncate: Callable[[Offset], None] | None = None
         self._producers = ProducerStateManager(directory, self._segments, files)
 
     def __repr__(self) -> str:
@@ -336,14 +336,14 @@ class PartitionLog(ReadableLog):
             cut = self._place_of_cut(offset)
         return None if cut.offset < self.log_start_offset else cut
 
-    def recovery_point_after(self, offset: Offset) -> int | None:
+    def recovery_point_after(self, offset: Offset) -> Offset | None:
         """Below which offset the log counts as flushed once `truncate_to(offset)` has cut it, if that is to be noted
         before. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
             return None
         cut = self._cut_at(offset)
-        point = 0 if cut is None else cut.offset
+        point = Offset(0) if cut is None else cut.offset
         return point if point < max(self.flushed_offset, self.log_start_offset) else None
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
@@ -352,7 +352,8 @@ class PartitionLog(ReadableLog):
         # right, as the start that is noted may be an older one.
         self._lower_recovery_point(LOG_START)
         with self.storage(f"emptying {self.directory}"):
-            self._producers.truncate(-1)  # first: a snapshot knows transactions whose end goes
+            # First: a snapshot knows transactions whose end goes.
+            self._producers.truncate(Offset(-1))
             self._begin_anew(offset)
             self.log_start_offset = offset
             self.epochs.clear()

@@ -9,19 +9,20 @@ from collections import deque
 from typing import NamedTuple
 
 from trimaran.log.batches.batch import NO_TIMESTAMP, SEQUENCE_SPACE, BatchView
+from trimaran.wire.identity import Offset, ProducerEpoch
 
 BATCHES_KEPT = (
     5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)
 )
-NO_EPOCH = -1
-NO_TRANSACTION = -1
+NO_EPOCH = ProducerEpoch(-1)
+NO_TRANSACTION = Offset(-1)
 
 
 class Duplicate(NamedTuple):
     """A batch that the log already has: where, and the timestamp it was given."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     timestamp_ms: int
 
 
@@ -30,8 +31,8 @@ class KeptBatch(NamedTuple):
 
     first_sequence: int
     last_sequence: int
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     timestamp_ms: int
 
 
@@ -50,12 +51,12 @@ class ProducerEntry:
         "transaction_start",
     )
 
-    def __init__(self, epoch: int = NO_EPOCH) -> None:
+    def __init__(self, epoch: ProducerEpoch = NO_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
         self.coordinator_epoch = -1
         self.last_timestamp = NO_TIMESTAMP
-        self.marker_offset = -1
+        self.marker_offset = Offset(-1)
         self.transaction_start = NO_TRANSACTION
 
     @property
@@ -63,7 +64,7 @@ class ProducerEntry:
         """The sequence of the newest data batch of this epoch, -1 when there is none."""
         return self.batches[-1].last_offset if self.batches else -1
 
-    def enter_epoch(self, epoch: int) -> None:
+    def enter_epoch(self, epoch: ProducerEpoch) -> None:
         if self.epoch != epoch:
             self.epoch = epoch
             self.batches.clear()

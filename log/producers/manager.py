@@ -22,6 +22,7 @@ from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import Offset
 
 # A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more, a PIECE of 2 ms with each append.
 AT_ONCE_MAX, PIECE = 5_000, 2_000
@@ -40,7 +41,7 @@ class ProducerStateManager:
         self._files = files
         self._unfinished: SnapshotInPieces | None = None
 
-    def load(self, start_offset: int, end_offset: int) -> Steps[ProducerState]:
+    def load(self, start_offset: Offset, end_offset: Offset) -> Steps[ProducerState]:
         """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. A state
         that another caller has built between two steps stays: it may have gone on since.
         """
@@ -84,7 +85,7 @@ class ProducerStateManager:
         """Drops the state; the next `load` builds it again."""
         self.state = self._unfinished = None
 
-    def truncate(self, end_offset: int) -> None:
+    def truncate(self, end_offset: Offset) -> None:
         """The log ends at `end_offset` now."""
         self.forget()
         remove_snapshots(self._directory, self._files, above=end_offset)
@@ -95,9 +96,9 @@ class ProducerStateManager:
         """
         for segment in self._segments.all:
             segment.transaction_index.keep_sound()
-        self.truncate(-1)
+        self.truncate(Offset(-1))
 
-    def remove_snapshots_below(self, offset: int) -> None:
+    def remove_snapshots_below(self, offset: Offset) -> None:
         """The first segment begins at `offset` now."""
         remove_snapshots(self._directory, self._files, below=offset)
 

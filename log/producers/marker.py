@@ -11,6 +11,7 @@ from typing import NamedTuple
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages.control import ControlType, decode_control_key, encode_control_key
 
 CONTROL_BATCH_BYTES_MAX = 1024  # a marker takes under 100 bytes
@@ -42,7 +43,7 @@ def read_end_marker(batch: BatchView) -> EndMarker | None:
 
 
 def build_end_marker(
-    marker: EndMarker, *, producer_id: int, producer_epoch: int, timestamp_ms: int
+    marker: EndMarker, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, timestamp_ms: int
 ) -> bytearray:
     """A control batch with the marker, to be appended."""
     kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT

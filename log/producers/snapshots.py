@@ -34,6 +34,7 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,7 @@ class SnapshotInPieces:
     def is_complete(self) -> bool:
         return not self._left
 
-    def note(self, producer_id: int, entry: ProducerEntry) -> None:
+    def note(self, producer_id: ProducerId, entry: ProducerEntry) -> None:
         """Writes down an entry that is about to change, unless that is done."""
         if self._left.pop(producer_id, None) is not None:
             self._pack(producer_id, entry)
@@ -73,7 +74,7 @@ class SnapshotInPieces:
             if (entry := self._left.pop(producer_id, None)) is not None:
                 self._pack(producer_id, entry)
 
-    def _pack(self, producer_id: int, entry: ProducerEntry) -> None:
+    def _pack(self, producer_id: ProducerId, entry: ProducerEntry) -> None:
         kept = entry.batches[-1] if entry.batches else None
         self._out += _ENTRY.pack(
             producer_id,
@@ -93,7 +94,7 @@ class SnapshotInPieces:
         return bytes(self._out)
 
 
-def parse_snapshot(data: bytes, end_offset: int) -> ProducerState:
+def parse_snapshot(data: bytes, end_offset: Offset) -> ProducerState:
     """The state below `end_offset`. Raises ValueError when the snapshot is damaged."""
     if len(data) < _HEAD.size:
         raise ValueError("short producer snapshot")
@@ -109,15 +110,15 @@ def parse_snapshot(data: bytes, end_offset: int) -> ProducerState:
 
 
 def _entry(
-    producer_id: int,
-    epoch: int,
+    producer_id: ProducerId,
+    epoch: ProducerEpoch,
     last_sequence: int,
-    last_offset: int,
+    last_offset: Offset,
     offset_delta: int,
     timestamp: int,
     coordinator_epoch: int,
-    transaction_start: int,
-) -> tuple[int, ProducerEntry]:
+    transaction_start: Offset,
+) -> tuple[ProducerId, ProducerEntry]:
     entry = ProducerEntry(epoch)
     entry.last_timestamp = timestamp
     entry.coordinator_epoch = coordinator_epoch
@@ -146,7 +147,9 @@ def write_snapshot_in_pieces(directory: Path, complete: SnapshotInPieces, files:
     _write(directory, complete.end_offset, complete.data(), files, durable=False)
 
 
-def _write(directory: Path, end_offset: int, data: bytes, files: Files, *, durable: bool) -> None:
+def _write(
+    directory: Path, end_offset: Offset, data: bytes, files: Files, *, durable: bool
+) -> None:
     write = write_atomically if durable else write_unsynced
     write(directory / file_name(end_offset, SNAPSHOT_SUFFIX), data, files)
 
@@ -168,8 +171,8 @@ def load_producers(
     segments: Sequence[Segment],
     files: Files,
     *,
-    start_offset: int,
-    end_offset: int,
+    start_offset: Offset,
+    end_offset: Offset,
 ) -> Steps[ProducerState]:
     """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on.
 
@@ -222,7 +225,7 @@ def _cut_damaged_indexes(segments: Sequence[Segment]) -> Steps[bool]:
     return sound
 
 
-def _newest_snapshot(directory: Path, files: Files, end_offset: int) -> ProducerState | None:
+def _newest_snapshot(directory: Path, files: Files, end_offset: Offset) -> ProducerState | None:
     for offset in reversed(list_snapshots(directory, files)):
         if offset > end_offset:
             continue
@@ -235,7 +238,7 @@ def _newest_snapshot(directory: Path, files: Files, end_offset: int) -> Producer
     return None
 
 
-def _read_snapshot(path: Path, offset: int, files: Files) -> ProducerState | None:
+def _read_snapshot(path: Path, offset: Offset, files: Files) -> ProducerState | None:
     """Raises FileDamaged."""
     data = read_small_file(path, files)
     try:

@@ -19,7 +19,7 @@ from trimaran.log.producers.transactions import OpenTransactions
 from trimaran.log.producers.verifications import Verifications
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
 PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their ids had expired
 # Producers that are checked to find an idle one. If all of these are in transactions, the bound is exceeded by one.
@@ -33,35 +33,37 @@ BUMPING_TRANSACTION_VERSION = (
 class CompletedTransaction(NamedTuple):
     """A transaction with data here whose marker, at `last_offset`, was just read."""
 
-    producer_id: int
-    first_offset: int
-    last_offset: int
+    producer_id: ProducerId
+    first_offset: Offset
+    last_offset: Offset
     is_aborted: bool
 
 
 class ProducerState:
     """All producers of one partition up to `end_offset`, the longest idle first."""
 
-    def __init__(self, end_offset: int = 0) -> None:
+    def __init__(self, end_offset: Offset = Offset(0)) -> None:
         self.end_offset = end_offset
-        self._producers: dict[int, ProducerEntry] = {}
+        self._producers: dict[ProducerId, ProducerEntry] = {}
         self._transactions = OpenTransactions()
         self._verifications = Verifications()
         # Is called with a producer id and its entry, before the entry changes.
-        self.before_change: Callable[[int, ProducerEntry], object] | None = None
+        self.before_change: Callable[[ProducerId, ProducerEntry], object] | None = None
 
     def __len__(self) -> int:
         return len(self._producers)
 
-    def get(self, producer_id: int) -> ProducerEntry | None:
+    def get(self, producer_id: ProducerId) -> ProducerEntry | None:
         return self._producers.get(producer_id)
 
-    def entries(self) -> Iterator[tuple[int, ProducerEntry]]:
+    def entries(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
         """(producer id, entry), the longest idle first."""
         return iter(self._producers.items())
 
     @classmethod
-    def of_entries(cls, end_offset: int, entries: list[tuple[int, ProducerEntry]]) -> ProducerState:
+    def of_entries(
+        cls, end_offset: Offset, entries: list[tuple[ProducerId, ProducerEntry]]
+    ) -> ProducerState:
         """The state that a snapshot holds; the longest idle first."""
         state = cls(end_offset)
         state._producers.update(entries)
@@ -111,7 +113,7 @@ class ProducerState:
         """The coordinator of the transaction of `view` is about to be asked; `has_own_epoch` as in `Verification`."""
         self._verifications.begin(view, has_own_epoch=has_own_epoch)
 
-    def check_epoch(self, producer_id: int, producer_epoch: int) -> None:
+    def check_epoch(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
         """Whether a coordinator may write in a transaction of this producer: sequences are not checked then.
 
         Raises:
@@ -121,7 +123,7 @@ class ProducerState:
         if entry is not None and producer_epoch < entry.epoch:
             raise _fenced(producer_id, producer_epoch, entry.epoch)
 
-    def in_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+    def in_transaction(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
         """Whether the producer has a transaction open here in this epoch, so that its coordinator knows of it."""
         entry = self._producers.get(producer_id)
         return (
@@ -130,7 +132,7 @@ class ProducerState:
             and entry.epoch == producer_epoch
         )
 
-    def ended_since(self, producer_id: int, offset: int) -> bool:
+    def ended_since(self, producer_id: ProducerId, offset: Offset) -> bool:
         """Whether a marker of the producer was appended at `offset` or later: what its coordinator said before that of
         its transaction is true no longer (KIP-890).
         """
@@ -138,7 +140,11 @@ class ProducerState:
         return entry is not None and entry.marker_offset >= offset
 
     def check_marker(
-        self, marker: EndMarker, producer_id: int, producer_epoch: int, transaction_version: int
+        self,
+        marker: EndMarker,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        transaction_version: int,
     ) -> None:
         """Whether a coordinator's marker may be appended.
 
@@ -236,13 +242,13 @@ class ProducerState:
         next_open = self._transactions.first_open_offset(without=view.producer_id)
         return AbortedTransaction(
             view.producer_id,
-            Offset(entry.transaction_start),
+            entry.transaction_start,
             view.last_offset,
-            view.next_offset if next_open is None else Offset(next_open),
+            view.next_offset if next_open is None else next_open,
         )
 
     @property
-    def first_unstable_offset(self) -> int | None:
+    def first_unstable_offset(self) -> Offset | None:
         """The first offset of the oldest open transaction."""
         return self._transactions.first_open_offset()
 
@@ -269,7 +275,7 @@ class ProducerState:
                 self._producers[producer_id] = entry
 
 
-def _fenced(producer_id: int, epoch: int, current: int) -> KafkaError:
+def _fenced(producer_id: ProducerId, epoch: int, current: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
         f"producer {producer_id} has epoch {current} here, not {epoch}",

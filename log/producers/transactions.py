@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
+from trimaran.wire.identity import Offset, ProducerId
+
 # 64 KiB; when the watermark stands still the oldest two are taken as one, which only holds the offset back longer
 ENDED_MAX = 1024
 
 
 class _Ended(NamedTuple):
-    first_offset: int
-    last_offset: int  # the marker's
+    first_offset: Offset
+    last_offset: Offset  # the marker's
 
 
 class OpenTransactions:
@@ -24,13 +26,13 @@ class OpenTransactions:
     __slots__ = ("_ended", "_open")
 
     def __init__(self) -> None:
-        self._open: dict[int, int] = {}  # producer id: first offset
+        self._open: dict[ProducerId, Offset] = {}  # producer id: first offset
         self._ended: deque[_Ended] = deque()
 
-    def begin(self, producer_id: int, first_offset: int) -> None:
+    def begin(self, producer_id: ProducerId, first_offset: Offset) -> None:
         self._open[producer_id] = first_offset
 
-    def end(self, producer_id: int, last_offset: int) -> None:
+    def end(self, producer_id: ProducerId, last_offset: Offset) -> None:
         first_offset = self._open.pop(producer_id)
         self._ended.append(_Ended(first_offset, last_offset))
         if len(self._ended) > ENDED_MAX:
@@ -38,7 +40,7 @@ class OpenTransactions:
             first = min(oldest.first_offset, second.first_offset)
             self._ended.appendleft(_Ended(first, second.last_offset))
 
-    def first_open_offset(self, *, without: int = -1) -> int | None:
+    def first_open_offset(self, *, without: int = -1) -> Offset | None:
         """The first offset of the oldest open transaction, that of producer `without` not counted."""
         for producer_id, offset in self._open.items():
             if producer_id != without:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import ProducerId
 
 # Entries of one partition: 200 KiB. Beyond it the oldest is forgotten; its next batch may then have any sequence.
 VERIFICATIONS_MAX = 1_000
@@ -67,7 +68,7 @@ class Verifications:
                 f"producer {view.producer_id} begins with sequence {view.base_sequence}, {first} is first",
             )
 
-    def end(self, producer_id: int) -> None:
+    def end(self, producer_id: ProducerId) -> None:
         """Something of the producer was appended, a batch or a marker."""
         if self._asked:
             self._asked.pop(producer_id, None)

@@ -52,10 +52,10 @@ SNAPSHOT_BYTES_AT_ONCE = 256 << 10
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 
 
-def base_offset_of(name: str, suffix: str) -> int | None:
+def base_offset_of(name: str, suffix: str) -> Offset | None:
     """The offset in a file name like `00000000000000000042.log`, None when it is no such name."""
     stem = name.removesuffix(suffix)
-    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+    return Offset(int(stem)) if stem != name and len(stem) == 20 and stem.isdecimal() else None
 
 
 def list_segments(directory: Path, files: Files) -> list[Segment]:
@@ -63,7 +63,7 @@ def list_segments(directory: Path, files: Files) -> list[Segment]:
     names = set(files.list_directory(directory))
     _drop_unfinished(directory, names, files)
     _complete_swaps(directory, names, files)
-    bases = sorted(Offset(b) for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+    bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
     for name in sorted(names):
         for suffix in INDEX_SUFFIXES:
             base = base_offset_of(name, suffix)
@@ -138,18 +138,18 @@ def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
         names.discard(name)
 
 
-def offsets_of(directory: Path, suffix: str, files: Files) -> list[int]:
+def offsets_of(directory: Path, suffix: str, files: Files) -> list[Offset]:
     """Returns the offsets in the names of the files with this suffix, ascending."""
     offsets = (base_offset_of(name, suffix) for name in files.list_directory(directory))
     return sorted(offset for offset in offsets if offset is not None)
 
 
-def list_snapshots(directory: Path, files: Files) -> list[int]:
+def list_snapshots(directory: Path, files: Files) -> list[Offset]:
     """Offsets of the producer snapshots, ascending."""
     return offsets_of(directory, SNAPSHOT_SUFFIX, files)
 
 
-def lacks_index(names: Collection[str], base_offset: int) -> bool:
+def lacks_index(names: Collection[str], base_offset: Offset) -> bool:
     """For a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
     index, time_index = (file_name(base_offset, one) for one in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
     return index not in names or time_index not in names
@@ -161,9 +161,9 @@ def takes_long(directory: Path, files: Files) -> bool:
     """
     with suppress(OSError):
         names = set(files.list_directory(directory))
-        bases = sorted(Offset(b) for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
+        bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
         snapshots = (b for n in names if (b := base_offset_of(n, SNAPSHOT_SUFFIX)) is not None)
-        known = max(snapshots, default=-1)
+        known = max(snapshots, default=Offset(-1))
         newest = directory / file_name(known, SNAPSHOT_SUFFIX)
         if known >= 0 and files.status(newest).size > SNAPSHOT_BYTES_AT_ONCE:
             return True

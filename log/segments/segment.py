@@ -65,7 +65,7 @@ class Boundary(NamedTuple):
     offset: Offset
 
 
-def file_name(base_offset: int, suffix: str) -> str:
+def file_name(base_offset: Offset, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
 

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.segments.index import IndexDamaged, open_index
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, ProducerId
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ ENTRIES_PER_UNIT = 3
 class AbortedTransaction(NamedTuple):
     """`last_stable_offset` is where the next open transaction began when this one ended, or right after the marker."""
 
-    producer_id: int
+    producer_id: ProducerId
     first_offset: Offset
     last_offset: Offset
     last_stable_offset: Offset

@@ -42,6 +42,7 @@ from trimaran.node.replicated.operations import OperationQueue
 from trimaran.node.replicated.pending import PendingResponse, Progress
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, at_once
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -53,8 +54,8 @@ RECORDS_PER_STEP = 25
 class Producer(NamedTuple):
     """A transactional producer, in whose transaction records are written."""
 
-    id: int
-    epoch: int
+    id: ProducerId
+    epoch: ProducerEpoch
 
 
 class Result(NamedTuple, Generic[R, T]):

@@ -35,6 +35,7 @@ from trimaran.quorum.raft_log.refetch import SUFFIX, RefetchMark
 from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
 from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Offset
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +80,11 @@ class Damage:
     acknowledged lies below `end_offset`.
     """
 
-    bases: Sequence[int]
+    bases: Sequence[Offset]
     at: int
     position: int
-    offset: int
-    end_offset: int
+    offset: Offset
+    end_offset: Offset
 
 
 def find_damage(
@@ -94,7 +95,7 @@ def find_damage(
     """
     bases = offsets_of(directory, LOG_SUFFIX, files)
     if not bases:
-        return _nothing_left(directory, recovery_point or 0, files)
+        return _nothing_left(directory, Offset(recovery_point or 0), files)
     behind = [n for n, base in enumerate(bases) if base < (recovery_point or 0)]
     first = 0 if recovery_point is None or not behind else behind[-1]
     flushed = (1 << 63) if recovery_point is None else recovery_point
@@ -127,11 +128,11 @@ def find_damage(
     return None
 
 
-def _nothing_left(directory: Path, recovery_point: int, files: Files) -> Damage | None:
+def _nothing_left(directory: Path, recovery_point: Offset, files: Files) -> Damage | None:
     """Without segments all that was flushed must be in the newest snapshot."""
     latest = _newest_snapshot(directory, files)
     covered = 0 if latest is None else latest.offset
-    return None if covered >= recovery_point else Damage((), 0, 0, 0, recovery_point)
+    return None if covered >= recovery_point else Damage((), 0, 0, Offset(0), recovery_point)
 
 
 def _newest_snapshot(directory: Path, files: Files) -> OffsetAndEpoch | None:
@@ -144,16 +145,16 @@ def has_segments(directory: Path, files: Files = REAL_FILES) -> bool:
     return bool(offsets_of(directory, LOG_SUFFIX, files))
 
 
-def _path(directory: Path, base: int) -> Path:
+def _path(directory: Path, base: Offset) -> Path:
     return directory / file_name(base, LOG_SUFFIX)
 
 
 def _damage(
     directory: Path,
-    bases: Sequence[int],
+    bases: Sequence[Offset],
     at: int,
     position: int,
-    offset: int,
+    offset: Offset,
     flushed: int,
     files: Files,
 ) -> Damage:
@@ -163,7 +164,7 @@ def _damage(
         start = position if number == at else 0
         for _, view in _whole_batches(_read(_path(directory, bases[number]), start, files), offset):
             end_offset = max(end_offset, view.next_offset)
-    return Damage(bases, at, position, offset, end_offset)
+    return Damage(bases, at, position, offset, Offset(end_offset))
 
 
 def _read(path: Path, start: int, files: Files) -> bytes:
@@ -287,7 +288,8 @@ def mend(
         if damage is None:
             return False
         has_file = bool(damage.bases)
-        where = f"position {damage.position} of {file_name(damage.bases[damage.at] if has_file else 0, LOG_SUFFIX)}"
+        name = file_name(damage.bases[damage.at] if has_file else Offset(0), LOG_SUFFIX)
+        where = f"position {damage.position} of {name}"
         if not can_refetch(readable_history(path, files)):
             raise refuse(path, damage.offset, damage.end_offset, where)
         events.METADATA_DAMAGED.log(

@@ -250,7 +250,7 @@ class MetadataLog:
         self.log.truncate_to(Offset(offset))
         self.history.truncate_to(self.end_offset)
 
-    def _lower_recovery_points(self, offset: int) -> None:
+    def _lower_recovery_points(self, offset: Offset) -> None:
         with self.log.storage("saving the recovery point"):
             self._recovery_point.lower(offset)
         if self._lower_checkpoint is not None:
@@ -397,7 +397,8 @@ def _open(
         flushed_offset = max(point.offset, points.get(CLUSTER_METADATA, 0))
         mend(directory, path, point, can_refetch, flushed_offset)
         if has_segments(path):
-            points[CLUSTER_METADATA] = max(point.offset, points.get(CLUSTER_METADATA, 0))
+            noted = points.get(CLUSTER_METADATA, 0)
+            points[CLUSTER_METADATA] = Offset(max(point.offset, noted))
         return directory.open_log(CLUSTER_METADATA, config)
     try:
         return directory.open_log(CLUSTER_METADATA, config)

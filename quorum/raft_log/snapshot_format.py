@@ -24,6 +24,7 @@ from trimaran.quorum.raft.voters import STATIC_QUORUM, VoterSet
 from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
 from trimaran.quorum.raft_log.voter_records import kraft_version_record, voters_record
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     ControlValue,
@@ -61,18 +62,15 @@ def encode_snapshot(
         head.append(kraft_version_record(kraft_version))
         if voters is not None:
             head.append(voters_record(voters))
-    yield build_control_batch(
-        head, timestamp_ms=now_ms, base_offset=0, leader_epoch=snapshot_id.epoch
-    )
-    offset = len(head)
+    epoch = LeaderEpoch(snapshot_id.epoch)
+    yield build_control_batch(head, timestamp_ms=now_ms, base_offset=Offset(0), leader_epoch=epoch)
+    offset = Offset(len(head))
     records = (NewRecord(None, value, now_ms) for value in values)
     while chunk := list(islice(records, RECORDS_PER_BATCH)):
-        yield build_batch(chunk, base_offset=offset, leader_epoch=snapshot_id.epoch)
+        yield build_batch(chunk, base_offset=offset, leader_epoch=epoch)
         offset += len(chunk)
     foot = [(ControlType.SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))]
-    yield build_control_batch(
-        foot, timestamp_ms=now_ms, base_offset=offset, leader_epoch=snapshot_id.epoch
-    )
+    yield build_control_batch(foot, timestamp_ms=now_ms, base_offset=offset, leader_epoch=epoch)
 
 
 @dataclass(frozen=True, slots=True)

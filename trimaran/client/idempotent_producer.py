@@ -14,6 +14,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import ProducerEpoch, ProducerId
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -28,8 +29,8 @@ Lines = list[tuple[bytes | None, bytes]]
 
 
 class ProducerIdentity(NamedTuple):
-    producer_id: int
-    epoch: int
+    producer_id: ProducerId
+    epoch: ProducerEpoch
 
 
 class IdempotentProducer:

@@ -28,7 +28,7 @@ from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from trimaran.wire.records.registry import COORDINATOR_RECORDS
@@ -293,7 +293,7 @@ def _row_of(
     source: PartitionFiles,
     batch: BatchView,
     record: Record,
-    by_offset: Mapping[int, ControlRecord],
+    by_offset: Mapping[Offset, ControlRecord],
     *,
     decoded: bool,
 ) -> Row:

@@ -150,7 +150,7 @@ def _lost_from(start: int, epochs: Sequence[tuple[int, int]], listing: Listing) 
     """Retention moves the first epoch up with the log's start; what lies between it and the segments went otherwise."""
     first = listing.segments[0].base_offset
     orphans = [base_offset_of(name, INDEX_SUFFIX) for name in listing.others]
-    begins = [offset for offset in orphans if offset is not None]
+    begins: list[int] = [offset for offset in orphans if offset is not None]
     begins += [offset for _, offset in epochs[:1]]
     begin = max(start, min(begins, default=first))
     return begin if begin < first and not listing.is_being_trimmed else None
