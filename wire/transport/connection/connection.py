@@ -11,7 +11,7 @@ import ssl
 
 import trio
 
-from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT
+from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.security.listener import PLAINTEXT_LISTENER, ListenerSecurity
 from trimaran.wire.text import events
@@ -120,12 +120,21 @@ class Connection:
             try:
                 await self._read_requests()
             except (RemoteProtocolError, CloseConnection) as error:
-                event = core.count_error(error)
-                self._service.log.log(event, connection=self.info, error=str(error))
+                core.count_error(error)
+                self._log_end(error)
             self.info.mark_closed()
             core.half_closed()
             self._follow_deadline()
         self._writer.end()
+
+    def _log_end(self, error: RemoteProtocolError | CloseConnection) -> None:
+        log, info = self._service.log, self.info
+        if isinstance(error, BadFrame):
+            log.log(events.CONNECTION_BAD_FRAME, connection=info, error=error)
+        elif isinstance(error, RemoteProtocolError):
+            log.log(events.CONNECTION_BAD_REQUEST, connection=info, error=str(error))
+        else:
+            log.log(events.CONNECTION_CLOSED, connection=info, error=str(error))
 
     async def _write(self) -> None:
         await self._writer.run()

@@ -27,8 +27,6 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from trimaran.wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator, SaslSettings
-from trimaran.wire.text import events
-from trimaran.wire.text.events import Event
 from trimaran.wire.transport.connection.failed_logins import DelayedAnswer
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import Session
@@ -311,16 +309,12 @@ class ConnectionCore:
 
     # The end
 
-    def count_error(self, error: RemoteProtocolError | CloseConnection) -> Event:
-        """Counts why nothing is read any more; returns the event to log."""
-        counters = self._service.counters
+    def count_error(self, error: RemoteProtocolError | CloseConnection) -> None:
+        """Counts an error of the peer, after which nothing is read any more."""
         if isinstance(error, BadFrame):
-            counters.bad_frames += 1
-            return events.CONNECTION_BAD_FRAME
-        if isinstance(error, RemoteProtocolError):
-            counters.bad_requests += 1
-            return events.CONNECTION_BAD_REQUEST
-        return events.CONNECTION_CLOSED
+            self._service.counters.bad_frames += 1
+        elif isinstance(error, RemoteProtocolError):
+            self._service.counters.bad_requests += 1
 
     def half_closed(self) -> None:
         """Nothing is read any more. Responses that are owed still leave, for `half_closed_seconds`."""
