@@ -1,4 +1,4 @@
-"""Requests from this broker to any other: one connection for each broker that is asked something, none for the others.
+"""Requests from this broker to any other: a connection for each broker that is in use.
 
 Source: `InterBrokerSendThread` of Kafka, which one thread for each purpose there runs with a network client of its own.
 """
@@ -38,7 +38,7 @@ class BrokerChannels:
         return len(self._channels)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; then those who wait are told what is known of their requests, too."""
+        """Runs until cancelled; then requests that wait end with what is known of them."""
         await self._tasks.run(task_status)
 
     async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109

@@ -32,9 +32,7 @@ class Connector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConnector:
-    """`address_of` tells the newest address of a broker; it is asked at each attempt, so a broker that
-    moved is found.
-    """
+    """`address_of` returns the newest address of a broker; each attempt calls it, so a broker that moved is found."""
 
     address_of: Callable[[int], Address | None]
     client_id: str

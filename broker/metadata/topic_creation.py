@@ -1,7 +1,7 @@
-"""Creates topics that somebody wants and that are not there: `auto.create.topics.enable`, and internal topics.
+"""Creates missing topics that a request needs: `auto.create.topics.enable`, and internal topics.
 
-Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once; here who asks waits until the topic is in the image
-of the broker, so that asking again finds it, or until the controller has refused, which is told.
+Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once; here the request waits until the topic is in the
+image of the broker, so that the next request finds it, or until the controller has refused, which the answer says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trimaran.wire.messages.create_topics import (
 )
 from trimaran.wire.transport.requests.calls import Call
 
-# How long somebody's Metadata or FindCoordinator is held up by a creation; then it is told to ask again.
+# The time for which a creation holds up Metadata or FindCoordinator; then the client must try again.
 CREATE_SECONDS = 5.0
 # All controllers know it that a broker of ours can register with.
 VERSION = 7
@@ -145,7 +145,7 @@ def _internal(
 
 
 def _visible(code: int) -> ErrorCode:
-    """What a client is told of the controller's refusal."""
+    """Returns the error by which a client learns of the controller's refusal."""
     error = ErrorCode.of(code)
     if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         return ErrorCode.NONE

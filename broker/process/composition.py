@@ -72,7 +72,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Who may come in, and what they may do."""
+    """Logins of clients, and the rights that they have then."""
 
     authorizer: Authorizer | None
     accounts: Accounts
@@ -114,22 +114,21 @@ def _composed(
     connector = partial(_connector, cluster, to_brokers)
     fetchers = fetchers_of(cluster, connector("fetcher"), lambda: lifecycle.epoch)
     limits = ChannelLimits(response_seconds=config["request.timeout.ms"] / 1000)
-    ports = Ports(
-        directories=storage.directories,
-        durability=storage.durability,
-        controller=channel,
-        isr_changes=alter_partitions,
-        fetchers=fetchers,
-        open_channels=lambda purpose: BrokerChannels(connector(purpose), limits),
-        broker_epoch=lambda: lifecycle.epoch,
-        report=lifecycle.report,
-        kraft_version=lambda: access.node.kraft_version,
-        now=trio.current_time,
-        now_ms=now_ms,
-    )
     made = families(
         cluster,
-        ports,
+        Ports(
+            directories=storage.directories,
+            durability=storage.durability,
+            controller=channel,
+            isr_changes=alter_partitions,
+            fetchers=fetchers,
+            open_channels=lambda purpose: BrokerChannels(connector(purpose), limits),
+            broker_epoch=lambda: lifecycle.epoch,
+            report=lifecycle.report,
+            kraft_version=lambda: access.node.kraft_version,
+            now=trio.current_time,
+            now_ms=now_ms,
+        ),
         storage.metadata.meta_properties.cluster_id,
         authorizer=gate.authorizer,
         zookeeper_offsets=zookeeper_offsets,
@@ -139,9 +138,8 @@ def _composed(
     quotas = made.data.quotas
     connections = connections_of(config, config.broker_listeners, quotas.book, quotas.connected)
     tracker = RegistrationTracker(config.node_id, lifecycle.register_again)
-    throttles = cluster.throttles
     _publish(
-        *(access, gate, made.data.publisher, quotas, connections, throttles, made.groups),
+        *(access, gate, made.data.publisher, quotas, connections, cluster.throttles, made.groups),
         *(tracker, altered),
     )
     return Parts(
@@ -161,7 +159,9 @@ def _composed(
 
 
 def _client_metrics(config: ServerConfig, access: QuorumAccess) -> ClientMetrics:
-    """What clients push is for who scrapes this broker, so nobody is asked for it where nobody can."""
+    """Pushed client metrics are exposed only through this broker's scrape endpoint; without one, clients are not asked
+    to push.
+    """
     is_seen = bool(config["trimaran.metrics.listener"]) and otlp.is_available()
     received = ReceivedMetrics(_monotonic_ms) if is_seen else None
     metrics = ClientMetrics(received, config["telemetry.max.bytes"], _monotonic_ms)
@@ -185,7 +185,7 @@ def _altered(
 
 
 def _publish(access: QuorumAccess, gate: _Gate, *publishers: Publisher) -> None:
-    """To these, in order, what changes in the metadata; who is who comes first, who may do what last."""
+    """Adds publishers of the metadata in order: accounts are first, rights last."""
     access.loader.add_publisher(gate.accounts, *publishers)
     if gate.authorizer is not None:
         access.loader.add_publisher(gate.authorizer)

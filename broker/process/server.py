@@ -37,8 +37,8 @@ from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# How long a broker waits for the controller to move its leaderships when it is told to stop (Kafka: as long as it
-# takes; supervisors kill after 30 s), and for answers that are owed.
+# The time for which a stopping broker waits for the controller to move its leaderships (Kafka: as long as it takes;
+# supervisors kill after 30 s), and for answers that are owed.
 CONTROLLED_SHUTDOWN_SECONDS = 20.0
 DRAIN_SECONDS = 2.0
 
@@ -105,7 +105,7 @@ async def _run(
 
 
 async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Server | None:
-    """Returns None if it was told to stop before it served."""
+    """Returns None if `stop` was set before it served."""
     with trio.CancelScope() as starting:
         nursery.start_soon(_cancel_when, stop, starting)
         nursery.start_soon(_watch_directories, parts)
