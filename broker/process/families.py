@@ -10,8 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
+import trio
+
 from trimaran.broker.background.directory_assignments import DirectoryAssignments
 from trimaran.broker.background.directory_moves import DirectoryMoves
+from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.broker_connector import Connector
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.fetching.replica_selection import SELECTORS
@@ -31,13 +34,16 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.services import Services
 from trimaran.broker.process.ports import Ports
 from trimaran.broker.process.publisher import BrokerPublisher
-from trimaran.broker.process.transactions import Transactions, transactions
 from trimaran.broker.producing.producer_ids import ProducerIds
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.cordons import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
+from trimaran.broker.transactions.coordinator import TransactionCoordinator
+from trimaran.broker.transactions.limits import TransactionLimits
+from trimaran.broker.transactions.markers import MarkerWriter
 from trimaran.broker.transactions.marking import Marking
+from trimaran.broker.transactions.verification import TransactionVerifier
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.serving.node_configs import NodeConfigs
@@ -83,6 +89,26 @@ class Data:
     moves: DirectoryMoves
     publisher: BrokerPublisher
     quotas: ClientQuotas
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """`run` must be running before requests come. Markers have connections of their own: they wait for replicas."""
+
+    coordinator: TransactionCoordinator
+    verifier: TransactionVerifier
+    markers: MarkerWriter
+    marker_channels: Channels
+    verifier_channels: Channels
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.marker_channels.run)
+            await nursery.start(self.verifier_channels.run)
+            await nursery.start(self.markers.run)
+            await nursery.start(self.verifier.run)
+            await nursery.start(self.coordinator.runtime.run)
+            task_status.started()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +209,19 @@ def _transactions(
     groups: GroupCoordinator,
     producer_ids: ProducerIds,
 ) -> Transactions:
-    parts = transactions(
-        cluster.config,
-        cluster.metadata,
-        Marking(partitions, groups.complete_transaction, ports.now_ms),
-        producer_ids,
-        ports.open_channels,
-        lambda: bool(cluster.configs.now("transaction.partition.verification.enable")),
+    config, metadata = cluster.config, cluster.metadata
+    seconds = config["request.timeout.ms"] / 1000
+    marker_channels, verifier_channels = map(ports.open_channels, ("markers", "transactions"))
+    marking = Marking(partitions, groups.complete_transaction, ports.now_ms)
+    markers = MarkerWriter(config.node_id, marking, marker_channels, metadata, seconds)
+    limits = TransactionLimits.of(config)
+    coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers)
+    verifier = TransactionVerifier(
+        *(config.node_id, coordinator, verifier_channels, metadata, seconds),
+        is_enabled=lambda: bool(cluster.configs.now("transaction.partition.verification.enable")),
     )
-    partitions.listen(TRANSACTION_STATE, parts.coordinator.runtime)
-    return parts
+    partitions.listen(TRANSACTION_STATE, coordinator.runtime)
+    return Transactions(coordinator, verifier, markers, marker_channels, verifier_channels)
 
 
 def fetchers_of(
