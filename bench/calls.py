@@ -124,14 +124,15 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     while True:
         view[:8] = bytes(8)  # the last append wrote its offset there
         steps = produce(request, harness.context, asked)
-        yield lambda steps=steps: steps.send(None)  # to where it waits
+        yield lambda steps=steps: any(steps)  # to where it waits
 
 
 def _fetch_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     request = through_wire(_fetch(topic_id("t")), FetchRequest.VERSIONS.high)
     asked = call(request, FetchRequest.VERSIONS.high, connection())
     while True:
-        yield lambda: fetch(request, harness.context, asked)
+        steps = fetch(request, harness.context, asked)
+        yield lambda steps=steps: any(steps)  # to where it waits
 
 
 def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:

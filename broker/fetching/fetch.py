@@ -1,9 +1,10 @@
-"""One Fetch request at work: which partitions to look at, what was found, when it is enough.
+"""One Fetch request at work: which partitions to read, the records that were found, and whether they are enough.
 
-Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (what an incremental
-answer leaves out), KIP-392 (consumers read from followers). Does no I/O: who defers its response
-(`trimaran.broker.handlers.fetch`) is told by `wake`. Only partitions that may have something new are looked at: an idle
-partition of a session costs nothing. Left out: tiered storage.
+The handler (`trimaran.broker.handlers.fetch`) waits, and `wake` ends its wait. Only partitions that may have something
+new are read: an idle partition of a session costs nothing. Not implemented: tiered storage.
+
+Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (the partitions that
+an incremental response omits), KIP-392 (consumers read from followers).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TypeAlias
 
 from trimaran.broker.fetching.aborted import aborted, aborted_at_once
@@ -21,11 +21,11 @@ from trimaran.broker.fetching.slots import Slot
 from trimaran.broker.partitions.follower_reads import FollowerReads
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.broker.partitions.leader import PartitionLeader
+from trimaran.broker.partitions.lookups import pausing
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.traffic import TopicTraffic
 from trimaran.log.old_formats.down_conversion import OVERFLOW
-from trimaran.log.steps import Steps
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -38,12 +38,8 @@ from trimaran.wire.messages.fetch import (
     SnapshotId,
 )
 from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-# Looked at between two checkpoints: 5 ms of work.
-SLOTS_PER_TURN = 200
-# Answered between two checkpoints: 4 ms of work.
-ANSWERED_PER_TURN = 2000
 READ_COMMITTED = 1
 CONSUMER = -1
 
@@ -119,11 +115,11 @@ class Fetch:
 
     __slots__ = (
         "_found",
-        "_lists_later",
         "_partitions",
         "_reader",
         "_size",
         "_terms",
+        "_unread",
         "_urgent",
         "released",
     )
@@ -135,63 +131,67 @@ class Fetch:
         self._found: dict[Slot, Found] = {}
         self._size = 0
         self._urgent = False
-        self._lists_later = False
+        # Slots that the poll under way has not come to.
+        self._unread: Iterable[Slot] = ()
         self.released = False
 
-    def look(self) -> bool:
-        """Looks at the slots that changed; returns True if there is enough to answer."""
+    def poll(self) -> Handling[bool]:
+        """Reads the slots that changed; returns whether there is enough to answer."""
+        reader = self._reader
         if self.released:
             return True
-        reader = self._reader
         changed, reader.changed, reader.data_came = reader.changed, {}, False
-        self._look_at(changed)
+        self._unread = iter(changed)
+        # As the elements of a large request, what is made and found of each is out of the collector's sight.
+        kept = LongLived() if len(changed) >= FROZEN_ELEMENTS_MIN else None
+        if kept is not None:
+            kept.add(len(changed))
+        for slot in self._unread:
+            found = self._read(slot)
+            if found is None:
+                assert slot.known is not None
+                with suppress(KafkaError):  # the next read says what is wrong
+                    yield Blocking(slot.known.check)
+                if not self._has_unread(slot):
+                    break
+                found = self._read(slot, is_checked=True)
+                assert found is not None
+            before = self._found.get(slot)
+            self._found[slot] = found
+            self._size += found.size if before is None else found.size - before.size
+            self._urgent = self._urgent or found.urgent
+            if kept is not None:
+                kept.add(1)
+            if len(changed) > 1:
+                yield None
         return self._urgent or self._size >= self._terms.min_bytes
 
+    def _has_unread(self, slot: Slot) -> bool:
+        """Returns False if the fetch was released before `slot` could be read; then it is given back."""
+        if self.released:
+            self._reader.changed[slot] = None
+        return not self.released
+
     @property
-    def is_worth_a_look(self) -> bool:
-        """Whether `look` may find enough. A session hears of all but watermarks, which alone end no wait."""
+    def may_have_enough(self) -> bool:
+        """Whether `poll` may find enough. A session hears of all but watermarks, which alone end no wait."""
         reader = self._reader
         return self.released or reader.data_came or not reader.in_session
 
-    async def look_ahead(self) -> None:
-        """Looks at the slots that changed but for those that `look` takes in one turn."""
-        changed = self._reader.changed
-        # As the elements of a large request, what is made and found of each is out of the collector's sight.
-        found = LongLived() if len(changed) >= FROZEN_ELEMENTS_MIN else None
-        if found is not None:
-            found.add(len(changed))
-        while len(changed) > SLOTS_PER_TURN and not self.released:
-            turn = list(islice(changed, SLOTS_PER_TURN))
-            for slot in turn:
-                del changed[slot]
-            self._look_at(turn)
-            if found is not None:
-                found.add(len(turn))
-            await yield_to_loop()
-            changed = self._reader.changed
-
-    async def look_again(self) -> None:
-        """Looks at all that was found before: what may be read has changed."""
+    def poll_again(self) -> Handling[None]:
+        """Reads all slots again: what may be read has changed."""
         if not self.released:
             self._reader.changed.update(dict.fromkeys(self._found))
-            await self.look_ahead()
-            self.look()
-
-    def _look_at(self, slots: Iterable[Slot]) -> None:
-        for slot in slots:
-            before = self._found.get(slot)
-            if before is not None:
-                self._size -= before.size
-            found = self._found[slot] = self._read(slot)
-            self._size += found.size
-            self._urgent = self._urgent or found.urgent
+            yield from self.poll()
 
     def release(self) -> None:
-        """The next request of the session is here: give back what was found and answer nothing."""
-        self.released = True
+        """Gives back what was found, and answers nothing: the next request of the session is here."""
+        self.released = self._urgent = True
+        changed = self._reader.changed
         for slot, found in self._found.items():
             if found.again or is_news(slot, found):
-                self._reader.changed[slot] = None
+                changed[slot] = None
+        changed.update(dict.fromkeys(self._unread))
         self._found = {}
         if self._reader.wake is not None:
             self._reader.wake()
@@ -203,30 +203,22 @@ class Fetch:
         """Bytes of records found."""
         return self._size
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the answer takes one turn."""
-        return len(self._found) <= ANSWERED_PER_TURN and not self._lists_later
+    def responses(self, slots: Iterable[Slot]) -> Handling[list[FetchableTopicResponse]]:
+        """Returns the response to a full fetch: every partition of `slots`, in order."""
+        return (yield from self._by_topic(list(slots), only_news=False))
 
-    def answer_all(self, slots: Sequence[Slot]) -> Steps[list[FetchableTopicResponse]]:
-        """The answer to a full fetch: every partition asked for, in order."""
-        return self._by_topic(slots, lambda _slot, _found: True)
-
-    def answer_changes(self) -> Steps[list[FetchableTopicResponse]]:
-        """The answer to an incremental fetch: only what the session has not been told (KIP-227)."""
-        return self._by_topic(self._found, is_news)
+    def changes(self) -> Handling[list[FetchableTopicResponse]]:
+        """Returns the response to an incremental fetch: only what the session does not know yet (KIP-227)."""
+        return (yield from self._by_topic(list(self._found), only_news=True))
 
     def _by_topic(
-        self, slots: Iterable[Slot], is_told: Callable[[Slot, Found], bool]
-    ) -> Steps[list[FetchableTopicResponse]]:
-        """Yields after each turn but the last, and while aborted transactions are looked for."""
+        self, slots: Sequence[Slot], *, only_news: bool
+    ) -> Handling[list[FetchableTopicResponse]]:
         topics: dict[tuple[str, bytes], FetchableTopicResponse] = {}
         found = self._found
-        for number, slot in enumerate(list(slots)):
-            if number and number % ANSWERED_PER_TURN == 0:
-                yield ANSWERED_PER_TURN
-            one = found.get(slot)
-            if one is None or not is_told(slot, one):
+        for slot in slots:
+            part = found.get(slot)
+            if part is None or (only_news and not is_news(slot, part)):
                 continue
             key = (slot.topic, slot.topic_id)
             topic = topics.get(key)
@@ -234,16 +226,17 @@ class Fetch:
                 topic = topics[key] = FetchableTopicResponse(
                     topic=slot.topic, topic_id=slot.topic_id, partitions=[]
                 )
-            if one.unlisted is not None:
-                yield from self._list_aborted(slot, one, one.unlisted)
-            topic.partitions.append(self._taken(slot, one))
+            if part.unlisted is not None:
+                yield from self._list_aborted(slot, part, part.unlisted)
+            topic.partitions.append(self._taken(slot, part))
+            if len(slots) > 1:
+                yield None
         return list(topics.values())
 
-    def _list_aborted(self, slot: Slot, found: Found, unlisted: Unlisted) -> Steps[None]:
+    def _list_aborted(self, slot: Slot, found: Found, unlisted: Unlisted) -> Handling[None]:
         try:
-            found.data.aborted_transactions = yield from aborted(
-                unlisted.log, found.data.records, unlisted.removals
-            )
+            steps = aborted(unlisted.log, found.data.records, unlisted.removals)
+            found.data.aborted_transactions = yield from pausing(steps)
         except KafkaError as error:
             found.data, found.size, found.again = self._error_data(slot, error.code), 0, True
 
@@ -293,9 +286,10 @@ class Fetch:
             if found.size:
                 changed[slot] = None
 
-    # -- looking
+    # -- reading
 
-    def _read(self, slot: Slot) -> Found:
+    def _read(self, slot: Slot, *, is_checked: bool = False) -> Found | None:
+        """Returns None if the log must be checked before, which takes long, and was not."""
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
@@ -311,6 +305,8 @@ class Fetch:
                 if in_session:
                     slot.attach(partition)
                 return _untouched(slot)
+            if not is_checked and self._must_check(partition):
+                return None
             source: Source = (
                 partition.open_for_consumers() if reads_followers else partition.open_leader()
             )
@@ -325,6 +321,14 @@ class Fetch:
                     held.topic_partition, slot.fetch_offset, slot.max_bytes
                 )
             return Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
+
+    def _must_check(self, partition: Partition) -> bool:
+        leader = partition.leader_or_none
+        if leader is not None and (
+            self._terms.isolation_level != READ_COMMITTED or leader.log.knows_producers
+        ):
+            return False
+        return partition.leads and not partition.deleted and partition.must_check
 
     def _named(self, slot: Slot) -> Partition | None:
         with suppress(KafkaError):
@@ -410,7 +414,6 @@ class Fetch:
         if is_filtered := terms.isolation_level == READ_COMMITTED:
             data.aborted_transactions = aborted_at_once(log, piece)
         lists_later = is_filtered and data.aborted_transactions is None
-        self._lists_later = self._lists_later or lists_later
         return Found(
             data,
             0 if piece is None else piece.size,

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from trimaran.broker.fetching.fetch import Fetch, FetchReader
 from trimaran.broker.fetching.slots import Slot, key_of
-from trimaran.node.runtime.steps import Steps
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import FetchRequest, FetchTopic, ForgottenTopic
+from trimaran.wire.transport.scheduling.effects import Handling
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0
@@ -83,21 +83,21 @@ class FetchSession:
 
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
-    ) -> Steps[None]:
-        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. In steps of a
-        partition. What was reserved and not needed is given back at the end.
+    ) -> Handling[None]:
+        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. Places that were
+        reserved and not needed are given back at the end.
         """
         self.updates += 1
         return self._update(topics, forgotten)
 
     def _update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
-    ) -> Steps[None]:
+    ) -> Handling[None]:
         for topic in topics:
             yield from self._update_topic(topic)
         for gone in forgotten:
             for index in gone.partitions:
-                yield 1
+                yield None
                 if slot := self.slots.pop(key_of(gone.topic, gone.topic_id, index), None):
                     self.room.used -= 1
                     slot.detach()
@@ -106,7 +106,7 @@ class FetchSession:
         if not self.updates:
             self._release_reserved()
 
-    def _update_topic(self, topic: FetchTopic) -> Steps[None]:
+    def _update_topic(self, topic: FetchTopic) -> Handling[None]:
         for wanted in topic.partitions:
             if self.closed:  # between two steps
                 return
@@ -122,7 +122,8 @@ class FetchSession:
             else:
                 slot.update(wanted)
             self.reader.changed[slot] = None
-            yield 1
+            if len(self.reader.changed) > 1:
+                yield None
 
     def _release_reserved(self) -> None:
         self.room.used -= self.reserved
@@ -174,9 +175,9 @@ class FetchSession:
         self.room.used -= len(self.slots)
         self._release_reserved()
         self.slots.clear()
-        self.reader.changed.clear()
         if self.current_fetch is not None:
             self.current_fetch.release()
+        self.reader.changed.clear()
         if self.on_close is not None:
             self.on_close()
 

@@ -8,7 +8,7 @@ from trimaran.broker.partitions.watchers import Interest, Reader
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
-from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from trimaran.wire.messages.fetch import FetchPartition, FetchTopic
 
 NOTHING_SENT = -1
 
@@ -106,21 +106,3 @@ class Slot(Interest):
         if self.attached_to is not None:
             self.attached_to.watchers.discard(self)
             self.attached_to = None
-
-
-def find_held(request: FetchRequest, partitions: Partitions) -> list[Partition | None]:
-    """The replicas here of the partitions in `request`, in its order; None for one that is not here."""
-    found: list[Partition | None] = []
-    for topic in request.topics:
-        _, held = partitions.named(topic.topic, topic.topic_id)
-        for wanted in topic.partitions:
-            found.append(held.get(wanted.partition))  # noqa: PERF401 - a comprehension is a call
-    return found
-
-
-def keys_of(request: FetchRequest) -> list[TopicPartition | TopicIdPartition]:
-    return [
-        key_of(topic.topic, topic.topic_id, one.partition)
-        for topic in request.topics
-        for one in topic.partitions
-    ]

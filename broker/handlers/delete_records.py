@@ -1,23 +1,24 @@
 """DeleteRecords (21): moves a partition's start up (KIP-107), answered when all live replicas have followed.
 
-An offset of -1 means the high watermark. Of internal topics nothing is deleted: their coordinators would lose what they
-know. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
+An offset of -1 means the high watermark. Nothing is deleted from internal topics: their coordinators would lose
+state. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import partial
 from operator import attrgetter
 
 from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.partitions.awaiting import (
-    PendingFlush,
     WatermarkWait,
-    pending_flushes_in_turns,
+    pending_flushes,
     wait_for_all,
     wait_for_flushes,
 )
-from trimaran.broker.partitions.opening import open_leaders, unopened
+from trimaran.broker.partitions.opening import opening
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.delete_records import (
@@ -33,14 +34,14 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling, Wait
 
 
 def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> DeleteRecordsResponse:
     return DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_refused(one, code) for one in topic.partitions]
+                name=topic.name, partitions=[_refused(wanted, code) for wanted in topic.partitions]
             )
             for topic in request.topics
         ]
@@ -52,53 +53,52 @@ def _fail(request: DeleteRecordsRequest, code: ErrorCode, _message: str) -> Dele
     versions="0-2",
     access=topics(Operation.DELETE, "topics.name", "topics"),
     on_error=_fail,
-    slices=Slices("topics.partitions", "topics.partitions"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("topics.partitions", attrgetter("name"), attrgetter("partition_index"), last=True),
 )
-async def delete_records(
+def delete_records(
     request: DeleteRecordsRequest, ctx: DataContext, _call: Call
-) -> DeleteRecordsResponse:
-    keys = [
-        TopicPartition(topic.name, one.partition_index)
+) -> Handling[DeleteRecordsResponse]:
+    offsets = {
+        TopicPartition(topic.name, wanted.partition_index): wanted.offset
         for topic in request.topics
-        for one in topic.partitions
-    ]
-    await open_leaders(unopened(ctx.partitions, keys))
-    late = await wait_for_flushes(await _flushes(request, ctx))
+        for wanted in topic.partitions
+    }
+    yield from opening(ctx.partitions, list(offsets))
+    late = yield from _flushed(offsets, ctx)
     waits: list[WatermarkWait] = []
-    topics = [
-        DeleteRecordsTopicResult(
-            name=topic.name,
-            partitions=[
+    topics = []
+    for topic in request.topics:
+        results = []
+        for wanted in topic.partitions:
+            is_late = (topic.name, wanted.partition_index) in late
+            results.append(
                 _refused(wanted, ErrorCode.REQUEST_TIMED_OUT)
-                if (topic.name, wanted.partition_index) in late
+                if is_late
                 else _delete(topic.name, wanted, ctx, waits)
-                for wanted in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    await wait_for_all(waits, max(0, request.timeout_ms) / 1000)
-    for one in waits:
-        assert isinstance(one.result, DeleteRecordsPartitionResult)
-        one.result.low_watermark = one.watermark.offset
+            )
+            yield None
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
+    yield Wait(partial(wait_for_all, waits, max(0, request.timeout_ms) / 1000))
+    for wait in waits:
+        assert isinstance(wait.result, DeleteRecordsPartitionResult)
+        wait.result.low_watermark = wait.watermark.offset
     return DeleteRecordsResponse(topics=topics)
 
 
-async def _flushes(request: DeleteRecordsRequest, ctx: DataContext) -> list[PendingFlush]:
-    """Of the partitions in which more is to be deleted than is below the watermark, or all that will be."""
-    wanted = {
-        TopicPartition(topic.name, one.partition_index): one.offset
-        for topic in request.topics
-        if topic.name not in INTERNAL_TOPICS
-        for one in topic.partitions
-    }
-    return [
-        flush
-        for flush in await pending_flushes_in_turns(ctx.partitions, list(wanted))
-        if not 0 <= wanted[flush.key] <= flush.watermark.offset
-    ]
+def _flushed(
+    offsets: Mapping[TopicPartition, int], ctx: DataContext
+) -> Handling[Collection[TopicPartition]]:
+    """Waits for the flushes of partitions in which more is to be deleted than is below the watermark, or all that will
+    be. Returns those that are late.
+    """
+    keys = [key for key in offsets if key.topic not in INTERNAL_TOPICS]
+    found = yield from pending_flushes(ctx.partitions, keys)
+    flushes = [flush for flush in found if not 0 <= offsets[flush.key] <= flush.watermark.offset]
+    if not flushes:
+        return ()
+    late: Collection[TopicPartition] = yield Blocking(partial(wait_for_flushes, flushes))
+    return late
 
 
 def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:

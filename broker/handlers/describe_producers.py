@@ -1,5 +1,5 @@
-"""DescribeProducers (61): who writes idempotently to partitions, and whose transactions are open there since which
-offset (KIP-664).
+"""DescribeProducers (61): the idempotent producers of partitions, and the offsets since which their transactions are
+open (KIP-664).
 
 Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `UnifiedLog.activeProducers`.
 """
@@ -7,12 +7,10 @@ Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `Unifie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import starmap
 from operator import attrgetter
 
 from trimaran.broker.handlers.context import DataContext
-from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.log.producers.entry import ProducerEntry
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
@@ -26,17 +24,16 @@ from trimaran.wire.messages.describe_producers import (
     TopicResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.transport.memory.room import ITEM_BYTES, STEP_BYTES, Room
+from trimaran.wire.transport.memory.room import Room
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 NO_SEQUENCE = -1
-# To open a log takes as much as to show so many producers.
-OPENING_WORK = STEP_BYTES // ITEM_BYTES // OPENED_PER_TURN
-# What keeping an entry of now takes.
+# The memory of one entry of the list.
 ENTRY_BYTES = 64
 
 
@@ -65,29 +62,22 @@ def _fail(
 )
 def describe_producers(
     request: DescribeProducersRequest, ctx: DataContext, call: Call
-) -> DeferredResponse[DescribeProducersResponse]:
+) -> Handling[DescribeProducersResponse]:
     may_read = may_with_topic(ctx, call, Operation.READ)
-    room = call.room()
-
-    async def one(topic: str, index: int) -> bytes:
-        try:
-            producers = await _producers(topic, index, ctx, may_read, room)
-            head = PartitionResponse(partition_index=index, active_producers=[])
-            return await room.encoded_with(head, "active_producers", producers)
-        except KafkaError as error:
-            return room.refusal(_failed(index, error))
-
-    async def finish() -> DescribeProducersResponse:
-        found = []
-        for topic in request.topics:
-            partitions = EncodedArray()
-            for index in topic.partition_indexes:
-                partitions.append(await one(topic.name, index))
-                await room.pause()
-            found.append(TopicResponse(name=topic.name, partitions=partitions))
-        return DescribeProducersResponse(topics=found)
-
-    return DeferredResponse(finish, on_error=partial(_fail, request))
+    room, found = call.room(), []
+    for topic in request.topics:
+        partitions = EncodedArray()
+        for index in topic.partition_indexes:
+            try:
+                producers = yield from _producers(topic.name, index, ctx, may_read, room)
+                head = PartitionResponse(partition_index=index, active_producers=[])
+                partition = yield from room.encoding_with(head, "active_producers", producers)
+            except KafkaError as error:
+                partition = room.refusal(_failed(index, error))
+            partitions.append(partition)
+            yield None
+        found.append(TopicResponse(name=topic.name, partitions=partitions))
+    return DescribeProducersResponse(topics=found)
 
 
 def _failed(index: int, error: KafkaError) -> PartitionResponse:
@@ -99,10 +89,10 @@ def _failed(index: int, error: KafkaError) -> PartitionResponse:
     )
 
 
-async def _producers(
+def _producers(
     topic: str, index: int, ctx: DataContext, may_read: Callable[[str], bool], room: Room
-) -> Iterator[ProducerState]:
-    """Those of now, each shown when its turn comes. Raises KafkaError: why they are not told here."""
+) -> Handling[Iterator[ProducerState]]:
+    """Returns the present ones. Raises KafkaError if this broker or this client has none to see."""
     if (why := why_illegal(topic)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if not may_read(topic):
@@ -111,10 +101,9 @@ async def _producers(
     if partition.is_new:  # a read-only request creates no log
         return iter(())
     if partition.must_check:
-        await partition.check()
-    if partition.open_log is None:
-        room.worked(OPENING_WORK)
-    await room.pause(len(partition.log.producers) * ENTRY_BYTES)
+        yield Blocking(partition.check)
+    room.expect(len(partition.log.producers) * ENTRY_BYTES)
+    yield None
     return starmap(_shown, list(partition.log.producers.entries()))
 
 

@@ -1,7 +1,7 @@
-"""Answers that wait for watermarks: what was begun in several partitions is done when each of theirs has reached its
-offset.
+"""Waits for watermarks: a request that has begun something in several partitions is complete when the watermark of each
+has reached its offset.
 
-A read that follows an answer to acks=1 waits for the flush that is under way: so it finds the record, and what is
+A read that follows a response to acks=1 waits for the flush that is under way: so it finds the record, and everything
 visible is on disk.
 """
 
@@ -14,19 +14,17 @@ import trio
 
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.turns import piece_by_piece
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
+from trimaran.wire.transport.scheduling.effects import Handling
 
-# A flush takes milliseconds, a second on a disk that is hard pressed. Clients wait for an answer for 30 s.
+# A flush takes milliseconds, a second on a disk under load. Clients wait 30 s for a response.
 FLUSH_SECONDS_MAX = 10.0
-# Partitions between two checkpoints: 5 ms of work.
-LOOKED_AT_PER_TURN = 1_000
 
 
 class PartitionResult(Protocol):
-    """A partition's part of an answer."""
+    """A partition's part of a response."""
 
     error_code: int
 
@@ -40,21 +38,21 @@ class WatermarkWait(NamedTuple):
 
 
 async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
-    """Returns when all have reached theirs, or after `seconds`; what came to nothing is told in its result.
+    """Returns when all have reached theirs, or after `seconds`; the results have the errors of the others.
 
-    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may yet happen. No checkpoint where all have.
+    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may yet happen. No checkpoint if all have.
     """
-    if all(one.watermark.reached(one.offset) for one in waits):
+    if all(wait.watermark.reached(wait.offset) for wait in waits):
         return
     with trio.move_on_after(seconds):
-        for one in waits:
+        for wait in waits:
             try:
-                await one.watermark.wait_reached(one.offset)
+                await wait.watermark.wait_reached(wait.offset)
             except NotLeaderError:
-                one.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    for one in waits:
-        if not one.result.error_code and not one.watermark.reached(one.offset):
-            one.result.error_code = ErrorCode.REQUEST_TIMED_OUT
+                wait.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    for wait in waits:
+        if not wait.result.error_code and not wait.watermark.reached(wait.offset):
+            wait.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class PendingFlush(NamedTuple):
@@ -65,9 +63,11 @@ class PendingFlush(NamedTuple):
     offset: int
 
 
-def pending_flushes(partitions: Partitions, keys: Iterable[TopicPartition]) -> list[PendingFlush]:
-    """Of the partitions called `keys` that are led here and opened, those in which more is written than is on this
-    broker's disk.
+def pending_flushes(
+    partitions: Partitions, keys: Iterable[TopicPartition]
+) -> Handling[list[PendingFlush]]:
+    """Returns the flushes of the partitions called `keys` that are led here and opened, if more is written than is on
+    this broker's disk.
 
     Not what followers have yet to fetch: their watermark lags in Kafka, too.
     """
@@ -76,36 +76,26 @@ def pending_flushes(partitions: Partitions, keys: Iterable[TopicPartition]) -> l
         try:
             leader = partitions.leader_of(*key)
         except KafkaError:
-            continue  # whoever asks for it is told
+            continue  # a later request for the leader raises it again
         offset = leader.watermark_when_flushed
         if not leader.high_watermark.reached(offset):
             found.append(PendingFlush(key, leader.high_watermark, offset))
-    return found
-
-
-async def pending_flushes_in_turns(
-    partitions: Partitions, keys: Sequence[TopicPartition]
-) -> list[PendingFlush]:
-    """As `pending_flushes`, some keys at a time."""
-    found: list[PendingFlush] = []
-    await piece_by_piece(
-        keys, LOOKED_AT_PER_TURN, lambda some: found.extend(pending_flushes(partitions, some))
-    )
+        yield None
     return found
 
 
 async def wait_for_flushes(
     flushes: Collection[PendingFlush], seconds: float = FLUSH_SECONDS_MAX
 ) -> set[TopicPartition]:
-    """Returns when all are done or their epochs ended, or after `seconds`: then with those that are late."""
+    """Returns when all are done or their epochs ended, or after `seconds`: then with the late ones."""
     with trio.move_on_after(seconds):
-        for one in flushes:
+        for flush in flushes:
             try:
-                await one.watermark.wait_reached(one.offset)
+                await flush.watermark.wait_reached(flush.offset)
             except NotLeaderError:
-                continue  # whoever asks for the leader is told
+                continue  # a later request for the leader raises it again
     return {
-        one.key
-        for one in flushes
-        if not (one.watermark.reached(one.offset) or one.watermark.closed)
+        flush.key
+        for flush in flushes
+        if not (flush.watermark.reached(flush.offset) or flush.watermark.closed)
     }

@@ -20,7 +20,6 @@ from trimaran.broker import events
 from trimaran.broker.channels.broker_connector import BrokerUnknown, Connector
 from trimaran.broker.fetching.sessions import NO_SESSION
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower, in_runs
-from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.replica import Replica
 from trimaran.broker.replication.fetch_client import (
@@ -46,6 +45,9 @@ from trimaran.wire.transport.client.node_connection import NodeConnection
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
+
+# Logs opened between two checkpoints.
+OPENED_PER_TURN = 8
 
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2

@@ -15,7 +15,7 @@ from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.broker.partitions.opening import open_leaders, unopened_of_many
+from trimaran.broker.partitions.opening import open_leaders
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
@@ -79,7 +79,7 @@ class Marking:
         self, request: WriteTxnMarkersRequest, keys: Sequence[TopicPartition]
     ) -> WriteTxnMarkersResponse:
         """Returns when every marker is on the whole ISR, or will not be; `keys` are `keys_of` the request."""
-        await open_leaders(await unopened_of_many(self.partitions, keys, for_writing=True))
+        await open_leaders(self.partitions, keys, for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
         await in_turns(self._append_all(request, results, waits), MARKERS_PER_TURN)

@@ -15,7 +15,6 @@ from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.list_offsets import list_offsets
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from trimaran.broker.handlers.produce import produce
-from trimaran.broker.partitions.opening import OPENED_PER_TURN
 from trimaran.broker.producing import validate as validate_stage
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.partitions.partition_log import PartitionLog
@@ -35,7 +34,6 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS = 40
-PER_TURN = 10
 BATCH = build_batch([NewRecord(None, b"value", 1000)])
 
 
@@ -112,26 +110,20 @@ async def test_logs_are_opened_a_few_at_a_time(tmp_path, monkeypatch, case):
     appended = Work(monkeypatch, PartitionLog, "append_as_leader")
     assert codes_of(await ask(harness, handler, request(), version)) == [0] * PARTITIONS
     assert opened.calls == PARTITIONS
-    assert opened.in_longest_step <= OPENED_PER_TURN
-    assert appended.in_longest_step <= OPENED_PER_TURN
+    assert opened.in_longest_step <= 1
+    assert appended.in_longest_step <= 1
     assert len(codes_of(await ask(harness, handler, request(), version))) == PARTITIONS
     assert opened.calls == PARTITIONS
     harness.directory.close(broker_epoch=None)
 
 
 async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
-    for limit in (
-        "trimaran.broker.handlers.list_offsets.LOOKUPS_PER_TURN",
-        "trimaran.broker.handlers.fetch.SLOTS_PER_TURN",
-        "trimaran.broker.fetching.fetch.SLOTS_PER_TURN",
-    ):
-        monkeypatch.setattr(limit, PER_TURN)
     harness = open_broker(tmp_path)
     await ask(harness, produce, produce_request(), 13)
     harness.flush()
     validated = Work(monkeypatch, validate_stage, "validate_produced")
     appended = Work(monkeypatch, PartitionLog, "append_as_leader")
-    searched = Work(monkeypatch, ReadableLog, "offset_for_timestamp")
+    searched = Work(monkeypatch, ReadableLog, "look_up_timestamp")
     looked_at = Work(monkeypatch, Fetch, "_read")
     await ask(harness, produce, produce_request(), 13)
     harness.flush()
@@ -147,7 +139,7 @@ async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
     assert {name: stage.calls for name, stage in stages.items()} == dict.fromkeys(
         stages, PARTITIONS
     )
-    assert max(stage.in_longest_step for stage in stages.values()) <= PER_TURN
+    assert max(stage.in_longest_step for stage in stages.values()) <= 1
     harness.directory.close(broker_epoch=None)
 
 

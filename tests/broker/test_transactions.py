@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from tests.broker.batches import batch
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import call, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.list_offsets import list_offsets
@@ -174,7 +174,7 @@ def latest(harness, isolation):
         ],
     )
     request = through_wire(message, 11)
-    answer = list_offsets(request, harness.context, call(request, 11))
+    answer = started(list_offsets(request, harness.context, call(request, 11)))
     return answer.topics[0].partitions[0].offset
 
 

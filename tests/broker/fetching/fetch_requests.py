@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.broker.batches import append, batch
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import call, finished, started, through_wire
 from tests.cluster.data_side import registration, topic_id
 from trimaran.broker.fetching.fetch import Fetch, FetchReader, FetchTerms
 from trimaran.broker.fetching.slots import Slot
@@ -36,11 +36,12 @@ def request(*partitions, follower=None, session_id=0, epoch=-1, topics=("t",), *
 
 def start(harness, message, version=VERSION):
     message = through_wire(message, version)
-    return fetch(message, harness.context, call(message, version))
+    return started(fetch(message, harness.context, call(message, version)))
 
 
 async def ask(harness, message, version=VERSION):
-    return await finished(start(harness, message, version))
+    message = through_wire(message, version)
+    return await finished(fetch(message, harness.context, call(message, version)))
 
 
 async def ask_one(harness, *partitions, version=VERSION, **fields):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.broker.calls import started
 from tests.broker.fetching.fetch_requests import ask_one, fetch_of, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.counted_work import Work
@@ -9,7 +10,6 @@ from trimaran.broker.fetching import aborted as listing
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.segments import transaction_index
-from trimaran.log.steps import at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 ABORTS = 20_000
@@ -46,7 +46,6 @@ async def aborted(harness, offset, **fields):
 
 
 async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
-    monkeypatch.setattr("trimaran.broker.handlers.fetch.ANSWERED_PER_TURN", 200)
     looked_at = Work(monkeypatch, transaction_index, "AbortedTransaction")
     assert await aborted(harness, 0, max_bytes=len(FIRST)) == [(LONG, 0)]
     assert looked_at.calls > ABORTS, "the first reads all of them"
@@ -57,7 +56,6 @@ async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):
 
 
 async def test_many_aborted_transactions_are_listed_in_steps(harness, monkeypatch):
-    monkeypatch.setattr("trimaran.broker.handlers.fetch.ANSWERED_PER_TURN", 200)
     named = Work(monkeypatch, listing, "AbortedTransaction")
     found = await aborted(harness, 1)
     assert len(found) == ABORTS + 1
@@ -80,11 +78,11 @@ async def test_records_expired_before_abort_listing_are_not_sent(harness):
     """Their file is open still, and without the list they would look committed."""
     log = harness.leader().log
     fetch, _, slots = fetch_of(harness, wanted(), isolation_level=1)
-    fetch.look()
+    started(fetch.poll())
     log.roll(0)
     log.delete_records_before(log.log_end_offset)
     assert log.apply_retention(0, log.log_end_offset) == 1
-    [answered] = at_once(fetch.answer_all(slots))
+    [answered] = started(fetch.responses(slots))
     [data] = answered.partitions
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not data.records

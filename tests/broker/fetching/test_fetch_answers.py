@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append, batch
+from tests.broker.calls import Paused
 from tests.broker.fetching.fetch_requests import (
     BROKERS,
     ask,
@@ -20,7 +21,6 @@ from tests.broker.fetching.fetch_requests import (
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def test_divergence_is_repeated_until_mended(harness):
     fill(harness, 0, values=(b"a", b"b"))
     message = request(wanted(0, 5, last_fetched_epoch=0), epoch=0, max_wait_ms=60_000)
     answer = start(harness, message)
-    assert not isinstance(answer, DeferredResponse)
+    assert not isinstance(answer, Paused)
     again = await ask(harness, request(session_id=answer.session_id, epoch=1))
     assert again.responses[0].partitions[0].diverging_epoch.end_offset == 2
 
@@ -143,7 +143,7 @@ async def test_in_sync_follower_needs_no_log(harness):
     harness.set_image(topic("t", partition((11, 12)), partition((11, 12))), brokers=BROKERS)
     assert isinstance(
         start(harness, request(wanted(0), follower=12, epoch=0, max_wait_ms=60_000)),
-        DeferredResponse,
+        Paused,
     ), "that is nothing to tell at once"
     first = await ask(harness, request(wanted(0), wanted(1), follower=12, epoch=0))
     for data in first.responses[0].partitions:
@@ -153,7 +153,7 @@ async def test_in_sync_follower_needs_no_log(harness):
     deferred = start(
         harness, request(follower=12, session_id=first.session_id, epoch=1, max_wait_ms=60_000)
     )
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     append(harness, b"a", index=1)
     with trio.fail_after(5):
         assert set(sizes(await deferred.finish())) == {1}

@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
+from tests.broker.calls import Paused
 from tests.broker.fetching.fetch_requests import (
     BROKERS,
     ask,
@@ -21,7 +22,6 @@ from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture
@@ -132,18 +132,14 @@ async def test_unreached_partition_comes_first_next_time(harness):
 
 async def test_answer_waits_for_min_bytes(harness):
     size = fill(harness, 0)
-    assert not isinstance(
-        start(harness, request(wanted(), max_wait_ms=9, min_bytes=size)), DeferredResponse
-    )
-    assert isinstance(
-        start(harness, request(wanted(), max_wait_ms=9, min_bytes=size + 1)), DeferredResponse
-    )
+    assert not isinstance(start(harness, request(wanted(), max_wait_ms=9, min_bytes=size)), Paused)
+    assert isinstance(start(harness, request(wanted(), max_wait_ms=9, min_bytes=size + 1)), Paused)
 
 
 async def test_min_bytes_counts_all_partitions_together(harness):
     size = fill(harness, 0, 1)
     both = request(wanted(0), wanted(1), max_wait_ms=60_000, min_bytes=2 * size)
-    assert not isinstance(start(harness, both), DeferredResponse)
+    assert not isinstance(start(harness, both), Paused)
 
 
 async def test_records_examined_twice_are_counted_once(harness, autojump_clock):
@@ -172,7 +168,7 @@ async def test_error_is_returned_at_once(harness):
         request(wanted(9), wanted(0), max_wait_ms=60_000),
         request(wanted(0), wanted(1, 77), max_wait_ms=60_000),
     ):
-        assert not isinstance(start(harness, message), DeferredResponse)
+        assert not isinstance(start(harness, message), Paused)
 
 
 async def test_watermark_alone_does_not_wake_follower(harness, autojump_clock):
@@ -183,7 +179,7 @@ async def test_watermark_alone_does_not_wake_follower(harness, autojump_clock):
     deferred = start(
         harness, request(follower=12, session_id=first.session_id, epoch=1, max_wait_ms=500)
     )
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     began, answers = trio.current_time(), []
 
     async def wait():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.broker.batches import batch
+from tests.broker.calls import Paused
 from tests.broker.fetching.fetch_requests import ask, ask_one, fill, request, start, wanted
 from tests.cluster.data_side import config, open_harness, partition, registration, topic
 from trimaran.broker.fetching.replica_selection import SELECTORS
@@ -14,7 +15,6 @@ from trimaran.node.config.broker_keys import REPLICA_SELECTORS
 from trimaran.node.config.config_def import ConfigError
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchResponse
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
 BROKERS = tuple(registration(node_id, rack=rack) for node_id, rack in RACKS.items())
@@ -115,7 +115,7 @@ async def test_redirected_reader_is_informed_at_once_and_repeatedly(harness):
         assert near.records.size > 0
         again = request(session_id=first.session_id, epoch=epoch, max_wait_ms=60_000, **both)
         answer = start(harness, again)
-        assert not isinstance(answer, DeferredResponse)
+        assert not isinstance(answer, Paused)
         first = FetchResponse(session_id=first.session_id, responses=answer.responses)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.batches import append
+from tests.broker.calls import started
 from tests.broker.fetching.fetch_requests import BROKERS, fetch_of, fill, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.fetching.fetch import FetchReader
 from trimaran.broker.fetching.slots import Slot
 from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.node.runtime.steps import at_once
 from trimaran.wire.messages.fetch import FetchTopic
 
 
@@ -42,21 +42,21 @@ def reads(monkeypatch):
 async def test_log_is_read_only_within_remaining_room(harness, reads, left):
     size = fill(harness, 0, 1)
     fetch, _, _ = fetch_of(harness, wanted(0), wanted(1), max_bytes=size + left)
-    fetch.look()
+    started(fetch.poll())
     assert reads == [(0, size + left), (0, left)][: 2 if left > 0 else 1]
 
 
 @pytest.mark.parametrize(("wished", "asked"), [(-5, 0), (0, 0), (7, 7), (2000, 1000)])
 async def test_read_size_is_bounded_by_partition_and_zero(harness, reads, wished, asked):
     fill(harness, 0)
-    fetch_of(harness, wanted(max_bytes=wished), max_bytes=1000)[0].look()
+    started(fetch_of(harness, wanted(max_bytes=wished), max_bytes=1000)[0].poll())
     assert reads == [(0, asked)]
 
 
 async def test_log_end_is_not_read(harness, reads):
     fill(harness, 0)
     append(harness, b"not flushed yet", index=0)
-    fetch_of(harness, wanted(0, 1))[0].look()
+    started(fetch_of(harness, wanted(0, 1))[0].poll())
     assert reads == []
 
 
@@ -76,9 +76,9 @@ async def test_too_large_message_is_reported_for_own_limit(harness, wished, room
     fill(harness, 0, values=(b"x" * 500,))
     asked = wanted(0, offset, max_bytes=wished)
     fetch, _, slots = fetch_of(harness, asked, max_bytes=room, whole_messages=False)
-    assert fetch.look() == is_told
+    assert started(fetch.poll()) == is_told
     assert fetch.size == 0
-    [data] = at_once(fetch.answer_all(slots))[0].partitions
+    [data] = started(fetch.responses(slots))[0].partitions
     assert data.records == (OVERFLOW if is_told else b"")
 
 
@@ -91,7 +91,7 @@ async def test_unknown_end_is_examined_by_next_request(harness):
         harness.set_image(topic("t", moved), brokers=BROKERS)
         fill(harness, 0)
     fetch, reader, slots = fetch_of(harness, wanted(0), in_session=True)
-    assert not fetch.look()
+    assert not started(fetch.poll())
     fetch.keep_unfinished()
     assert list(reader.changed) == slots
 
@@ -100,12 +100,12 @@ async def test_unused_partition_keeps_only_slots_of_sessions(harness):
     harness.set_image(topic("t", partition((11, 12))), brokers=BROKERS)
     for in_session in (True, False):
         fetch, _, [slot] = fetch_of(harness, wanted(0), replica_id=12, in_session=in_session)
-        fetch.look()
+        started(fetch.poll())
         assert (slot.attached_to is not None) == in_session
 
 
 async def test_leader_opens_log_for_its_first_consumer(harness):
-    fetch_of(harness, wanted(0), reads_followers=True)[0].look()
+    started(fetch_of(harness, wanted(0), reads_followers=True)[0].poll())
     assert harness.partitions.find("t", 0).open_log is not None
 
 

@@ -9,15 +9,13 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import Paused, call, connection, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.fetching.sessions import EPOCH_MAX, NAME_BYTES_MAX, FetchSessions
 from trimaran.broker.handlers.fetch import fetch
-from trimaran.node.runtime.steps import at_once
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 BY_ID, BY_NAME = 18, 12
 IDLE_SECONDS = 120  # Kafka's
@@ -51,7 +49,7 @@ def request(*topics, session_id=0, epoch=0, forgotten=(), max_wait_ms=0, min_byt
 
 def start(harness, message, version=BY_ID, on=None):
     message = through_wire(message, version)
-    return fetch(message, harness.context, call(message, version, on))
+    return started(fetch(message, harness.context, call(message, version, on)))
 
 
 async def ask(harness, message, version=BY_ID, on=None):
@@ -97,7 +95,7 @@ def cached(sessions, session):
 def opened(sessions, size, *, follower=False, now=0.0):
     session = sessions.open(privileged=follower, by_id=True, size=size, now=now)
     if session is not None:
-        at_once(session.update([identified("t", *(wanted(index) for index in range(size)))], ()))
+        started(session.update([identified("t", *(wanted(index) for index in range(size)))], ()))
     return session
 
 
@@ -181,7 +179,7 @@ def test_session_update_takes_steps_and_ends_cleanly():
     session = sessions.open(privileged=False, by_id=True, size=3, now=0.0)
     asked = [identified("t", wanted(0), wanted(1)), identified("u", wanted(0))]
     gone = [ForgottenTopic(topic_id=topic_id("t"), partitions=[0, 7])]
-    assert list(session.update(asked, gone)) == [1] * 5
+    assert list(session.update(asked, gone)) == [None] * 4, "after each but the first"
     assert (len(session.slots), len(session.reader.changed)) == (2, 2)
     sessions.close(session.id)
     assert (len(session.slots), len(session.reader.changed)) == (0, 0)
@@ -274,7 +272,7 @@ async def test_forgotten_partition_is_not_reported_again(harness):
         harness,
         request(session_id=first.session_id, epoch=1, forgotten=[gone], max_wait_ms=60_000),
     )
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     append(harness, b"b", index=1)
     harness.flush()
     append(harness, b"c", index=0)
@@ -336,7 +334,7 @@ async def test_records_of_released_poll_go_to_next(harness):
     deferred = start(
         harness, request(session_id=session_id, epoch=1, max_wait_ms=60_000, min_bytes=1 << 20)
     )
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     second = await ask(harness, request(session_id=session_id, epoch=2))
     assert found(second)[0][1] > 0
     with trio.fail_after(5):
@@ -377,7 +375,7 @@ async def test_partitions_skipped_by_released_poll_are_examined_next(harness, is
         first = await ask(harness, opening)
     one = {"session_id": first.session_id, "max_bytes": 1}
     deferred = start(harness, request(epoch=1, max_wait_ms=60_000, min_bytes=1 << 20, **one))
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     given = set()
     for epoch in (2, 3):
         answer = await ask(harness, request(epoch=epoch, **one))

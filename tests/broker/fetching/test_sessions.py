@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.batches import append
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import Paused, call, connection, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.fetching.sessions import (
     EPOCH_MAX,
@@ -21,11 +21,9 @@ from trimaran.broker.fetching.sessions import (
     next_epoch,
 )
 from trimaran.broker.handlers.fetch import fetch
-from trimaran.node.runtime.steps import at_once
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 18
 
@@ -171,8 +169,8 @@ async def test_a_connection_keeps_nothing_of_sessions_that_ended(harness):
 async def test_the_second_request_releases_the_first(harness):
     first = await ask(harness, request(wanted(0), epoch=0))
     parked_request = request(session_id=first.session_id, epoch=1, max_wait_ms=60_000)
-    deferred = fetch(parked_request, harness.context, call(parked_request, VERSION))
-    assert isinstance(deferred, DeferredResponse)
+    deferred = started(fetch(parked_request, harness.context, call(parked_request, VERSION)))
+    assert isinstance(deferred, Paused)
     append(harness, b"a", index=1)
     harness.flush()
     second = await ask(
@@ -194,7 +192,7 @@ def x(count, first=0):
 def open_with(sessions, size, *, privileged=False, now=0.0):
     session = sessions.open(privileged=privileged, by_id=True, size=size, now=now)
     if session is not None:
-        at_once(session.update(x(size), ()))
+        started(session.update(x(size), ()))
     return session
 
 
@@ -225,7 +223,7 @@ def test_partitions_of_all_sessions_are_bounded():
         max_wait_ms=0, min_bytes=0, session_id=large.id, session_epoch=1, topics=more
     )
     sessions.find(request, 0.0)
-    at_once(large.update(more, ()))
+    started(large.update(more, ()))
     request.session_epoch = 2
     request.topics = [FetchTopic(topic_id=b"y" * 16, partitions=[wanted(0)])]
     with pytest.raises(KafkaError) as caught:
@@ -240,7 +238,7 @@ def test_session_closed_meanwhile_takes_no_more_room():
     update = session.update(x(10), ())
     next(update)
     sessions.close(session.id)
-    at_once(update)
+    started(update)
     assert not session.slots
     assert open_with(sessions, 10) is not None
 
@@ -271,8 +269,8 @@ def test_sessions_growing_together_stay_within_bound():
     opened = sessions.open(privileged=False, by_id=True, size=4, now=0.0)
     opening = opened.update(x(4), ())
     assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None
-    at_once(growing)
-    at_once(opening)
+    started(growing)
+    started(opening)
     assert (len(grown.slots), len(opened.slots)) == (6, 4)
     assert open_with(sessions, 1) is None
 
@@ -283,7 +281,7 @@ def test_unneeded_room_of_update_is_returned():
     request = FetchRequest(
         max_wait_ms=0, min_bytes=0, session_id=session.id, session_epoch=1, topics=x(5)
     )
-    at_once(sessions.find(request, 0.0).update(request.topics, ()))
+    started(sessions.find(request, 0.0).update(request.topics, ()))
     assert len(session.slots) == 5
     assert open_with(sessions, 5) is not None
     assert open_with(sessions, 1) is None
@@ -394,7 +392,7 @@ def test_forgotten_partitions_free_their_room():
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 10)
     gone = ForgottenTopic(topic_id=b"x" * 16, partitions=[0, 1])
-    at_once(session.update((), [gone]))
+    started(session.update((), [gone]))
     assert sessions.open(privileged=False, by_id=True, size=3, now=0.0) is None
     assert open_with(sessions, 2) is not None
     assert sessions.open(privileged=False, by_id=True, size=1, now=0.0) is None
@@ -404,7 +402,7 @@ def test_unreserved_partition_takes_room_on_arrival():
     """Another request of the session has forgotten meanwhile what this one takes for known."""
     sessions = FetchSessions(10, partitions_max=10)
     session = open_with(sessions, 2, privileged=True)
-    at_once(session.update(x(1, 5), ()))
+    started(session.update(x(1, 5), ()))
     assert len(session.slots) == 3
     assert sessions.open(privileged=False, by_id=True, size=8, now=0.0) is None
     assert open_with(sessions, 7) is not None

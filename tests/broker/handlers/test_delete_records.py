@@ -6,7 +6,7 @@ import trio.testing
 from immutables import Map
 
 from tests.broker.batches import append
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import call, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.delete_records import delete_records
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
@@ -26,7 +26,7 @@ async def ask(harness, name, offset):
         topics=[DeleteRecordsTopic(name=name, partitions=[one])], timeout_ms=1000
     )
     request = through_wire(message, VERSION)
-    response = await delete_records(request, harness.context, call(request, VERSION))
+    response = await finished(delete_records(request, harness.context, call(request, VERSION)))
     found = response.topics[0].partitions[0]
     return ErrorCode.of(found.error_code), found.low_watermark
 

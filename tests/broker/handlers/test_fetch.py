@@ -10,14 +10,13 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import Paused, call, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.fetching.slots import Slot
-from trimaran.broker.handlers.fetch import NOTED_PER_TURN, fetch
+from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 @pytest.fixture
@@ -50,7 +49,7 @@ def fetch_request(offset, *, replica_id=-1, **fields):
 
 
 def start_fetch(harness, message):
-    return fetch(message, harness.context, call(message, 17))
+    return started(fetch(message, harness.context, call(message, 17)))
 
 
 async def read(harness, offset, **fields):
@@ -97,7 +96,7 @@ async def test_leader_epochs_are_fenced(harness, epoch, code):
 
 async def test_a_long_poll_ends_with_data(harness):
     deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000))
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     async with trio.open_nursery() as nursery:
         answers = []
 
@@ -128,7 +127,7 @@ async def test_a_long_poll_waits_for_min_bytes(harness):
     append(harness, b"a")
     harness.flush()
     deferred = start_fetch(harness, fetch_request(0, max_wait_ms=60_000, min_bytes=2000))
-    assert isinstance(deferred, DeferredResponse)
+    assert isinstance(deferred, Paused)
     append(harness, b"x" * 2000)
     harness.flush()
     with trio.fail_after(5):
@@ -253,12 +252,11 @@ async def test_abandoned_large_fetch_leaves_no_cycle(harness):
     """A large request is frozen, and the collector never frees a cycle of frozen objects."""
     wanted = [
         FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1)
-        for index in range(3 * NOTED_PER_TURN)
+        for index in range(3000)
     ]
     topics = [FetchTopic(topic_id=topic_id("t"), partitions=wanted)]
     asked = through_wire(fetch_request(0).replace(topics=topics), 17)
     large = call(asked, 17)
-    large.heavy = True
 
     def slots():
         return sum(type(one) is Slot for one in gc.get_objects())
@@ -267,7 +265,7 @@ async def test_abandoned_large_fetch_leaves_no_cycle(harness):
     gc.disable()
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(fetch(asked, harness.context, large).finish)
+            nursery.start_soon(finished, fetch(asked, harness.context, large))
             while not slots():
                 await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()

@@ -9,12 +9,11 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import Paused, call, connection, finished, started, through_wire
 from tests.broker.fetching.fetch_requests import BROKERS, VERSION, request, sizes, wanted
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers import fetch as handler
 from trimaran.broker.handlers.fetch import fetch
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 
 class Quotas:
@@ -43,11 +42,10 @@ def harness(tmp_path):
     return harness
 
 
-def start(harness, message, *, on=None, heavy=False):
+def start(harness, message, *, on=None):
     message = through_wire(message, VERSION)
     asked = call(message, VERSION, on)
-    asked.heavy = heavy
-    return fetch(message, harness.context, asked)
+    return started(fetch(message, harness.context, asked))
 
 
 async def ask(harness, message, **options):
@@ -90,7 +88,7 @@ async def test_sessionless_request_is_answered_without_one(harness, epoch, names
 
 
 async def test_fetch_without_partitions_returns_at_once(harness):
-    assert not isinstance(start(harness, request(epoch=-1, max_wait_ms=60_000)), DeferredResponse)
+    assert not isinstance(start(harness, request(epoch=-1, max_wait_ms=60_000)), Paused)
 
 
 @pytest.mark.parametrize(("max_wait_ms", "waits"), [(-1, False), (0, False), (1, True)])
@@ -102,7 +100,7 @@ async def test_fetch_without_max_wait_returns_at_once(harness, max_wait_ms, wait
         message = request(session_id=opened.session_id, epoch=1, **waiting)
     else:
         message = request(wanted(1), **waiting)
-    assert isinstance(start(harness, message), DeferredResponse) is waits
+    assert isinstance(start(harness, message), Paused) is waits
 
 
 async def test_finished_wait_leaves_only_session_slots(harness, autojump_clock):
@@ -180,17 +178,6 @@ async def test_a_released_wait_is_charged_nothing(harness):
     charged = list(quotas.charged)
     answer = await waiting.finish()
     assert (answer.responses, answer.throttle_time_ms, quotas.charged) == ([], 0, charged)
-
-
-async def test_heavy_fetch_is_answered_like_light_one(harness):
-    for message in (request(wanted(0), wanted(1)), request(wanted(0), wanted(2), epoch=0)):
-        told = []
-        for heavy in (False, True):
-            response = start(harness, message, heavy=heavy)
-            assert isinstance(response, DeferredResponse) is heavy
-            told.append(sizes(await finished(response)))
-        assert told[0] == told[1]
-    assert len(sessions(harness)) == 2
 
 
 async def test_waiting_first_request_is_released_by_next(harness):

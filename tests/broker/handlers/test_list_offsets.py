@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from tests.broker.batches import append, batch
-from tests.broker.calls import answered, call, finished, through_wire
+from tests.broker.calls import Paused, answered, call, finished, started, through_wire
 from tests.cluster.data_side import (
     open_harness,
     partition,
@@ -38,7 +38,6 @@ from trimaran.wire.messages.offset_for_leader_epoch import (
 )
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from trimaran.wire.transport.client.node_connection import open_node_connection
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 UNKNOWN = (0, -1, -1, -1)
 BASE_MS = 1_700_000_000_000
@@ -58,7 +57,7 @@ def append_at(harness, *times):
 
 
 def begin(harness, timestamp, version=11, replica_id=-1, **fields):
-    """The handler's answer, which may be deferred."""
+    """The response, or `Paused`."""
     message = ListOffsetsRequest(
         replica_id=replica_id,
         topics=[
@@ -69,7 +68,7 @@ def begin(harness, timestamp, version=11, replica_id=-1, **fields):
         ],
     )
     request = through_wire(message, version)
-    return list_offsets(request, harness.context, call(request, version))
+    return started(list_offsets(request, harness.context, call(request, version)))
 
 
 def offset_in(response):
@@ -175,7 +174,7 @@ def test_too_small_isr_is_not_waited_for(tmp_path):
 async def test_acks_1_records_are_found_after_flush(harness, timestamp, expected):
     append_at(harness, 10)
     answer = begin(harness, timestamp)
-    assert isinstance(answer, DeferredResponse), "what is visible is on disk"
+    assert isinstance(answer, Paused), "what is visible is on disk"
     harness.flush()
     assert offset_in(await answer.finish()) == expected
 
@@ -307,6 +306,6 @@ def test_the_same_partition_twice_is_refused(harness):
         replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)]
     )
     request = through_wire(message, 4)
-    response = list_offsets(request, harness.context, call(request, 4))
+    response = started(list_offsets(request, harness.context, call(request, 4)))
     found = [one.error_code for one in response.topics[0].partitions]
     assert found == [ErrorCode.INVALID_REQUEST] * 2

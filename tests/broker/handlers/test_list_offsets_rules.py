@@ -1,4 +1,4 @@
-"""ListOffsets: refusals as a whole, ends by reader, and look-ups that are finished later."""
+"""ListOffsets: refusals as a whole, ends by reader, and look-ups that pause."""
 
 from __future__ import annotations
 
@@ -8,21 +8,17 @@ from types import SimpleNamespace
 import pytest
 
 from tests.broker.batches import append
-from tests.broker.calls import call, finished, through_wire
+from tests.broker.calls import Paused, call, finished, started, through_wire
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.list_offsets import (
     Lookup,
     Reader,
-    Unfinished,
     _below_end,
     _check_caught_up,
     _fail,
     _find,
-    _finish,
     _in_version,
-    _keys,
-    _keys_near_the_end,
     _offset,
     _segment_offsets,
     _visible,
@@ -38,7 +34,6 @@ from trimaran.wire.messages.list_offsets import (
     ListOffsetsTopic,
     ListOffsetsTopicResponse,
 )
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 E = ErrorCode
 CONSUMER, COMMITTED, FOLLOWER = Reader(True, False), Reader(True, True), Reader(False, False)
@@ -88,11 +83,13 @@ class Log:
         yield 1
         return [9, 5, 2]
 
-    def max_timestamp_offset(self, headers):
-        return 50, 3, headers
+    def look_up_max_timestamp(self):
+        yield 1
+        return 50, 3, 100
 
-    def offset_for_timestamp(self, timestamp, headers):
-        return timestamp, 5, headers
+    def look_up_timestamp(self, timestamp):
+        yield 1
+        return timestamp, 5, 100
 
 
 def leader(watermark=6, *, knows=True, **fields):
@@ -100,6 +97,7 @@ def leader(watermark=6, *, knows=True, **fields):
         log=Log(**fields),
         high_watermark=SimpleNamespace(offset=watermark),
         knows_committed=knows,
+        ended=False,
         epoch=7,
     )
 
@@ -152,15 +150,15 @@ def test_unknown_watermark_is_hidden_from_consumers():
 )
 def test_special_timestamps_depend_on_version(timestamp, since, expected):
     if expected is not None:
-        assert _find(leader(), timestamp, since, CONSUMER) == expected
+        assert started(_find(leader(), timestamp, since, CONSUMER)) == expected
     if since > 1:
         with pytest.raises(KafkaError) as caught:
-            _find(leader(), timestamp, since - 1, CONSUMER)
+            started(_find(leader(), timestamp, since - 1, CONSUMER))
         assert caught.value.code is E.UNSUPPORTED_VERSION
     if timestamp == -1:
         with pytest.raises(KafkaError, match="OFFSET_NOT_AVAILABLE"):
-            _find(leader(knows=False), timestamp, since, CONSUMER)
-        assert _find(leader(knows=False), timestamp, since, FOLLOWER) == (-1, 9, 7)
+            started(_find(leader(knows=False), timestamp, since, CONSUMER))
+        assert started(_find(leader(knows=False), timestamp, since, FOLLOWER)) == (-1, 9, 7)
 
 
 def test_clients_before_version_5_know_another_code():
@@ -212,14 +210,15 @@ def test_version_0_treats_future_time_as_end(timestamp, asked, offsets):
     assert here.log.asked == asked
 
 
-def test_flushes_are_awaited_only_near_the_end():
-    message = request(("t", *(wanted(9 - one, one) for one in range(2, -8, -1))), ("u", wanted(3)))
-    near = [("t", 9 - one) for one in (2, 1, 0, -1, -3, -7)]
-    assert _keys_near_the_end(message, CONSUMER) == [*near, ("u", 3)]
-    assert _keys_near_the_end(message, FOLLOWER) == []
-    keys, named = _keys(request(("t", wanted(1), wanted(0), wanted(1)), ("u", wanted(1))))
-    assert keys == [("t", 1), ("t", 0), ("t", 1), ("u", 1)]
-    assert named == Counter({("t", 1): 2, ("t", 0): 1, ("u", 1): 1})
+@pytest.mark.parametrize("timestamp", range(-7, 3))
+async def test_flushes_are_awaited_only_near_the_end(harness, timestamp):
+    append(harness, b"not flushed", timestamp_ms=BASE_MS)
+    for replica_id in (-1, 12):
+        message = request(("t", wanted(0, timestamp)), replica_id=replica_id)
+        asked = through_wire(message, 11)
+        found = started(list_offsets(asked, harness.context, call(asked, 11)))
+        is_near = timestamp in (2, 1, 0, -1, -3, -7)
+        assert isinstance(found, Paused) is (is_near and replica_id < 0)
 
 
 @pytest.fixture
@@ -238,7 +237,7 @@ def test_partitions_named_twice_are_refused_alone(harness):
         ("t", wanted(0, -2), wanted(1, -2), wanted(0, -2)), ("u", wanted(0, -2), wanted(7, -2))
     )
     asked = through_wire(message, 11)
-    found = list_offsets(asked, harness.context, call(asked, 11))
+    found = started(list_offsets(asked, harness.context, call(asked, 11)))
 
     def start(index):
         return ListOffsetsPartitionResponse(
@@ -256,8 +255,8 @@ def test_partitions_named_twice_are_refused_alone(harness):
     )
 
 
-def lookup_of(harness, version, *, reader=CONSUMER, late=(), unfinished=()):
-    return Lookup(harness.context, version, reader, Counter(), set(late), list(unfinished), 1)
+def lookup_of(harness, version, *, reader=CONSUMER, late=()):
+    return Lookup(harness.context, version, reader, Counter(), set(late))
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,7 @@ def lookup_of(harness, version, *, reader=CONSUMER, late=(), unfinished=()):
 def test_failed_flush_fails_only_its_partition(harness, version, code):
     lookup = lookup_of(harness, version, late=[("t", 1)])
     found = {
-        (name, index): _offset(name, wanted(index, -2), lookup).error_code
+        (name, index): started(_offset(name, wanted(index, -2), lookup)).error_code
         for name in "tu"
         for index in (0, 1)
     }
@@ -274,79 +273,39 @@ def test_failed_flush_fails_only_its_partition(harness, version, code):
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])
-async def test_long_searches_are_finished_later(harness, version):
+async def test_consumers_and_followers_search_to_their_ends(harness, version):
     append(harness, b"a", timestamp_ms=BASE_MS + 10)
     append(harness, b"b", timestamp_ms=BASE_MS + 30)
     append(harness, b"c", timestamp_ms=BASE_MS + 20)
     harness.flush()
     append(harness, b"d", timestamp_ms=BASE_MS + 40)
-    here = harness.leader()
     most = {"max_num_offsets": 9} if version == 0 else {}
     times = (-1, -2, 0) if version == 0 else (BASE_MS + 20, -3, BASE_MS + 35)
-    unfinished = [
-        Unfinished(wanted(0, time, **most), here, ListOffsetsPartitionResponse(partition_index=0))
-        for time in times
-    ]
-    await _finish(lookup_of(harness, version, unfinished=unfinished))
-    told = [
-        (one.answer.error_code, one.answer.timestamp, one.answer.offset, one.answer.leader_epoch)
-        for one in unfinished
+
+    async def search(reader):
+        lookup = lookup_of(harness, version, reader=reader)
+        return [await finished(_offset("t", wanted(0, time, **most), lookup)) for time in times]
+
+    found = [
+        (one.error_code, one.timestamp, one.offset, one.leader_epoch)
+        for one in await search(CONSUMER)
     ]
     if version == 0:
-        assert told == [(0, -1, -1, -1)] * 3
-        assert [one.answer.old_style_offsets for one in unfinished] == [[3, 0], [0], []]
+        assert found == [(0, -1, -1, -1)] * 3
+        assert [one.old_style_offsets for one in await search(CONSUMER)] == [[3, 0], [0], []]
         return
     epoch = 3 if version >= 4 else -1
-    # The largest timestamp is not committed yet.
-    assert told == [(0, BASE_MS + 30, 1, epoch), (0, -1, -1, -1), (0, -1, -1, -1)]
-    follower = [
-        Unfinished(wanted(0, time), here, ListOffsetsPartitionResponse(partition_index=0))
-        for time in times
-    ]
-    await _finish(lookup_of(harness, version, reader=FOLLOWER, unfinished=follower))
-    assert [one.answer.offset for one in follower] == [1, 3, 3]
+    # The largest timestamp is not committed yet, and is not for consumers of version 3.
+    assert found[0] == (0, BASE_MS + 30, 1, epoch)
+    assert found[2] == (0, -1, -1, -1)
+    assert [one.offset for one in await search(FOLLOWER)][::2] == [1, 3]
 
 
 async def test_search_outliving_its_epoch_is_refused_alone(harness):
     append(harness, b"a", timestamp_ms=BASE_MS)
     harness.flush()
-    gone, here = harness.leader("u"), harness.leader("t")
-    harness.set_image(
-        topic("t", partition(leader_epoch=3), partition(leader_epoch=3)),
-        topic("u", partition((11, 12), leader=12, leader_epoch=4, partition_epoch=1), partition()),
-    )
-    unfinished = [
-        Unfinished(wanted(0, BASE_MS), one, ListOffsetsPartitionResponse(partition_index=0))
-        for one in (gone, here)
-    ]
-    await _finish(lookup_of(harness, 11, unfinished=unfinished))
-    assert [(one.answer.error_code, one.answer.offset) for one in unfinished] == [
-        (E.NOT_LEADER_OR_FOLLOWER, -1),
-        (E.NONE, 0),
-    ]
-
-
-async def test_heavy_request_is_answered_like_light_one(harness):
-    append(harness, b"a", timestamp_ms=BASE_MS)
-    harness.flush()
-    message = request(("t", wanted(0, -1), wanted(1, -2)), ("u", wanted(0, BASE_MS), wanted(7)))
-    answers = []
-    for heavy in (False, True):
-        asked = through_wire(message, 11)
-        of = call(asked, 11)
-        of.heavy = heavy
-        response = list_offsets(asked, harness.context, of)
-        assert isinstance(response, DeferredResponse) is heavy
-        answers.append(await finished(response))
-    assert answers[0] == answers[1]
-    assert [one.offset for one in answers[0].topics[0].partitions] == [1, 0]
-
-
-@pytest.mark.parametrize(("count", "is_later"), [(100, False), (101, True)])
-async def test_hundred_partitions_are_looked_up_at_once(harness, count, is_later):
-    message = request(("t", *(wanted(index, -2) for index in range(count))))
-    asked = through_wire(message, 11)
-    response = list_offsets(asked, harness.context, call(asked, 11))
-    assert isinstance(response, DeferredResponse) is is_later
-    codes = [one.error_code for one in (await finished(response)).topics[0].partitions]
-    assert codes == [0, 0, *[E.UNKNOWN_TOPIC_OR_PARTITION] * (count - 2)]
+    found = _offset("t", wanted(0, BASE_MS), lookup_of(harness, 11))
+    next(found)
+    moved = partition((11, 12), leader=12, leader_epoch=4, partition_epoch=1)
+    harness.set_image(topic("t", moved, partition(leader_epoch=3)))
+    assert (await finished(found)).error_code == E.NOT_LEADER_OR_FOLLOWER

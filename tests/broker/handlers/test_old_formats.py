@@ -252,7 +252,7 @@ def offsets_before(harness, timestamp, count=10, replica_id=-1):
         replica_id=replica_id, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
     request = through_wire(message, 0)
-    response = list_offsets(request, harness.context, call(request, 0))
+    response = started(list_offsets(request, harness.context, call(request, 0)))
     decoded = type(response).decode(response.encode(0), 0)
     answer = decoded.topics[0].partitions[0]
     assert answer.error_code == 0

@@ -1,4 +1,4 @@
-"""Waiting for watermarks: many partitions are examined in several turns; each learns its outcome."""
+"""Waiting for watermarks: each partition gets its outcome."""
 
 from __future__ import annotations
 
@@ -6,35 +6,28 @@ import trio
 import trio.testing
 
 from tests.broker.batches import append
+from tests.broker.calls import started
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions import awaiting
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode
 
-PARTITIONS = 20
 
-
-async def test_many_partitions_do_not_hold_the_loop(tmp_path, monkeypatch):
-    monkeypatch.setattr(awaiting, "LOOKED_AT_PER_TURN", 2)
+async def test_search_for_flushes_pauses_after_each(tmp_path):
     harness = open_harness(tmp_path)
-    harness.set_image(topic("t", *[partition()] * PARTITIONS))
-    for index in range(PARTITIONS):
+    harness.set_image(topic("t", *[partition()] * 3))
+    for index in range(3):
         append(harness, b"x", index=index)
-    turns = 0
+    assert list(awaiting.pending_flushes(harness.partitions, keys(3))) == [None] * 3
+    assert [flush.key for flush in flushes_of(harness, keys(3))] == keys(3)
 
-    async def count_turns():
-        nonlocal turns
-        while True:
-            await trio.lowlevel.checkpoint()
-            turns += 1
 
-    keys = [("t", index) for index in range(PARTITIONS)]
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(count_turns)
-        found = await awaiting.pending_flushes_in_turns(harness.partitions, keys)
-        nursery.cancel_scope.cancel()
-    assert [one.key for one in found] == keys
-    assert turns >= PARTITIONS // 4, "whose turn is first, and whose last, is left to chance"
+def keys(count):
+    return [("t", index) for index in range(count)]
+
+
+def flushes_of(harness, keys):
+    return started(awaiting.pending_flushes(harness.partitions, keys))
 
 
 def lead(tmp_path, count=1, **fields):
@@ -49,9 +42,7 @@ async def test_unflushed_records_are_waited_for(tmp_path):
     append(harness, b"c", index=1)
     harness.flush()
     append(harness, b"d", index=1)
-    [found] = await awaiting.pending_flushes_in_turns(
-        harness.partitions, [("t", 0), ("t", 1), ("t", 2)]
-    )
+    [found] = flushes_of(harness, [("t", 0), ("t", 1), ("t", 2)])
     assert (found.key, found.offset) == (("t", 1), 2)
     assert found.watermark is harness.leader(index=1).high_watermark
 
@@ -60,14 +51,14 @@ async def test_unfetched_records_are_not_waited_for(tmp_path):
     """Their watermark lags in Kafka, too."""
     harness = lead(tmp_path, replicas=(11, 12))
     append(harness, b"a")
-    assert await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0)]) == []
+    assert flushes_of(harness, [("t", 0)]) == []
 
 
 async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
     harness = lead(tmp_path, 2)
     for index in (0, 1):
         append(harness, b"a", index=index)
-    flushes = await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0), ("t", 1)])
+    flushes = flushes_of(harness, [("t", 0), ("t", 1)])
     late = []
 
     async def wait():
@@ -88,9 +79,7 @@ async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clo
     harness = lead(tmp_path, 3)
     for index in range(3):
         append(harness, b"a", index=index)
-    flushes = await awaiting.pending_flushes_in_turns(
-        harness.partitions, [("t", n) for n in range(3)]
-    )
+    flushes = flushes_of(harness, [("t", n) for n in range(3)])
     harness.partitions.find("t", 0).release_log()
     harness.leader(index=1).high_watermark.advance(1)
     began = trio.current_time()
@@ -131,7 +120,4 @@ async def test_offset_reached_before_epoch_end_counts(autojump_clock):
 async def test_partition_without_local_leader_is_not_awaited(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    assert (
-        await awaiting.pending_flushes_in_turns(harness.partitions, [("t", 0), ("elsewhere", 0)])
-        == []
-    )
+    assert flushes_of(harness, [("t", 0), ("elsewhere", 0)]) == []

@@ -14,7 +14,7 @@ from tests.simulation.partitions.network import CLIENT, Lost
 from tests.simulation.partitions.replica_logs import entries_in
 from tests.simulation.slices import slice_of_requests
 from trimaran.broker.partitions.end_markers import append_end_marker
-from trimaran.broker.partitions.opening import open_leaders, unopened
+from trimaran.broker.partitions.opening import open_leaders
 from trimaran.broker.producing.append import append
 from trimaran.broker.producing.await_replicas import await_replicas
 from trimaran.broker.producing.partition_append import PartitionAppend
@@ -370,7 +370,7 @@ async def _epoch_told(
 async def _opened(broker: SimBroker, key: Key) -> str:
     """The topic's name. Raises KafkaError."""
     name = broker.partitions.topic_name(key[0])
-    await open_leaders(unopened(broker.partitions, [(name, key[1])], for_writing=True))
+    await open_leaders(broker.partitions, [TopicPartition(name, key[1])], for_writing=True)
     return name
 
 
