@@ -172,7 +172,7 @@ def _preference(
     assert selector is not None
     client = Client(request.rack_id, call.connection.listener)
     cluster = ctx.metadata.image.cluster
-    return lambda leader, offset: selector(leader, offset, client, cluster, ctx.node_id)
+    return lambda leader, offset: selector(leader, offset, client, cluster, ctx.partitions.node_id)
 
 
 def _replica(request: FetchRequest) -> tuple[int, int]:
@@ -188,7 +188,7 @@ def _refusal(replica_id: int, broker_epoch: int, ctx: DataContext, call: Call) -
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
-    if broker is None or replica_id == ctx.node_id or broker_epoch < 0:
+    if broker is None or replica_id == ctx.partitions.node_id or broker_epoch < 0:
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     if broker_epoch < broker.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
