@@ -5,6 +5,8 @@ Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaAp
 
 from __future__ import annotations
 
+from functools import partial
+
 from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.node.replicated.state_machine import Producer
@@ -18,6 +20,7 @@ from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import groups, transactional_ids
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 PRODUCER_FENCED_VERSION = 2
 
@@ -30,15 +33,17 @@ PRODUCER_FENCED_VERSION = 2
         groups(Operation.READ, "group_id"),
     ),
 )
-async def add_offsets_to_txn(
+def add_offsets_to_txn(
     request: AddOffsetsToTxnRequest, ctx: TransactionContext, call: Call
-) -> AddOffsetsToTxnResponse:
+) -> Handling[AddOffsetsToTxnResponse]:
     producer = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
     try:
         if CONSUMER_OFFSETS not in ctx.metadata.image.topics.by_name:
-            await ctx.topic_creation.create([CONSUMER_OFFSETS])
+            yield Blocking(partial(ctx.topic_creation.create, [CONSUMER_OFFSETS]))
         partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
-        await ctx.transactions.add_partitions(request.transactional_id, producer, [partition], 0)
+        yield from ctx.transactions.adding_partitions(
+            request.transactional_id, producer, [partition], 0
+        )
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:

@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (24): takes partitions into a transaction; brokers ask so, too, what is in one.
+"""AddPartitionsToTxn (24): takes partitions into a transaction; brokers also verify by it that they are in one.
 
-Versions: up to 3 of clients, one transaction each; 2 PRODUCER_FENCED (KIP-588); 4 of brokers, many transactions, which
-are added to or only verified (KIP-890); 5 TRANSACTION_ABORTABLE.
+Versions: up to 3 from clients, one transaction each; 2 PRODUCER_FENCED (KIP-588); 4 from brokers, many transactions,
+which are added to or only verified (KIP-890); 5 TRANSACTION_ABORTABLE.
 Source: `KafkaApis.handleAddPartitionsToTxnRequest`.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-
-import trio
+from typing import Any
 
 from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
-from trimaran.node.replicated.pending import respond
+from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import check_cluster, may, may_with_topic
@@ -32,18 +31,16 @@ from trimaran.wire.messages.add_partitions_to_txn import (
 )
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import cluster, topics, transactional_ids
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import MANY_ELEMENTS_MAX
-from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 BATCHED_VERSION = 4
 PRODUCER_FENCED_VERSION = 2
 ABORTABLE_VERSION = 5
-# Decided between two checkpoints, some 10 µs each.
-TRANSACTIONS_PER_TURN = 500
 E = ErrorCode
+Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def _fail(
@@ -52,7 +49,7 @@ def _fail(
     if request.transactions:
         return AddPartitionsToTxnResponse(error_code=code)
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, lambda _one: code)
+        results_by_topic_v3_and_below=_results(request.v3_and_below_topics, lambda _key: code)
     )
 
 
@@ -71,127 +68,59 @@ def _fail(
 )
 def add_partitions_to_txn(
     request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
-) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse]:
-    if call.header.api_version >= BATCHED_VERSION:
-        check_cluster(ctx, call, Operation.CLUSTER_ACTION)
-    elif not call.heavy and not call.connection.owes:
-        found = _of_client_now(request, ctx, call)
-        if found is not None:
-            return found
-    return DeferredResponse(lambda: _answer(request, ctx, call), on_error=partial(_fail, request))
+) -> Handling[AddPartitionsToTxnResponse]:
+    if call.header.api_version < BATCHED_VERSION:
+        return (yield from _of_client(request, ctx, call))
+    check_cluster(ctx, call, Operation.CLUSTER_ACTION)
+    return (yield from _of_broker(request.transactions, ctx, call))
 
 
-async def _answer(
+def _of_client(
     request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
-) -> AddPartitionsToTxnResponse:
-    version = call.header.api_version
-    if version < BATCHED_VERSION:
-        return await _of_client(request, ctx, call)
-    return AddPartitionsToTxnResponse(
-        results_by_transaction=await _of_brokers(request.transactions, ctx, version)
-    )
-
-
-async def _of_brokers(
-    transactions: Sequence[AddPartitionsToTxnTransaction], ctx: TransactionContext, version: int
-) -> list[AddPartitionsToTxnResult]:
-    """Some together, so that they are committed together."""
-    results: dict[int, AddPartitionsToTxnResult] = {}
-    added = {
-        one for each in transactions if not each.verify_only for one in _partitions(each.topics)
-    }
-    unknown = await ctx.transactions.wait_known(added)
-
-    async def answer(index: int) -> None:
-        results[index] = await _of_broker(transactions[index], ctx, version, unknown)
-
-    for start in range(0, len(transactions), TRANSACTIONS_PER_TURN):
-        async with trio.open_nursery() as nursery:
-            for index in range(start, min(start + TRANSACTIONS_PER_TURN, len(transactions))):
-                nursery.start_soon(answer, index)
-    return [results[index] for index in range(len(transactions))]
-
-
-def _of_client_now(
-    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
-) -> AddPartitionsToTxnResponse | DeferredResponse[AddPartitionsToTxnResponse] | None:
-    """As `_of_client`, with all decided when this returns; None where something is in the way."""
+) -> Handling[AddPartitionsToTxnResponse]:
     asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
-    partitions = _partitions(asked)
+    if not may(ctx, call, Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)):
+        raise KafkaError(E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    partitions, codes = _partitions(asked), {}
     code_of = _judge(ctx, call)
-    if (
-        len(partitions) > JUDGED_PER_TURN
-        or not may(ctx, call, _writing(transactional_id))
-        or any(map(code_of, partitions))
-    ):
-        return None
-    producer = Producer(
-        ProducerId(request.v3_and_below_producer_id),
-        ProducerEpoch(request.v3_and_below_producer_epoch),
-    )
-    pending = ctx.transactions.add_partitions_now(transactional_id, producer, partitions, 0)
-    if pending is None:
-        return None
-
-    def told(code: ErrorCode) -> AddPartitionsToTxnResponse:
-        return AddPartitionsToTxnResponse(
-            results_by_topic_v3_and_below=_results(asked, lambda _one: code)
-        )
-
-    return respond(pending, lambda _added: told(E.NONE), told)
-
-
-async def _of_client(
-    request: AddPartitionsToTxnRequest, ctx: TransactionContext, call: Call
-) -> AddPartitionsToTxnResponse:
-    asked, transactional_id = request.v3_and_below_topics, request.v3_and_below_transactional_id
-    if not may(ctx, call, _writing(transactional_id)):
-        return _fail(request, E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "")
-    partitions = _partitions(asked)
-    codes = await _refused(partitions, ctx, call)
-    if not codes:
-        code = await _add(
-            ctx,
-            transactional_id,
-            Producer(
-                ProducerId(request.v3_and_below_producer_id),
-                ProducerEpoch(request.v3_and_below_producer_epoch),
-            ),
-            partitions,
-        )
-        if code is E.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
-            code = E.INVALID_PRODUCER_EPOCH
-        codes = dict.fromkeys(partitions, code)
+    for partition in partitions:
+        if code := code_of(partition):
+            codes[partition] = code
+        yield None
     others = E.OPERATION_NOT_ATTEMPTED  # all are added, or none
+    if not codes:
+        producer = Producer(
+            ProducerId(request.v3_and_below_producer_id),
+            ProducerEpoch(request.v3_and_below_producer_epoch),
+        )
+        others = yield from _added(transactional_id, producer, partitions, ctx)
+        if others is E.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
+            others = E.INVALID_PRODUCER_EPOCH
     return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(asked, lambda one: codes.get(one, others))
+        results_by_topic_v3_and_below=_results(asked, lambda key: codes.get(key, others))
     )
 
 
-def _writing(transactional_id: str) -> Action:
-    return Action(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-
-
-async def _refused(
-    partitions: Sequence[TopicPartition], ctx: TransactionContext, call: Call
-) -> Mapping[TopicPartition, ErrorCode]:
-    """Those that cannot be written to, looked at some at a time."""
-    code_of, codes = _judge(ctx, call), {}
-    for number, one in enumerate(partitions, 1):
-        if number % JUDGED_PER_TURN == 0:
-            await yield_to_loop()
-        if code := code_of(one):
-            codes[one] = code
-    return codes
+def _added(
+    transactional_id: str,
+    producer: Producer,
+    partitions: Sequence[TopicPartition],
+    ctx: TransactionContext,
+) -> Handling[ErrorCode]:
+    try:
+        yield from ctx.transactions.adding_partitions(transactional_id, producer, partitions, 0)
+    except KafkaError as error:
+        return error.code
+    return E.NONE
 
 
 def _judge(ctx: TransactionContext, call: Call) -> Callable[[TopicPartition], ErrorCode]:
-    """Says of each partition why it cannot be written to."""
+    """Returns a function that says of a partition why it cannot be written to."""
     may_write = may_with_topic(ctx, call, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
 
-    def code_of(one: TopicPartition) -> ErrorCode:
-        name, index = one
+    def code_of(key: TopicPartition) -> ErrorCode:
+        name, index = key
         if not may_write(name):
             return E.TOPIC_AUTHORIZATION_FAILED
         if name in INTERNAL_TOPICS:
@@ -202,44 +131,79 @@ def _judge(ctx: TransactionContext, call: Call) -> Callable[[TopicPartition], Er
     return code_of
 
 
-async def _add(
-    ctx: TransactionContext,
-    transactional_id: str,
-    producer: Producer,
-    partitions: Sequence[TopicPartition],
-) -> ErrorCode:
-    try:
-        await ctx.transactions.add_partitions(transactional_id, producer, partitions, 0)
-    except KafkaError as error:
-        return error.code
-    return E.NONE
+def _of_broker(
+    transactions: Sequence[AddPartitionsToTxnTransaction], ctx: TransactionContext, call: Call
+) -> Handling[AddPartitionsToTxnResponse]:
+    """All are decided first, so that they are committed together. None waits for the transaction before: the broker
+    asks again.
+    """
+    missing: Collection[TopicPartition] = ctx.transactions.unknown(
+        {
+            key
+            for transaction in transactions
+            if not transaction.verify_only
+            for key in _partitions(transaction.topics)
+        }
+    )
+    if missing:
+        missing = yield Blocking(partial(ctx.transactions.wait_known, missing))
+    decided: list[Codes | PendingResponse[Any]] = []
+    for transaction in transactions:
+        try:
+            decided.append(_decided(transaction, ctx, missing))
+        except KafkaError as error:
+            decided.append(dict.fromkeys(_partitions(transaction.topics), error.code))
+        yield None
+    results = []
+    for transaction, found in zip(transactions, decided, strict=True):
+        codes = yield from _codes(transaction, found)
+        results.append(_result(transaction, codes, call.header.api_version))
+        yield None
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
 
 
-async def _of_broker(
+def _decided(
     transaction: AddPartitionsToTxnTransaction,
     ctx: TransactionContext,
-    version: int,
-    unknown: Collection[TopicPartition],
-) -> AddPartitionsToTxnResult:
-    """Nobody waits here for the transaction before: the broker asks again, and others' questions go on."""
+    missing: Collection[TopicPartition],
+) -> Codes | PendingResponse[Any]:
+    """Returns the codes of the partitions, or the decision about them. Raises KafkaError: the code of all."""
+    name, partitions = transaction.transactional_id, _partitions(transaction.topics)
     producer = Producer(
         ProducerId(transaction.producer_id), ProducerEpoch(transaction.producer_epoch)
     )
-    partitions = _partitions(transaction.topics)
-    who = (transaction.transactional_id, producer, partitions)
-    try:
-        if not transaction.verify_only and any(one in unknown for one in partitions):
-            codes = dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
-        elif transaction.verify_only:
-            codes = _unknown_of(partitions, ctx) or await ctx.transactions.verify_partitions(*who)
-        else:
-            await ctx.transactions.add_partitions(*who, EPOCH_BUMP_VERSION, seconds=0)
-            codes = dict.fromkeys(partitions, E.NONE)
-    except KafkaError as error:
-        codes = dict.fromkeys(partitions, error.code)
+    if transaction.verify_only:
+        return _unknown_of(partitions, ctx) or ctx.transactions.verify_partitions(
+            name, producer, partitions
+        )
+    if any(key in missing for key in partitions):
+        raise KafkaError(E.COORDINATOR_NOT_AVAILABLE)
+    return ctx.transactions.add_partitions(name, producer, partitions, EPOCH_BUMP_VERSION)
 
-    def shown(one: TopicPartition) -> ErrorCode:
-        code = codes[one]
+
+def _codes(
+    transaction: AddPartitionsToTxnTransaction, found: Codes | PendingResponse[Any]
+) -> Handling[Codes]:
+    """Returns the codes of the partitions as soon as they are final."""
+    if not isinstance(found, PendingResponse):
+        return found
+    try:
+        response = yield from settled(found)
+    except KafkaError as error:
+        return dict.fromkeys(_partitions(transaction.topics), error.code)
+    verified: Codes = response
+    return (
+        verified
+        if transaction.verify_only
+        else dict.fromkeys(_partitions(transaction.topics), E.NONE)
+    )
+
+
+def _result(
+    transaction: AddPartitionsToTxnTransaction, codes: Codes, version: int
+) -> AddPartitionsToTxnResult:
+    def shown(key: TopicPartition) -> ErrorCode:
+        code = codes[key]
         is_old = code is E.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION
         return E.INVALID_TXN_STATE if is_old else code
 
@@ -252,16 +216,18 @@ async def _of_broker(
 def _unknown_of(
     partitions: Sequence[TopicPartition], ctx: TransactionContext
 ) -> dict[TopicPartition, ErrorCode]:
-    """What is verified was added once, so a partition that is not here is gone; the others are not looked at then."""
+    """Returns the codes if a partition is gone: what is verified was added once. The others are not verified then."""
     known = ctx.metadata.image.topics.by_name
     gone = {
-        one for one in partitions if one[0] not in known or one[1] not in known[one[0]].partitions
+        (name, index)
+        for name, index in partitions
+        if name not in known or index not in known[name].partitions
     }
     if not gone:
         return {}
     return {
-        one: E.UNKNOWN_TOPIC_OR_PARTITION if one in gone else E.OPERATION_NOT_ATTEMPTED
-        for one in partitions
+        key: E.UNKNOWN_TOPIC_OR_PARTITION if key in gone else E.OPERATION_NOT_ATTEMPTED
+        for key in partitions
     }
 
 

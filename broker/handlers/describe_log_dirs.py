@@ -1,14 +1,15 @@
 """DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in
 them.
 
-Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that nobody has opened since the start is
-measured by its files; a replica without files yet is listed where it will be made.
+Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that was not opened since the start is
+measured by its files; a replica without files yet is listed where it will be created.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from operator import attrgetter
 
 from trimaran.broker.handlers.context import DirectoryContext
@@ -34,16 +35,13 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.scheduling.events import yield_to_loop
-
-# Looked for between two checkpoints: 5 ms of work.
-PARTITIONS_PER_TURN = 1000
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
 def _fail(
     _request: DescribeLogDirsRequest, code: ErrorCode, _message: str
 ) -> DescribeLogDirsResponse:
-    """Versions without an error of the whole tell of no directory, as Kafka does."""
+    """Versions without an error of the whole list no directory, as Kafka does."""
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
@@ -55,15 +53,15 @@ def _fail(
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("topics.partitions", attrgetter("topic")),
 )
-async def describe_log_dirs(
+def describe_log_dirs(
     request: DescribeLogDirsRequest, ctx: DirectoryContext, call: Call
-) -> DescribeLogDirsResponse:
+) -> Handling[DescribeLogDirsResponse]:
     directories, room = ctx.directories, call.room()
-    await room.pause(_count(request, ctx) * OBJECT_BYTES)
-    found = {one: _Found(one) for one in directories.online}
-    for count, partition in enumerate(_wanted(request, ctx), 1):
-        if count % PARTITIONS_PER_TURN == 0:
-            await yield_to_loop()
+    room.expect(_count(request, ctx) * OBJECT_BYTES)
+    yield None
+    found = {online: _Found(online) for online in directories.online}
+    for partition in _wanted(request, ctx):
+        yield None
         if partition is None:
             continue
         assigned = partition.state.directory_of(ctx.node_id)
@@ -75,13 +73,13 @@ async def describe_log_dirs(
             found[move.target].add_copy(partition, move.copy)
     is_told = ctx.metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS
     cordoned = directories.cordoned() if is_told else ()
-    for one, facts in found.items():
-        facts.is_cordoned = one.path in cordoned
+    for online, facts in found.items():
+        facts.is_cordoned = online.path in cordoned
     results = EncodedArray()
     for facts in found.values():
-        result = await run_blocking(facts.measure)
-        results.append(await room.encoded_with(result, "topics", result.topics))
-    failed = [one.path for one in directories.all if one.offline is not None]
+        result = yield Wait(partial(run_blocking, facts.measure))
+        results.append((yield from room.encoding_with(result, "topics", result.topics)))
+    failed = [each.path for each in directories.all if each.offline is not None]
     results += [
         room.encoded(_failed(str(path))) for path in (*failed, *directories.failed_at_start)
     ]
@@ -114,7 +112,7 @@ def _open_size(partition: Partition) -> int | None:
 
 @dataclass(slots=True)
 class _Found:
-    """What is asked of one directory; collected on the loop, measured in a thread."""
+    """The replicas of one directory; collected on the loop, measured in a thread."""
 
     directory: LogDirectory
     replicas: list[tuple[Partition, int | None]] = field(default_factory=list)
@@ -122,7 +120,7 @@ class _Found:
     is_cordoned: bool = False
 
     def add_copy(self, partition: Partition, copy: PartitionLog | None) -> None:
-        """A replica on its way here; what an earlier process has copied counts from when it is checked."""
+        """Adds a replica that is being moved here; copies of an earlier process count once they are checked."""
         size, end_offset = (0, 0) if copy is None else (copy.size_bytes, copy.log_end_offset)
         log = partition.open_log
         behind = 0 if log is None else max(0, log.log_end_offset - end_offset)

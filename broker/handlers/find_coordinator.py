@@ -1,13 +1,14 @@
-"""FindCoordinator (10): which broker coordinates a group or a transaction; creates the topic of its kind for the first
-that asks.
+"""FindCoordinator (10): the broker that coordinates a group or a transaction; the first request of a kind creates the
+topic.
 
-Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka sends the client away until the topic
-exists, the answer waits for it. Not done: coordinators of share groups (INVALID_REQUEST, as Kafka's without one).
+Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka makes the client ask again
+until the topic exists, the response waits for it. Not implemented: share groups (INVALID_REQUEST, as in Kafka).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from trimaran.broker.handlers.context import GroupContext
@@ -22,12 +23,12 @@ from trimaran.wire.messages.find_coordinator import (
 )
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import groups, transactional_ids
-from trimaran.wire.transport.requests.calls import Call, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.guard import CODES
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 GROUP = 0
 TRANSACTION = 1
@@ -54,45 +55,48 @@ def _fail(
         ),
     ),
     on_error=_fail,
-    slices=Slices("coordinator_keys", "coordinators"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("coordinator_keys"),
 )
 def find_coordinator(
     request: FindCoordinatorRequest, ctx: GroupContext, call: Call
-) -> FindCoordinatorResponse | DeferredResponse[FindCoordinatorResponse]:
+) -> Handling[FindCoordinatorResponse]:
     version = call.header.api_version
     keys = request.coordinator_keys if version >= MANY_KEYS_VERSION else [request.key]
     kind = _KINDS.get(request.key_type)
+    found: list[Coordinator] = []
     if kind is None:
-        return _respond([_nowhere(key, ErrorCode.INVALID_REQUEST) for key in keys], version)
-    listener = call.connection.listener
-    may_see = may_with(ctx, call, Operation.DESCRIBE, kind.resource_type)
-
-    def located() -> FindCoordinatorResponse:
-        refused = CODES[kind.resource_type]
-        found = [
-            _locate(key, kind, ctx, listener) if may_see(key) else _nowhere(key, refused)
-            for key in keys
-        ]
+        for key in keys:
+            found.append(_nowhere(key, ErrorCode.INVALID_REQUEST))
+            yield None
         return _respond(found, version)
+    may_see = may_with(ctx, call, Operation.DESCRIBE, kind.resource_type)
+    seen: list[bool] = []
+    for key in keys:
+        seen.append(may_see(key))
+        yield None
+    missing = (yield from _created(kind.topic, ctx)) if any(seen) else ""
+    for key, is_seen in zip(keys, seen, strict=True):
+        if missing:
+            found.append(_nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, missing))
+        elif is_seen:
+            found.append(_locate(key, kind, ctx, call.connection.listener))
+        else:
+            found.append(_nowhere(key, CODES[kind.resource_type]))
+        yield None
+    return _respond(found, version)
 
-    if kind.topic in ctx.metadata.image.topics.by_name or not any(map(may_see, keys)):
-        return located()
 
-    async def finish() -> FindCoordinatorResponse:
-        code = (await ctx.topic_creation.create([kind.topic]))[kind.topic]
-        if code is ErrorCode.NONE:
-            return located()
-        message = f"{kind.topic} could not be created: {code.name}"
-        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return _respond([_nowhere(key, unavailable, message) for key in keys], version)
-
-    return DeferredResponse(finish)
+def _created(topic: str, ctx: GroupContext) -> Handling[str]:
+    """Creates the topic of coordinators if it is missing. Returns why that failed, else an empty text."""
+    if topic in ctx.metadata.image.topics.by_name:
+        return ""
+    code = (yield Wait(partial(ctx.topic_creation.create, [topic])))[topic]
+    return "" if code is ErrorCode.NONE else f"{topic} could not be created: {code.name}"
 
 
 class _Kind(NamedTuple):
-    """A kind of coordinator: its topic, and which partition of it has a key."""
+    """A kind of coordinator: its topic, and a function from a key to its partition."""
 
     topic: str
     resource_type: ResourceType
@@ -112,7 +116,7 @@ _KINDS = {
 
 
 def _locate(key: str, kind: _Kind, ctx: GroupContext, listener: str) -> Coordinator:
-    """The broker that leads the key's partition, if it is alive and reached by the client's listener."""
+    """Returns the broker that leads the key's partition, if it is alive and reached by the client's listener."""
     if kind.topic == TRANSACTION_STATE and not key:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     image = ctx.metadata.image
@@ -138,11 +142,11 @@ def _nowhere(key: str, code: ErrorCode, message: str = "") -> Coordinator:
 def _respond(found: list[Coordinator], version: int) -> FindCoordinatorResponse:
     if version >= MANY_KEYS_VERSION:
         return FindCoordinatorResponse(coordinators=found)
-    one = found[0]
+    coordinator = found[0]
     return FindCoordinatorResponse(
-        error_code=one.error_code,
-        error_message=one.error_message,
-        node_id=one.node_id,
-        host=one.host,
-        port=one.port,
+        error_code=coordinator.error_code,
+        error_message=coordinator.error_message,
+        node_id=coordinator.node_id,
+        host=coordinator.host,
+        port=coordinator.port,
     )

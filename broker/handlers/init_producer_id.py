@@ -1,4 +1,4 @@
-"""InitProducerId (22): gives an idempotent producer its id, a transactional one id and epoch; fences the one before.
+"""InitProducerId (22): gives an idempotent producer its id, a transactional one also its epoch; fences the one before.
 
 Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENCED (KIP-588), 5 transactions of KIP-890.
 """
@@ -16,6 +16,7 @@ from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.requests.access import cluster, transactional_ids
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 PRODUCER_FENCED_VERSION = 4
 NONE = -1
@@ -38,12 +39,12 @@ def _fail(
     ),
     on_error=_fail,
 )
-async def init_producer_id(
+def init_producer_id(
     request: InitProducerIdRequest, ctx: TransactionContext, call: Call
-) -> InitProducerIdResponse:
+) -> Handling[InitProducerIdResponse]:
     try:
         _check_idempotent(request, ctx, call)
-        producer = await _producer(request, ctx)
+        producer = yield from _producer(request, ctx)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:
@@ -53,7 +54,7 @@ async def init_producer_id(
 
 
 def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, call: Call) -> None:
-    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED: who writes nowhere needs no producer id (KIP-679)."""
+    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED: if it may write nowhere it needs no id (KIP-679)."""
     if request.transactional_id is not None:
         return
     on_cluster = Action(Operation.IDEMPOTENT_WRITE)
@@ -64,16 +65,18 @@ def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, c
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-async def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Producer:
-    told = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
-    if (told.id == NONE) != (told.epoch == NONE):
+def _producer(request: InitProducerIdRequest, ctx: TransactionContext) -> Handling[Producer]:
+    known = Producer(ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch))
+    if (known.id == NONE) != (known.epoch == NONE):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, "a producer id without its epoch, or an epoch alone"
         )
     if request.transactional_id is None:
-        return Producer(ProducerId(await ctx.producer_ids.take()), ProducerEpoch(0))
-    return await ctx.transactions.init_producer(
-        request.transactional_id,
-        request.transaction_timeout_ms,
-        None if told.id == NONE else told,
+        return Producer(ProducerId((yield Wait(ctx.producer_ids.take))), ProducerEpoch(0))
+    return (
+        yield from ctx.transactions.initializing(
+            request.transactional_id,
+            request.transaction_timeout_ms,
+            None if known.id == NONE else known,
+        )
     )

@@ -6,14 +6,21 @@ Versions: 1 by age (KIP-994), 2 by a pattern of the id (KIP-1152), which is matc
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import TransactionContext
-from trimaran.broker.transactions.listing import IDS_PER_TURN, STATE_NAMES
-from trimaran.broker.transactions.listing import list_transactions as listed
+from trimaran.broker.transactions.listing import (
+    IDS_PER_STEP,
+    STATE_NAMES,
+    candidates,
+    matching,
+    pattern_of,
+)
+from trimaran.broker.transactions.transaction import Transaction
 from trimaran.quorum.serving.authorization import may_with
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
+    TransactionState,
 )
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.memory.room import JUDGED_WORK, OBJECT_BYTES
@@ -21,6 +28,7 @@ from trimaran.wire.transport.requests.access import transactional_ids
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 @handles(
@@ -31,9 +39,9 @@ from trimaran.wire.transport.requests.handles import handles
     ).in_handler("before the response is encoded"),
     elements_max=FEW_ELEMENTS_MAX,
 )
-async def list_transactions(
+def list_transactions(
     request: ListTransactionsRequest, ctx: TransactionContext, call: Call
-) -> ListTransactionsResponse:
+) -> Handling[ListTransactionsResponse]:
     asked = dict.fromkeys(request.state_filters)
     unknown = [name for name in asked if name not in STATE_NAMES]
     if unknown and len(unknown) == len(asked):
@@ -43,16 +51,27 @@ async def list_transactions(
         ctx, call, Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, asked_for=False
     )
     try:
-        await room.pause(IDS_PER_TURN * OBJECT_BYTES)
-        async for some in listed(ctx.transactions, request, ctx.now_ms(), call.connection.id):
-            for one in some:
-                if may_see(one.transactional_id):
-                    found.append(room.encoded(one))
-                room.worked(JUDGED_WORK)
-                await room.pause()
-            await room.pause(IDS_PER_TURN * OBJECT_BYTES)
+        matches = pattern_of(request.transactional_id_pattern)
+        room.expect(IDS_PER_STEP * OBJECT_BYTES)
+        yield None
+        for some in candidates(ctx.transactions, request, ctx.now_ms()):
+            names = yield from matching(matches, list(some), call.connection.id)
+            for name in filter(may_see, names):
+                found.append(room.encoded(_listed(name, some[name])))
+                yield None
+            room.worked(JUDGED_WORK * len(names))
+            room.expect(IDS_PER_STEP * OBJECT_BYTES)
+            yield None
     except KafkaError as error:
         return ListTransactionsResponse(
             error_code=error.code, unknown_state_filters=[], transaction_states=[]
         )
     return ListTransactionsResponse(unknown_state_filters=unknown, transaction_states=found)
+
+
+def _listed(transactional_id: str, transaction: Transaction) -> TransactionState:
+    return TransactionState(
+        transactional_id=transactional_id,
+        producer_id=transaction.producer_id,
+        transaction_state=transaction.state.shown,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.telemetry.clients import collecting
@@ -13,6 +14,7 @@ from trimaran.wire.messages.push_telemetry import PushTelemetryRequest, PushTele
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +24,9 @@ log = logging.getLogger(__name__)
     versions="0",
     access=open_to_all("about the client itself; bounded by telemetry.max.bytes and its interval"),
 )
-async def push_telemetry(
+def push_telemetry(
     request: PushTelemetryRequest, ctx: AdminContext, call: Call
-) -> PushTelemetryResponse:
+) -> Handling[PushTelemetryResponse]:
     metrics, received = collecting(ctx.client_metrics)
     client = metrics.pushed(
         request.client_instance_id,
@@ -37,12 +39,15 @@ async def push_telemetry(
     if request.metrics:
         data = bytes(request.metrics)
         try:
-            points = await run_computing(
-                points_of,
-                data,
-                request.compression_type,
-                metrics.bytes_max,
-                whom=call.connection.id,
+            points = yield Blocking(
+                partial(
+                    run_computing,
+                    points_of,
+                    data,
+                    request.compression_type,
+                    metrics.bytes_max,
+                    whom=call.connection.id,
+                )
             )
         except (RemoteProtocolError, MemoryError) as error:
             client.last_error = ErrorCode.INVALID_RECORD

@@ -1,22 +1,23 @@
 """The coordinator of transactions of one broker: a shard per partition of `__transaction_state` that it leads.
 
-Handlers call it with what requests say; it finds the shard of a transactional id, or says who is to blame
-(NOT_COORDINATOR while another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read).
-Source: Kafka's `TransactionCoordinator`. Different on purpose: who comes while markers of the last transaction are
-being written waits for them a while, where Kafka answers CONCURRENT_TRANSACTIONS at once and the client comes back
-later than it need.
+Handlers call it with the fields of requests; it finds the shard of a transactional id, or raises NOT_COORDINATOR while
+another broker leads, and COORDINATOR_LOAD_IN_PROGRESS before the log is read.
+Source: Kafka's `TransactionCoordinator`. Different on purpose: a request that comes while markers of the last
+transaction are being written waits for them a while, where Kafka answers CONCURRENT_TRANSACTIONS at once and the client
+asks again later than necessary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 
 import trio
 
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
-from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.limits import TransactionLimits
@@ -31,10 +32,11 @@ from trimaran.broker.transactions.ports import (
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, Transaction
-from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerId, TopicPartition
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 T = TypeVar("T")
 
@@ -49,9 +51,8 @@ METADATA_SECONDS_MAX = 1.0
 
 
 class TransactionCoordinator:
-    """What handlers call. The shards live in `runtime`, which listens to the leadership of the topic and must be run.
-
-    Methods raise KafkaError with the code for the client; they return when what they say is committed.
+    """The interface for handlers. The shards live in `runtime`, which listens to the leadership of the topic and must
+    be run. Methods raise KafkaError with the code for the client.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class TransactionCoordinator:
         )
 
     def transaction_version(self) -> int:
-        """The cluster's level of the feature."""
+        """Returns the cluster's level of the feature."""
         return self._metadata.image.features.levels.get("transaction.version", 0)
 
     # -- finding
 
     def partition_count(self) -> int:
-        """Of the topic as it is, or as it would be created."""
+        """Returns that of the topic as it is, or as it would be created."""
         topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -92,7 +93,7 @@ class TransactionCoordinator:
         return partition_for(transactional_id, self.partition_count())
 
     def epoch_of(self, transactional_id: str) -> _Epoch:
-        """The epoch of the id's shard, which may still be loading.
+        """Returns the epoch of the id's shard, which may still be loading.
 
         Raises:
             KafkaError: INVALID_REQUEST: the id is empty; NOT_COORDINATOR.
@@ -101,101 +102,144 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.epoch_of(self.partition_of(transactional_id))
 
-    async def _wait_loaded(self, transactional_id: str, deadline: float) -> None:
-        """The topic was created a moment ago for the producer that asks, or its coordinator has moved."""
-        epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
-        with trio.move_on_at(deadline):
-            await epoch.wait_loaded()
+    def _known(self, transactional_id: str) -> Transaction | None:
+        return self.epoch_of(transactional_id).active().transactions.get(transactional_id)
 
-    # -- requests
+    # -- decisions: each is made before the method returns, and committed later
 
-    async def init_producer(
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        client_version: int,
+    ) -> PendingResponse[Transaction]:
+        """What is added is in the metadata here (`wait_known`). Raises CONCURRENT_TRANSACTIONS: markers of the
+        transaction before are still being written.
+        """
+        return self.epoch_of(transactional_id).decide(
+            lambda shard, at: shard.add_partitions(
+                transactional_id, producer, partitions, client_version, at
+            )
+        )
+
+    def verify_partitions(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> PendingResponse[dict[TopicPartition, ErrorCode]]:
+        """Says whether each is part of the open transaction; TRANSACTION_ABORTABLE if not."""
+        return self.epoch_of(transactional_id).decide(
+            lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions)
+        )
+
+    # -- requests: parts of handlers, which also wait for what comes before the decision
+
+    def initializing(
         self, transactional_id: str, timeout_ms: int, told: Producer | None
-    ) -> Producer:
-        """The producer that the id has from now on; an open transaction of the one before is aborted first."""
+    ) -> Handling[Producer]:
+        """Returns the producer that the id has from now on; an open transaction of the one before is aborted first."""
         if not 0 < timeout_ms <= self.limits.timeout_ms_max:
             raise KafkaError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
                 f"transaction.timeout.ms {timeout_ms} is not between 1 and {self.limits.timeout_ms_max}",
             )
         deadline = trio.current_time() + END_SECONDS_MAX
-        await self._wait_loaded(transactional_id, deadline)
-
-        async def attempt() -> Transaction:
-            new_id = await self._new_producer_id(
-                transactional_id, lambda known: rules.needs_producer_id(known, told)
-            )
-            return await self._submit(
+        epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
+        if epoch.state is ShardState.LOADING:
+            # The topic was created a moment ago for this producer, or its coordinator has moved.
+            yield Blocking(partial(_wait_loaded, epoch, deadline))
+        while True:
+            pending = yield from self._deciding(
                 transactional_id,
-                lambda shard, at: shard.init_producer(
-                    transactional_id, told, timeout_ms, ProducerId(new_id), at
+                lambda new_id: (
+                    lambda shard, at: shard.init_producer(
+                        transactional_id, told, timeout_ms, ProducerId(new_id), at
+                    )
                 ),
+                lambda known: rules.needs_producer_id(known, told),
+                deadline,
             )
+            if not pending.response.state.is_prepared:
+                decided = yield from settled(pending)
+                return Producer(decided.producer_id, decided.epoch)
+            yield Blocking(pending.wait)
+            yield Blocking(partial(self.wait_for_end, transactional_id, deadline))
 
-        while (
-            decided := await self._after_end(transactional_id, attempt, deadline)
-        ).state.is_prepared:
-            await self._wait_for_end(transactional_id, deadline)
-        return Producer(decided.producer_id, decided.epoch)
-
-    async def add_partitions(
+    def adding_partitions(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Collection[TopicPartition],
         client_version: int,
-        *,
-        seconds: float = END_SECONDS_MAX,
-    ) -> None:
-        """Waits up to `seconds` for the markers of the transaction before. What is added is in the metadata here
-        (`wait_known`).
+    ) -> Handling[Transaction]:
+        """As `add_partitions`; waits up to `END_SECONDS_MAX` for the markers of the transaction before."""
+        pending = yield from self._deciding(
+            transactional_id,
+            lambda _new_id: (
+                lambda shard, at: shard.add_partitions(
+                    transactional_id, producer, partitions, client_version, at
+                )
+            ),
+        )
+        return (yield from settled(pending))
+
+    def ending(
+        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
+    ) -> Handling[Transaction]:
+        """Decides how the transaction ends; the markers follow. The `told_producer` of what it returns is the producer
+        from then on. Waits up to `END_SECONDS_MAX` for the markers of the transaction before.
         """
-        adding = _adding(transactional_id, producer, partitions, client_version)
+        pending = yield from self._deciding(
+            transactional_id,
+            lambda new_id: (
+                lambda shard, at: shard.end(
+                    transactional_id, producer, is_commit, client_version, new_id, at
+                )
+            ),
+            lambda known: rules.needs_next_producer_id(known, client_version),
+        )
+        return (yield from settled(pending))
 
-        async def attempt() -> Transaction:
-            return await self._submit(transactional_id, adding)
-
-        await self._after_end(transactional_id, attempt, trio.current_time() + seconds)
-
-    def add_partitions_now(
+    def _deciding(
         self,
         transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        client_version: int,
-    ) -> PendingResponse[Transaction] | None:
-        """As `add_partitions`, decided before this returns; None where it has to wait before, or is refused."""
-        adding = _adding(transactional_id, producer, partitions, client_version)
-        return self._decide_now(transactional_id, adding)
-
-    def adds(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        client_version: int,
-    ) -> bool:
-        """Whether all are part of the transaction for certain, added by now where they were not. Where this says no,
-        they may have been added, too: `wait_known` and `add_partitions` tell.
+        decide: Callable[[int], Decide[T]],
+        needs_id: Callable[[Transaction | None], bool] | None = None,
+        deadline: float | None = None,
+    ) -> Handling[PendingResponse[T]]:
+        """Decides with a new producer id if the state needs one; again while the transaction before is still ending,
+        until `deadline`, by default for `END_SECONDS_MAX`.
         """
-        if self._unknown(partitions):
-            return False
-        added = self.add_partitions_now(transactional_id, producer, partitions, client_version)
-        return added is not None and added.ready()
+        while True:
+            new_id = NO_PRODUCER_ID
+            if needs_id is not None and needs_id(known := self._known(transactional_id)):
+                new_id = yield Blocking(self._producer_ids.take)
+                if self._known(transactional_id) is not known:
+                    continue
+            try:
+                return self.epoch_of(transactional_id).decide(decide(new_id))
+            except KafkaError as error:
+                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
+                    raise
+            if deadline is None:
+                deadline = trio.current_time() + END_SECONDS_MAX
+            yield Blocking(partial(self.wait_for_end, transactional_id, deadline))
 
-    def _unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+    # -- waiting
+
+    def unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Returns the partitions that are not in the metadata here."""
         image = self._metadata.image
-        return {one for one in partitions if not has_partition(image, *one)}
+        return {key for key in partitions if not has_partition(image, *key)}
 
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those that are not in the metadata here, though it was waited for: they are gone, or it is far behind.
+        """Returns those that are not in the metadata here after a while: they are gone, or it is far behind.
 
         A partition that was added and is not there when its marker is due was deleted, so others must not be added.
         """
         missing = set(partitions)
 
         def all_known(_image: object = None) -> bool:
-            missing.intersection_update(self._unknown(missing))
+            missing.intersection_update(self.unknown(missing))
             return not missing
 
         if not all_known():
@@ -203,105 +247,7 @@ class TransactionCoordinator:
                 await self._metadata.wait_for(all_known)
         return missing
 
-    async def verify_partitions(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
-    ) -> dict[TopicPartition, ErrorCode]:
-        """Whether each is part of the open transaction; TRANSACTION_ABORTABLE if not."""
-        return await self._submit(
-            transactional_id,
-            lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions),
-        )
-
-    def knows(
-        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
-    ) -> bool:
-        """Whether all are part of the open transaction for certain: its shard is here, and `verify_partitions` would
-        say so at once.
-        """
-        try:
-            epoch = self.epoch_of(transactional_id)
-            result = epoch.active().verify_partitions(transactional_id, producer, partitions)
-        except KafkaError:
-            return False
-        return epoch.is_committed and not any(result.response.values())
-
-    async def end(
-        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
-    ) -> Transaction:
-        """Decides how the transaction ends; the markers follow. Its `told_producer` is who the producer is then."""
-
-        async def attempt() -> Transaction:
-            new_id = await self._new_producer_id(
-                transactional_id, lambda known: rules.needs_next_producer_id(known, client_version)
-            )
-            return await self._submit(
-                transactional_id,
-                lambda shard, at: shard.end(
-                    transactional_id, producer, is_commit, client_version, new_id, at
-                ),
-            )
-
-        deadline = trio.current_time() + END_SECONDS_MAX
-        return await self._after_end(transactional_id, attempt, deadline)
-
-    def end_now(
-        self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
-    ) -> PendingResponse[Transaction] | None:
-        """As `end`, decided before this returns; None where it has to wait before, or is refused."""
-
-        def decide(
-            shard: TransactionCoordinatorShard, at: Instant
-        ) -> Result[TransactionRecord, Transaction]:
-            known = shard.transactions.get(transactional_id)
-            if rules.needs_next_producer_id(known, client_version):
-                raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS, "a new id comes first")
-            return shard.end(
-                transactional_id, producer, is_commit, client_version, NO_PRODUCER_ID, at
-            )
-
-        return self._decide_now(transactional_id, decide)
-
-    # -- deciding
-
-    async def _new_producer_id(
-        self, transactional_id: str, is_needed: Callable[[Transaction | None], bool]
-    ) -> int:
-        """A new id if the state needs one, which has not changed since when this returns."""
-        while True:
-            shard = self.epoch_of(transactional_id).active()
-            known = shard.transactions.get(transactional_id)
-            if not is_needed(known):
-                return NO_PRODUCER_ID
-            new_id = await self._producer_ids.take()
-            if self.epoch_of(transactional_id).active().transactions.get(transactional_id) is known:
-                return new_id
-
-    async def _submit(self, transactional_id: str, decide: Decide[T]) -> T:
-        """Returns when what was decided is committed."""
-        return await self._decide(transactional_id, decide).wait()
-
-    def _decide_now(self, transactional_id: str, decide: Decide[T]) -> PendingResponse[T] | None:
-        try:
-            return self._decide(transactional_id, decide)
-        except KafkaError:
-            return None
-
-    def _decide(self, transactional_id: str, decide: Decide[T]) -> PendingResponse[T]:
-        return self.epoch_of(transactional_id).decide(decide)
-
-    async def _after_end(
-        self, transactional_id: str, attempt: Callable[[], Awaitable[T]], deadline: float
-    ) -> T:
-        """Attempts again while the transaction before is still ending, until `deadline`."""
-        while True:
-            try:
-                return await attempt()
-            except KafkaError as error:
-                if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
-                    raise
-            await self._wait_for_end(transactional_id, deadline)
-
-    async def _wait_for_end(self, transactional_id: str, deadline: float) -> None:
+    async def wait_for_end(self, transactional_id: str, deadline: float) -> None:
         """Returns when the transaction that is decided is complete, or its coordinator another.
 
         Raises:
@@ -316,12 +262,6 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
 
-def _adding(
-    transactional_id: str,
-    producer: Producer,
-    partitions: Collection[TopicPartition],
-    client_version: int,
-) -> Decide[Transaction]:
-    return lambda shard, at: shard.add_partitions(
-        transactional_id, producer, partitions, client_version, at
-    )
+async def _wait_loaded(epoch: _Epoch, deadline: float) -> None:
+    with trio.move_on_at(deadline):
+        await epoch.wait_loaded()

@@ -1,11 +1,11 @@
-"""What is told of transactions: one by its id, and all that match a filter (KIP-664, KIP-994, KIP-1152).
+"""Descriptions of transactions: of one by its id, and of all that match a filter (KIP-664, KIP-994, KIP-1152).
 
 Source: `TransactionCoordinator.handleDescribeTransactions`, `TransactionStateManager.listTransactionStates` of Kafka.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import re2
@@ -18,11 +18,12 @@ from trimaran.node.runtime.steps import pieces
 from trimaran.node.runtime.threads import run_computing
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages import describe_transactions as described
-from trimaran.wire.messages import list_transactions as listed
 from trimaran.wire.messages.list_transactions import ListTransactionsRequest
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# Looked at between two checkpoints: 2 ms of work.
-IDS_PER_TURN = 1_000
+Matches = Callable[[str], object]
+# Looked at between two boundaries of a request: 0.5 ms of work.
+IDS_PER_STEP = 250
 # Matched by a pattern in one go of the thread.
 MATCHED_NAMES_MAX = 100
 MATCHED_CHARACTERS_MAX = 10_000
@@ -36,7 +37,7 @@ STATE_NAMES = frozenset(state.shown for state in TransactionState) | {"Dead", "P
 def describe(
     coordinator: TransactionCoordinator, transactional_id: str
 ) -> described.TransactionState:
-    """With TRANSACTIONAL_ID_NOT_FOUND, or why it is not known here."""
+    """Returns an error in its place if the id is not known here: TRANSACTIONAL_ID_NOT_FOUND, or why."""
     try:
         shard = coordinator.epoch_of(transactional_id).active()
     except KafkaError as error:
@@ -59,7 +60,7 @@ def describe(
 
 
 def not_described(transactional_id: str, code: ErrorCode) -> described.TransactionState:
-    """Nothing but why."""
+    """Returns the error in the place of a description."""
     return described.TransactionState(
         error_code=code,
         transactional_id=transactional_id,
@@ -72,50 +73,44 @@ def not_described(transactional_id: str, code: ErrorCode) -> described.Transacti
     )
 
 
-async def list_transactions(
-    coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int, whom: int
-) -> AsyncIterator[list[listed.TransactionState]]:
-    """Of all shards those that match, in pieces of `IDS_PER_TURN` that were looked at, for the connection of the id
-    `whom`.
+def candidates(
+    coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int
+) -> Iterator[dict[str, Transaction]]:
+    """Yields the transactions of all shards that pass the filters other than the pattern, of `IDS_PER_STEP` at a time.
 
     Raises:
-        KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet; INVALID_REGULAR_EXPRESSION.
+        KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.
     """
-    pattern = _pattern(request.transactional_id_pattern)
-    passes = partial(_passes, request, now_ms)
     for epoch in list(coordinator.runtime.epochs):
         if epoch.state is ShardState.CLOSED:
             continue
-        for looked_at in pieces(epoch.active().transactions.items(), IDS_PER_TURN):
-            some = {name: transaction for name, transaction in looked_at if passes(transaction)}
-            names = list(some) if pattern is None else await _matching(pattern, list(some), whom)
-            yield [
-                listed.TransactionState(
-                    transactional_id=name,
-                    producer_id=some[name].producer_id,
-                    transaction_state=some[name].state.shown,
-                )
-                for name in names
-            ]
+        for some in pieces(epoch.active().transactions.items(), IDS_PER_STEP):
+            yield {
+                name: transaction
+                for name, transaction in some
+                if _passes(request, now_ms, transaction)
+            }
 
 
-async def _matching(matches: Callable[[str], object], names: list[str], whom: int) -> list[str]:
-    """Those that match, in a thread, some at a time: a pattern may take two milliseconds for a name, and 50 for the
-    longest there is.
+def matching(matches: Matches | None, names: list[str], whom: int) -> Handling[list[str]]:
+    """Returns those that match the pattern, for the connection with the id `whom`. A thread matches some at a time: a
+    pattern may take two milliseconds for a name, and 50 for the longest name.
     """
+    if matches is None:
+        return names
     found: list[str] = []
     while names:
         some, names = _first(names)
-        found += await run_computing(_filter, matches, some, whom=whom)
+        found += yield Wait(partial(run_computing, _filter, matches, some, whom=whom))
     return found
 
 
-def _filter(matches: Callable[[str], object], names: list[str]) -> list[str]:
+def _filter(matches: Matches, names: list[str]) -> list[str]:
     return [name for name in names if matches(name) is not None]
 
 
 def _first(names: list[str]) -> tuple[list[str], list[str]]:
-    """As many as are matched at once, and the others."""
+    """Returns as many as are matched at once, and the others."""
     count = characters = 0
     while count < min(len(names), MATCHED_NAMES_MAX) and characters < MATCHED_CHARACTERS_MAX:
         characters += len(names[count])
@@ -123,8 +118,13 @@ def _first(names: list[str]) -> tuple[list[str], list[str]]:
     return names[:count], names[count:]
 
 
-def _pattern(text: str | None) -> Callable[[str], object] | None:
-    """RE2 takes time linear in the id, whatever the pattern; its program is bounded by the length, and its memory."""
+def pattern_of(text: str | None) -> Matches | None:
+    """Returns a function that matches an id; None if every id matches. RE2 takes time linear in the id, whatever the
+    pattern; the size of its program and its memory are bounded.
+
+    Raises:
+        KafkaError: INVALID_REGULAR_EXPRESSION.
+    """
     if not text:
         return None
     if len(text) > PATTERN_LENGTH_MAX:
@@ -136,12 +136,12 @@ def _pattern(text: str | None) -> Callable[[str], object] | None:
         pattern = re2.compile(text, options)
     except re2.error as error:
         raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
-    matches: Callable[[str], object] = pattern.fullmatch
+    matches: Matches = pattern.fullmatch
     return matches
 
 
 def _passes(request: ListTransactionsRequest, now_ms: int, transaction: Transaction) -> bool:
-    """Whether it passes the filters but the pattern."""
+    """Returns whether a transaction passes the filters other than the pattern."""
     if request.state_filters and transaction.state.shown not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:

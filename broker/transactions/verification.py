@@ -105,13 +105,21 @@ class TransactionVerifier:
 
         What the client leaves to us to add is added by now, or will be found so by `check_produce`.
         """
-        if _Support.of(version, abortable=11, adding=12) is _Support.ADDING:
-            return self._coordinator.adds(
-                transactional_id, producer, partitions, EPOCH_BUMP_VERSION
-            )
-        if not self._is_enabled():
+        adds = _Support.of(version, abortable=11, adding=12) is _Support.ADDING
+        if not adds and not self._is_enabled():
             return True
-        return self._coordinator.knows(transactional_id, producer, partitions)
+        coordinator = self._coordinator
+        try:
+            if adds:
+                if coordinator.unknown(partitions):
+                    return False
+                return coordinator.add_partitions(
+                    transactional_id, producer, partitions, EPOCH_BUMP_VERSION
+                ).ready()
+            verified = coordinator.verify_partitions(transactional_id, producer, partitions)
+        except KafkaError:
+            return False
+        return verified.ready() and not any(verified.response.values())
 
     async def check_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
@@ -166,17 +174,33 @@ class TransactionVerifier:
 
     async def _ask_here(self, question: _Question) -> Codes:
         coordinator, partitions = self._coordinator, question.partitions
-        who = (question.transactional_id, question.producer, partitions)
         try:
             if question.verify_only:
-                return await coordinator.verify_partitions(*who)
+                name, producer = question.transactional_id, question.producer
+                return await coordinator.verify_partitions(name, producer, partitions).wait()
             if await coordinator.wait_known(partitions):
                 return dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
-            seconds = coordinator.limits.add_retry_ms_max / 1000
-            await coordinator.add_partitions(*who, EPOCH_BUMP_VERSION, seconds=seconds)
+            await self._add_here(question)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
         return dict.fromkeys(partitions, E.NONE)
+
+    async def _add_here(self, question: _Question) -> None:
+        """Returns when the partitions are added. Raises KafkaError: they are not."""
+        coordinator, name = self._coordinator, question.transactional_id
+        deadline = trio.current_time() + coordinator.limits.add_retry_ms_max / 1000
+        while True:
+            try:
+                pending = coordinator.add_partitions(
+                    name, question.producer, question.partitions, EPOCH_BUMP_VERSION
+                )
+            except KafkaError as error:
+                if error.code is not E.CONCURRENT_TRANSACTIONS:
+                    raise
+                await coordinator.wait_for_end(name, deadline)
+            else:
+                await pending.wait()
+                return
 
     async def _send(self, broker_id: int, questions: Sequence[_Question]) -> list[Codes]:
         request = AddPartitionsToTxnRequest(transactions=[_to_request(one) for one in questions])

@@ -7,7 +7,6 @@ a `CompletableFuture`, with `DeferredEventQueue` for the commit.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
@@ -17,13 +16,10 @@ import trio
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Message)
 
 
 @dataclass(slots=True, eq=False)
@@ -163,22 +159,3 @@ def settled(pending: PendingResponse[T]) -> Handling[T]:
         return pending.response
     response: T = yield Wait(pending.wait, pending.ready)
     return response
-
-
-def respond(
-    pending: PendingResponse[T],
-    to_response: Callable[[T], R],
-    refuse: Callable[[ErrorCode], R],
-) -> R | DeferredResponse[R]:
-    """Returns what a handler in the former shape returns."""
-    if pending.ready():
-        return to_response(pending.response)
-
-    async def finish() -> R:
-        try:
-            response = await pending.wait()
-        except KafkaError as error:
-            return refuse(error.code)
-        return to_response(response)
-
-    return DeferredResponse(finish, ready=pending.ready)

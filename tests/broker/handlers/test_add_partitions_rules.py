@@ -6,17 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.broker.calls import finished
 from tests.cluster.data_side import partition, topic, topics_image
 from trimaran.broker.handlers.add_partitions_to_txn import (
-    _add,
+    _added,
     _fail,
     _of_broker,
-    _of_brokers,
     _partitions,
     _results,
     _unknown_of,
 )
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -59,20 +60,39 @@ class Coordinator:
         self._verified = verified
         self._codes = codes
 
-    async def wait_known(self, added):
-        self.asked.append(("known", set(added)))
-        return self._unknown & added
+    def unknown(self, added):
+        return self._unknown & set(added)
 
-    async def add_partitions(self, transactional_id, producer, partitions, version, **options):
-        self.asked.append(("add", transactional_id, producer, list(partitions), version, options))
-        if transactional_id in self._codes:
-            raise KafkaError(self._codes[transactional_id])
+    async def wait_known(self, missing):
+        self.asked.append(("known", set(missing)))
+        return missing
 
-    async def verify_partitions(self, transactional_id, producer, partitions):
+    def add_partitions(self, transactional_id, producer, partitions, version):
+        self.asked.append(("add", transactional_id, producer, list(partitions), version))
+        return self._decided(transactional_id, None)
+
+    def adding_partitions(self, transactional_id, producer, partitions, version):
+        self.asked.append(("adding", transactional_id, producer, list(partitions), version))
+        yield None
+        self._decided(transactional_id, None)
+
+    def verify_partitions(self, transactional_id, producer, partitions):
         self.asked.append(("verify", transactional_id, producer, list(partitions)))
+        verified = self._verified or [E.NONE] * len(partitions)
+        return self._decided(transactional_id, dict(zip(partitions, verified, strict=True)))
+
+    def _decided(self, transactional_id, response):
         if transactional_id in self._codes:
             raise KafkaError(self._codes[transactional_id])
-        return dict(zip(partitions, self._verified, strict=True))
+        pending = PendingResponse()
+        pending.complete(response)
+        return pending
+
+
+async def answers(coordinator, *transactions, version=5):
+    asked = SimpleNamespace(header=SimpleNamespace(api_version=version))
+    found = await finished(_of_broker(transactions, context(coordinator), asked))
+    return found.results_by_transaction
 
 
 def context(coordinator):
@@ -121,18 +141,16 @@ def test_refusal_format_differs_for_brokers_and_clients():
 
 async def test_adding_broker_does_not_wait_for_previous_transaction():
     coordinator = Coordinator()
-    found = await _of_broker(transaction(), context(coordinator), 5, ())
-    assert found == result_of("x", E.NONE, E.NONE, E.NONE)
-    assert coordinator.asked == [
-        ("add", "x", Producer(7, 3), KEYS, EPOCH_BUMP_VERSION, {"seconds": 0})
-    ]
+    assert await answers(coordinator, transaction()) == [result_of("x", E.NONE, E.NONE, E.NONE)]
+    assert coordinator.asked == [("add", "x", Producer(7, 3), KEYS, EPOCH_BUMP_VERSION)]
 
 
 async def test_adding_client_waits_as_coordinator_allows():
     coordinator = Coordinator(y=E.CONCURRENT_TRANSACTIONS)
-    assert await _add(context(coordinator), "x", Producer(7, 3), KEYS) is E.NONE
-    assert await _add(context(coordinator), "y", Producer(7, 3), KEYS) is E.CONCURRENT_TRANSACTIONS
-    assert coordinator.asked[0] == ("add", "x", Producer(7, 3), KEYS, 0, {})
+    for name, code in (("x", E.NONE), ("y", E.CONCURRENT_TRANSACTIONS)):
+        added = _added(name, Producer(7, 3), KEYS, context(coordinator))
+        assert await finished(added) is code
+    assert coordinator.asked[0] == ("adding", "x", Producer(7, 3), KEYS, 0)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +158,10 @@ async def test_adding_client_waits_as_coordinator_allows():
 )
 async def test_verification_is_answered_per_partition(version, code):
     verified = (E.NONE, E.TRANSACTION_ABORTABLE, E.PRODUCER_FENCED)
-    coordinator = Coordinator(verified=verified)
+    coordinator = Coordinator(unknown=KEYS, verified=verified)
     asked = transaction(verify_only=True)
-    found = await _of_broker(asked, context(coordinator), version, KEYS)
-    assert found == result_of("x", E.NONE, code, E.PRODUCER_FENCED)
+    found = await answers(coordinator, asked, version=version)
+    assert found == [result_of("x", E.NONE, code, E.PRODUCER_FENCED)]
     assert coordinator.asked == [("verify", "x", Producer(7, 3), KEYS)]
 
 
@@ -151,22 +169,22 @@ async def test_verification_is_answered_per_partition(version, code):
 async def test_transaction_error_applies_to_each_partition(verify_only):
     coordinator = Coordinator(x=E.INVALID_PRODUCER_ID_MAPPING)
     asked = transaction(verify_only=verify_only)
-    found = await _of_broker(asked, context(coordinator), 5, ())
-    assert found == result_of("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)
+    found = await answers(coordinator, asked)
+    assert found == [result_of("x", *[E.INVALID_PRODUCER_ID_MAPPING] * 3)]
 
 
 async def test_nothing_is_added_with_one_unknown_partition():
-    coordinator = Coordinator()
-    found = await _of_broker(transaction(), context(coordinator), 5, {("u", 1)})
-    assert found == result_of("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)
-    assert coordinator.asked == []
+    coordinator = Coordinator(unknown=[("u", 1)])
+    found = await answers(coordinator, transaction())
+    assert found == [result_of("x", *[E.COORDINATOR_NOT_AVAILABLE] * 3)]
+    assert coordinator.asked == [("known", {("u", 1)})]
 
 
 async def test_only_missing_partitions_are_reported_unknown():
     coordinator = Coordinator()
     gone = [*ASKED[:1], AddPartitionsToTxnTopic(name="u", partitions=[2])]
     asked = transaction(verify_only=True, topics=gone)
-    found = await _of_broker(asked, context(coordinator), 5, ())
+    (found,) = await answers(coordinator, asked)
     codes = [
         one.partition_error_code
         for topic_result in found.topic_results
@@ -183,12 +201,12 @@ async def test_only_missing_partitions_are_reported_unknown():
 
 
 async def test_transactions_are_answered_in_request_order():
-    """Those that add wait together for what is not known; 501 are more than one turn takes."""
-    coordinator = Coordinator(unknown=[("u", 1)], verified=[E.NONE] * 3)
+    """Partitions that are not known are awaited once for all."""
+    coordinator = Coordinator(unknown=[("u", 1)])
     names = [f"x-{number}" for number in range(501)]
     asked = [transaction(name, verify_only=name != "x-500") for name in names]
-    found = await _of_brokers(asked, context(coordinator), 5)
+    found = await answers(coordinator, *asked)
     expected = [result_of(name, E.NONE, E.NONE, E.NONE) for name in names[:-1]]
     assert found == [*expected, result_of("x-500", *[E.COORDINATOR_NOT_AVAILABLE] * 3)]
-    assert coordinator.asked[0] == ("known", set(KEYS))
+    assert coordinator.asked[0] == ("known", {("u", 1)})
     assert len(coordinator.asked) == 501

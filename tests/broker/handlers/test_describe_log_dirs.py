@@ -4,8 +4,8 @@ import pytest
 
 from tests.broker.background.test_directory_moves import Moves, other_directory
 from tests.broker.batches import batch
-from tests.broker.calls import call, through_wire
-from tests.broker.rooms import NotedRoom, turns_of
+from tests.broker.calls import answered, call, carried_out, through_wire
+from tests.broker.rooms import NotedRoom
 from tests.cluster.data_side import open_harness, partition, topic
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
@@ -26,7 +26,7 @@ def harness(tmp_path):
 async def described(harness, *topics, version=4):
     wanted = [DescribableLogDirTopic(topic=name, partitions=list(ids)) for name, ids in topics]
     request = through_wire(DescribeLogDirsRequest(topics=wanted or None), version)
-    answer = await describe_log_dirs(request, harness.context, call(request, version))
+    answer = await answered(describe_log_dirs, request, harness.context, call(request, version))
     return through_wire(answer, version)
 
 
@@ -117,17 +117,16 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     assert len(told[str(setup.a.path)].topics) == 1
 
 
-async def test_memory_and_turns_depend_on_requested_partitions(harness):
+async def test_memory_and_boundaries_depend_on_requested_partitions(harness):
     async def used(count):
         topics = [DescribableLogDirTopic(topic="none", partitions=list(range(count)))]
         message = DescribeLogDirsRequest(topics=topics if count else None)
         asked = call(message, 4)
-        room = NotedRoom(asked)
-        turns = await turns_of(describe_log_dirs(message, harness.context, asked))
-        return room.noted[0], turns
+        room, effects = NotedRoom(asked), []
+        await carried_out(describe_log_dirs(message, harness.context, asked), effects)
+        return room.noted[0], effects.count(None)
 
-    (asked, few), *others = [await used(count) for count in (998, 999, 1998, 1999)]
-    assert asked == ("pause", 998 * OBJECT_BYTES)
-    # Their topic counts as one more.
-    assert [turns - few for _, turns in others] == [1, 1, 2]
-    assert (await used(0))[0] == ("pause", 3 * OBJECT_BYTES)
+    (asked, few), (_, more) = [await used(count) for count in (998, 1998)]
+    assert asked == ("expect", 998 * OBJECT_BYTES)
+    assert more - few == 1000
+    assert (await used(0))[0] == ("expect", 3 * OBJECT_BYTES)

@@ -113,9 +113,7 @@ async def answers_to(stream, count):
     return found
 
 
-async def test_simultaneous_requests_are_decided_in_order(tmp_path, monkeypatch):
-    """A transaction may begin a turn later than requested: its end must not be decided before that."""
-    monkeypatch.setattr("trimaran.broker.handlers.add_partitions_to_txn.JUDGED_PER_TURN", 1)
+async def test_simultaneous_requests_are_decided_in_order(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t", partitions=2)
         producer = WireProducer(one)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.broker.calls import call, connection, through_wire
+from tests.broker.calls import call, connection, finished, through_wire
 from tests.broker.groups.rig import NODE_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
@@ -147,7 +147,7 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
         names.setdefault(list(leaders)[coordinator.partition_of(f"id-{number}")], f"id-{number}")
     asked_for = [names[one] for one in leaders] + [""]
     message = FindCoordinatorRequest(key_type=OF_TRANSACTION, coordinator_keys=asked_for)
-    answer = find_coordinator(message, harness.context, call(message, 6))
+    answer = await finished(find_coordinator(message, harness.context, call(message, 6)))
     unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
     assert [
         (one.key, one.node_id, one.host, one.port, one.error_code) for one in answer.coordinators
@@ -157,7 +157,9 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
         ("", *NOWHERE, E.INVALID_REQUEST),
     ]
     assert all(one.error_message for one in answer.coordinators[1:])
-    inside = find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
+    inside = await finished(
+        find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
+    )
     assert [one.node_id for one in inside.coordinators] == [-1, -1, 13, -1, -1, -1]
     harness.directory.close(broker_epoch=None)
 
@@ -177,7 +179,7 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
     harness.set_image(*(topic(name, partition()) for name in names), brokers=(registration(11),))
     message = FindCoordinatorRequest(key_type=kind, coordinator_keys=["a", "b"])
 
-    def codes(of_type, operation):
+    async def codes(of_type, operation):
         authorizer = Authorizer()
         authorizer.complete_initial_load()
         authorizer._index.add(
@@ -192,14 +194,14 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
             )
         )
         context = replace(harness.context, authorizer=authorizer)
-        answer = find_coordinator(message, context, call(message, 6))
+        answer = await finished(find_coordinator(message, context, call(message, 6)))
         return [one.error_code for one in answer.coordinators]
 
-    assert codes(types[kind], Operation.DESCRIBE) == [E.NONE, code[kind]]
-    assert codes(types[kind], Operation.DESCRIBE_CONFIGS) == [code[kind]] * 2
-    assert codes(types[1 - kind], Operation.DESCRIBE) == [code[kind]] * 2
+    assert await codes(types[kind], Operation.DESCRIBE) == [E.NONE, code[kind]]
+    assert await codes(types[kind], Operation.DESCRIBE_CONFIGS) == [code[kind]] * 2
+    assert await codes(types[1 - kind], Operation.DESCRIBE) == [code[kind]] * 2
     harness.set_image(brokers=(registration(11),))
-    assert codes(ResourceType.TOPIC, Operation.CREATE) == [code[kind]] * 2
+    assert await codes(ResourceType.TOPIC, Operation.CREATE) == [code[kind]] * 2
     harness.directory.close(broker_epoch=None)
 
 

@@ -1,10 +1,10 @@
-"""Requests decided as soon as they are read, and requests that wait for earlier ones."""
+"""Requests of transactions take effect before they wait for anything."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import call, carried_out, finished, through_wire
 from tests.broker.handlers.world import open_world
 from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from trimaran.broker.handlers.end_txn import end_txn
@@ -15,6 +15,7 @@ from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
 )
 from trimaran.wire.messages.end_txn import EndTxnRequest
+from trimaran.wire.transport.scheduling.effects import Wait
 
 
 async def begun(world, name):
@@ -23,12 +24,6 @@ async def begun(world, name):
     answer = await world.ask("InitProducerId", 4, values)
     assert answer.error_code == ErrorCode.NONE
     return answer
-
-
-def request_call(request, version, *, owes):
-    client = connection()
-    client.owes = owes
-    return call(request, version, client)
 
 
 def adding(producer, name, partitions):
@@ -42,38 +37,33 @@ def adding(producer, name, partitions):
     return through_wire(request, 3)
 
 
-@pytest.mark.parametrize(
-    ("owes", "count", "is_decided"),
-    [(False, 1, True), (True, 1, False), (False, 200, True), (False, 201, False)],
-)
-async def test_few_partitions_are_added_at_once(tmp_path, owes, count, is_decided):
+@pytest.mark.parametrize("count", [1, 201])
+async def test_partitions_are_added_before_anything_is_awaited(tmp_path, count):
     async with open_world(tmp_path) as world:
         request = adding(await begun(world, "x"), "x", [0] * count)
-        answer = add_partitions_to_txn(request, world.context, request_call(request, 3, owes=owes))
-        state = describe(world.context.transactions, "x").transaction_state
-        assert (state == "Ongoing") == is_decided, state
-        told = await finished(answer)
+        effects = []
+        steps = add_partitions_to_txn(request, world.context, call(request, 3))
+        told = await carried_out(steps, effects)
+        assert effects[:count] == [None] * count
+        assert all(isinstance(effect, Wait) for effect in effects[count:])
         [topic] = told.results_by_topic_v3_and_below
-        codes = [one.partition_error_code for one in topic.results_by_partition]
+        codes = [each.partition_error_code for each in topic.results_by_partition]
         assert codes == [ErrorCode.NONE] * count
         assert describe(world.context.transactions, "x").transaction_state == "Ongoing"
 
 
-@pytest.mark.parametrize("owes", [False, True])
-async def test_transaction_ends_at_once_without_pending_answer(tmp_path, owes):
+async def test_transaction_ends_before_anything_is_awaited(tmp_path):
     async with open_world(tmp_path) as world:
         producer = await begun(world, "x")
         request = adding(producer, "x", [0])
-        await finished(
-            add_partitions_to_txn(request, world.context, request_call(request, 3, owes=False))
-        )
+        await finished(add_partitions_to_txn(request, world.context, call(request, 3)))
         ending = EndTxnRequest(
             transactional_id="x",
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             committed=True,
         )
-        answer = end_txn(ending, world.context, request_call(ending, 4, owes=owes))
-        state = describe(world.context.transactions, "x").transaction_state
-        assert (state == "Ongoing") == owes, state
-        assert (await finished(answer)).error_code == ErrorCode.NONE
+        effects = []
+        answer = await carried_out(end_txn(ending, world.context, call(ending, 4)), effects)
+        assert answer.error_code == ErrorCode.NONE
+        assert all(isinstance(effect, Wait) for effect in effects)

@@ -9,6 +9,7 @@ from typing import Any
 
 import trio
 
+from tests.broker.calls import finished
 from tests.broker.coordination.leader import Leader, open_log
 from tests.cluster.data_side import cluster_image, partition, registration, topic, topics_image
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -98,7 +99,7 @@ class Rig:
         return self.shard.transactions[NAME]
 
     async def init(self, told: Producer | None = None, timeout_ms: int = 60_000) -> Producer:
-        return await self.coordinator.init_producer(NAME, timeout_ms, told)
+        return await finished(self.coordinator.initializing(NAME, timeout_ms, told))
 
     async def begin(self, *indexes: int) -> Producer:
         """A producer whose transaction is open, with these partitions of `t`."""
@@ -106,12 +107,13 @@ class Rig:
         await self.add(producer, *indexes or (0,))
         return producer
 
-    async def add(self, producer: Producer, *indexes: int, **options: Any) -> None:
+    async def add(self, producer: Producer, *indexes: int) -> None:
         partitions = [("t", index) for index in indexes]
-        await self.coordinator.add_partitions(NAME, producer, partitions, 2, **options)
+        await finished(self.coordinator.adding_partitions(NAME, producer, partitions, 2))
 
     async def end(self, producer: Producer, *, is_commit: bool = True) -> Transaction:
-        return await self.coordinator.end(NAME, producer, is_commit=is_commit, client_version=2)
+        ending = self.coordinator.ending(NAME, producer, is_commit=is_commit, client_version=2)
+        return await finished(ending)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.broker.calls import finished
 from tests.broker.transactions.rig import HERE, NAME, open_rig
 from tests.cluster.data_side import partition, topic
 from trimaran.broker.transactions.limits import TransactionLimits
@@ -110,7 +111,9 @@ async def test_waiter_for_markers_gives_up_after_second(rig, mock_clock):
     next_one = first._replace(epoch=first.epoch + 1)
     for act in (rig.init, lambda: rig.add(next_one, 0), lambda: rig.end(next_one)):
         assert await outcome(act) == (E.CONCURRENT_TRANSACTIONS, 1000)
-    assert await outcome(rig.add, next_one, 0, seconds=0.03) == (E.CONCURRENT_TRANSACTIONS, 30)
+    waiting = rig.coordinator.wait_for_end
+    found = await outcome(waiting, NAME, trio.current_time() + 0.03)
+    assert found == (E.CONCURRENT_TRANSACTIONS, 30)
     assert not rig.shard._waiting
     assert rig.state.state is S.PREPARE_COMMIT
 
@@ -143,8 +146,8 @@ async def test_id_taken_for_outdated_state_is_unused(rig, mock_clock):
     firsts = []
 
     def first_comes():
-        decided = rig.coordinator._decide(
-            NAME, lambda shard, at: shard.init_producer(NAME, None, 5, 77, at)
+        decided = rig.coordinator.epoch_of(NAME).decide(
+            lambda shard, at: shard.init_producer(NAME, None, 5, 77, at)
         )
         firsts.append(decided)
 
@@ -159,46 +162,24 @@ async def test_last_epoch_ends_with_a_new_id(rig, mock_clock):
     last = rig.state._replace(epoch=LAST)
     rig.shard.transactions[NAME] = last
     producer = producer._replace(epoch=LAST)
-    end_now = rig.coordinator.end_now
-    assert end_now(NAME, producer, is_commit=True, client_version=2) is None
-    assert rig.state is last
     ended = await rig.end(producer)
     assert ended.told_producer == Producer(1002, 0)
     rig.shard.transactions[NAME] = last
-    decided = end_now(NAME, producer, is_commit=True, client_version=1)
-    assert (await decided.wait()).told_producer == producer
+    ending = rig.coordinator.ending(NAME, producer, is_commit=True, client_version=1)
+    assert (await finished(ending)).told_producer == producer
 
 
-async def test_immediate_decisions_equal_deferred_ones(rig, mock_clock):
+async def test_partitions_are_verified_as_soon_as_committed(rig, mock_clock):
     producer = await rig.init()
-    now = rig.coordinator.add_partitions_now(NAME, producer, [T0], 2)
-    assert (await now.wait()).partitions == {T0}
-    other = producer._replace(epoch=5)
-    assert rig.coordinator.add_partitions_now(NAME, other, [T0], 2) is None
-    assert rig.coordinator.end_now(NAME, other, is_commit=True, client_version=2) is None
-    ended = rig.coordinator.end_now(NAME, producer, is_commit=False, client_version=2)
-    assert (await ended.wait()).state is S.PREPARE_ABORT
-    assert rig.state.client_version == 2
-
-
-async def test_only_committed_partitions_are_verified_locally(rig, mock_clock):
-    producer = await rig.init()
-    knows, adds = rig.coordinator.knows, rig.coordinator.adds
-    assert not knows(NAME, producer, [T0])
     rig.leader.holding = True
-    assert not adds(NAME, producer, [T0], 2)
+    added = rig.coordinator.add_partitions(NAME, producer, [T0], 2)
     assert rig.state.partitions == {T0}
-    assert not knows(NAME, producer, [T0])
+    verified = rig.coordinator.verify_partitions(NAME, producer, [T0, T1])
+    assert (added.ready(), verified.ready()) == (False, False)
     rig.leader.commit()
-    assert knows(NAME, producer, [T0])
-    assert adds(NAME, producer, [T0], 2)
-    assert not knows(NAME, producer, [T0, T1])
-    assert not adds(NAME, producer, [T0, ("t", 2)], 2)
-    assert not adds(NAME, producer, [("nowhere", 0)], 2)
-    assert rig.state.partitions == {T0}
-    assert not knows("", producer, [T0])
-    found = await rig.coordinator.verify_partitions(NAME, producer, [T0, T1])
-    assert found == {T0: E.NONE, T1: E.TRANSACTION_ABORTABLE}
+    assert (added.ready(), verified.ready()) == (True, True)
+    assert await verified.wait() == {T0: E.NONE, T1: E.TRANSACTION_ABORTABLE}
+    assert rig.coordinator.unknown([T0, ("t", 2), ("nowhere", 0)]) == {("t", 2), ("nowhere", 0)}
 
 
 async def test_missing_metadata_is_awaited_for_a_second(rig, nursery, mock_clock):

@@ -7,11 +7,12 @@ from itertools import product
 
 import pytest
 
+from tests.broker.calls import finished
 from tests.broker.transactions.rig import NAME, open_rig
 from tests.checks import check_each
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.transactions import listing
-from trimaran.broker.transactions.listing import describe, list_transactions
+from trimaran.broker.transactions.listing import describe
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.list_transactions import ListTransactionsRequest
@@ -50,9 +51,13 @@ async def rig(tmp_path):
 async def pieces_of(rig, **filters):
     filters = {"state_filters": [], "producer_id_filters": [], **filters}
     request = ListTransactionsRequest(**filters)
+    matches = listing.pattern_of(request.transactional_id_pattern)
     return [
-        [(one.transactional_id, one.producer_id, one.transaction_state) for one in piece]
-        async for piece in list_transactions(rig.coordinator, request, NOW_MS, 7)
+        [
+            (name, some[name].producer_id, some[name].state.shown)
+            for name in await finished(listing.matching(matches, list(some), 7))
+        ]
+        for some in listing.candidates(rig.coordinator, request, NOW_MS)
     ]
 
 
@@ -97,11 +102,11 @@ async def test_loading_shard_is_retried_ended_one_empty(rig):
     epoch._state.set(ShardState.ACTIVE)
 
 
-async def test_bounded_transactions_are_examined_per_turn(rig):
-    per_turn = 1_000
+async def test_bounded_transactions_are_examined_per_step(rig):
+    per_step = 250
     rig.shard.transactions.clear()
-    for number in range(2 * per_turn + 1):
-        state = S.ONGOING if number == per_turn else S.EMPTY
+    for number in range(2 * per_step + 1):
+        state = S.ONGOING if number == per_step else S.EMPTY
         rig.shard.transactions[f"id-{number}"] = Transaction(number, 0, 1, state)
     pieces = await pieces_of(rig, state_filters=["Ongoing"])
     assert [len(piece) for piece in pieces] == [0, 1, 0]
@@ -127,7 +132,7 @@ def test_names_are_matched_in_bounded_pieces():
 
 def code_of(pattern):
     try:
-        listing._pattern(pattern)
+        listing.pattern_of(pattern)
     except KafkaError as error:
         return error.code
     return E.NONE
