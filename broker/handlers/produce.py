@@ -70,6 +70,8 @@ def produce(
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     response, parts = resolve(request, partitions)
     response.throttle_time_ms = ctx.quotas.produced(call)
+    if len(parts) > 1:
+        yield None
     if ctx.authorizer is not None:
         if not may_use_transactional_id(transactional_id, parts, ctx, call):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
