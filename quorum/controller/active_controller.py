@@ -27,6 +27,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from trimaran.quorum.metadata.versions import METADATA_VERSION
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.features import FeatureLevelRecord
@@ -49,7 +50,7 @@ class Node(Protocol):
     def encode(self, records: Sequence[Message]) -> Steps[bytes]: ...
 
     def propose(
-        self, records: Sequence[Message], epoch: int, batch: bytes | None = None
+        self, records: Sequence[Message], epoch: LeaderEpoch, batch: bytes | None = None
     ) -> int: ...
 
     def resign(self) -> None: ...
@@ -67,7 +68,7 @@ class ActiveController:
 
     def __init__(
         self,
-        epoch: int,
+        epoch: LeaderEpoch,
         node: Node,
         image: MetadataImage,
         index: PartitionIndex,
@@ -151,7 +152,7 @@ class ActiveController:
         self.suspects[broker_id] = broker_epoch
         self.suspected.set()
 
-    def applied(self, end_offset: int, epoch: int) -> None:
+    def applied(self, end_offset: int, epoch: LeaderEpoch) -> None:
         """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other
         records at our offsets, whether or not the role has been seen to end: nothing more is answered.
         """

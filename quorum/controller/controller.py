@@ -34,6 +34,7 @@ from trimaran.quorum.controller.tasks.turns import try_to_write
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
@@ -50,7 +51,7 @@ class Node(ActiveNode, Protocol):
     """The part of `QuorumNode` that the controller needs."""
 
     @property
-    def log_end_offset(self) -> int: ...
+    def log_end_offset(self) -> Offset: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class Controller:
         if snapshot.ends:
             self._applied(snapshot.end_offset, snapshot.epoch)
 
-    def _applied(self, end_offset: int, epoch: int) -> None:
+    def _applied(self, end_offset: int, epoch: LeaderEpoch) -> None:
         self._applied_end = end_offset
         if self._active is None:  # else its own image says it, which is ahead
             self._write_for(self.loader.image.features.metadata_version)
@@ -196,7 +197,7 @@ class Controller:
             nursery.start_soon(self._standby.run)
             nursery.start_soon(self._reachability.run, lambda: self.loader.image)
 
-    async def lead(self, epoch: int) -> None:
+    async def lead(self, epoch: LeaderEpoch) -> None:
         """Runs the active controller until it is cancelled."""
         index = await self._standby.acquire()
         try:
@@ -227,7 +228,7 @@ class Controller:
         nursery.start_soon(upkeep.elect_uncleanly, active)
         nursery.start_soon(upkeep.schedule_unclean_elections, active, settings.unclean)
 
-    def _begin(self, epoch: int, index: PartitionIndex) -> ActiveController:
+    def _begin(self, epoch: LeaderEpoch, index: PartitionIndex) -> ActiveController:
         assert self.node is not None, "the node is given before it runs"
         active = ActiveController(
             epoch,

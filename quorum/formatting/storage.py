@@ -43,6 +43,7 @@ from trimaran.quorum.raft_log.snapshot_format import (
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
 from trimaran.quorum.raft_log.voter_records import note_snapshot
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import (
     UnknownRecord,
     encode_metadata_record,
@@ -52,7 +53,7 @@ from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.schema import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
-_BOOTSTRAP_ID = OffsetAndEpoch(0, 0)
+_BOOTSTRAP_ID = OffsetAndEpoch(Offset(0), LeaderEpoch(0))
 
 
 class FormatError(Exception):
@@ -293,7 +294,7 @@ def inspect_directories(config: ServerConfig) -> Inspection:
     try:
         if (data := read_small_file(first, REAL_FILES)) is not None:
             check_snapshot(_BOOTSTRAP_ID, data)
-            note_snapshot(history, 0, data)
+            note_snapshot(history, Offset(0), data)
     except (FileDamaged, SnapshotDamaged) as damage:
         problems.append(f"{first} is damaged: {damage}")
     voters = history.voters if history.is_dynamic else None

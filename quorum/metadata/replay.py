@@ -21,6 +21,7 @@ from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     KRaftVersionRecord,
@@ -120,7 +121,9 @@ class Replay:
                 complete = complete or isinstance(value, SnapshotFooterRecord)
         if not complete:
             raise RemoteProtocolError(f"a snapshot of {len(data)} bytes has no footer")
-        self._loader.load_snapshot(LoadedSnapshot(end_offset, epoch, appended_at_ms, records))
+        self._loader.load_snapshot(
+            LoadedSnapshot(Offset(end_offset), LeaderEpoch(epoch), appended_at_ms, records)
+        )
         self._next_offset = end_offset
 
     def apply(self, batch: BatchView, until: int | None = None) -> None:

@@ -35,6 +35,7 @@ from trimaran.quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, R
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Offset
 from trimaran.wire.text.endpoint import endpoints_problem
 
 
@@ -403,7 +404,7 @@ def _is_committed(state: State, leader: Leader) -> bool:
     return offset is not None and reached is not None and offset < reached
 
 
-def _append_voters(state: State, leader: Leader, voters: VoterSet) -> int:
+def _append_voters(state: State, leader: Leader, voters: VoterSet) -> Offset:
     ensure(_is_committed(state, leader), "R10 one uncommitted change at a time", voters)
     ensure(state.voters.overlaps(voters), "R10 consecutive sets overlap", state.voters, voters)
     return state.append(ControlBatch((VotersChange(voters),)))

@@ -57,6 +57,7 @@ from trimaran.quorum.raft.types import (
 )
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 _UNDONE = "the driver does each Ready before the next input"
 
@@ -124,7 +125,7 @@ class Raft:
         ensure(self._state.is_drained, _UNDONE)
         self._poll(now)
 
-    def propose(self, batch: bytes, count: int, epoch: int) -> int:
+    def propose(self, batch: bytes, count: int, epoch: LeaderEpoch) -> Offset:
         """Queues an atomic batch of `count` records; returns its base offset. May be called repeatedly before `ready`.
 
         Raises:
@@ -135,7 +136,9 @@ class Raft:
             raise NotLeader(epoch)
         return state.propose(Proposal(batch, count))
 
-    def upgrade_kraft_version(self, version: int, epoch: int, *, validate_only: bool) -> None:
+    def upgrade_kraft_version(
+        self, version: int, epoch: LeaderEpoch, *, validate_only: bool
+    ) -> None:
         """Makes a static quorum dynamic (1); like `propose`, it may be called before `ready`.
 
         Raises:
@@ -147,7 +150,7 @@ class Raft:
             raise NotLeader(epoch)
         changing.upgrade(state, state.role, version, validate_only=validate_only)
 
-    def flushed(self, end_offset: int, now: float) -> None:
+    def flushed(self, end_offset: Offset, now: float) -> None:
         """Everything below offset `end_offset` of the present log is on disk."""
         ensure(self._state.is_drained, _UNDONE)
         state = self._state
@@ -170,7 +173,7 @@ class Raft:
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state, now)
         else:
-            following.after_append(self._state, self._fetched_watermark, now)
+            following.after_append(self._state, Offset(self._fetched_watermark), now)
             self._fetched_watermark = -1
         self._poll(now)
 
@@ -228,7 +231,7 @@ class Raft:
         return self._state.role
 
     @property
-    def epoch(self) -> int:
+    def epoch(self) -> LeaderEpoch:
         return self._state.epoch
 
     @property
@@ -244,11 +247,11 @@ class Raft:
         return self._state.leader_peer
 
     @property
-    def high_watermark(self) -> int | None:
+    def high_watermark(self) -> Offset | None:
         return self._state.high_watermark
 
     @property
-    def flushed_offset(self) -> int:
+    def flushed_offset(self) -> Offset:
         return self._state.flushed_offset
 
     @property

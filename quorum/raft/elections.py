@@ -34,11 +34,14 @@ from trimaran.quorum.raft.types import (
 )
 from trimaran.quorum.raft.voters import Voter
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch
 
 # --- requests of other voters
 
 
-def _refusal(state: State, cluster_id: str | None, sender: int, epoch: int) -> ErrorCode | None:
+def _refusal(
+    state: State, cluster_id: str | None, sender: int, epoch: LeaderEpoch
+) -> ErrorCode | None:
     """Returns the error of a request that only a voter may send."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
@@ -56,7 +59,7 @@ def _is_unknown_sender(state: State, sender: int) -> bool:
     return not state.log.history.is_dynamic and len(voters) > 0 and voters.get(sender) is None
 
 
-def contradicts(state: State, leader_id: int, epoch: int) -> bool:
+def contradicts(state: State, leader_id: int, epoch: LeaderEpoch) -> bool:
     """Whether a message names another leader of our epoch than the one that we know. R1: one of the two is no leader,
     or a node id is used twice. The sender is refused: Kafka's controller ends here, so one message to each ends the
     whole quorum.
@@ -188,7 +191,9 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
     return longest
 
 
-def maybe_follow(state: State, leader_id: int, epoch: int, hint: Peer | None, now: float) -> bool:
+def maybe_follow(
+    state: State, leader_id: int, epoch: LeaderEpoch, hint: Peer | None, now: float
+) -> bool:
     """Acts on a claim that `leader_id` (-1: unknown) leads `epoch`, which does not contradict what is known; True if
     the role changed.
     """
@@ -256,7 +261,9 @@ def become_prospective(state: State, now: float) -> None:
 
 def become_candidate(state: State, now: float) -> None:
     deadline = state.election_deadline(now)
-    state.become(Candidate(state.epoch + 1, deadline, state.key, granted=state.own_vote))
+    state.become(
+        Candidate(LeaderEpoch(state.epoch + 1), deadline, state.key, granted=state.own_vote)
+    )
     _advance_if_granted(state, now)
 
 

@@ -23,6 +23,7 @@ from trimaran.quorum.raft.roles import Follower, SnapshotFetch, SnapshotLoss, Un
 from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Offset
 
 # Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
 # finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.
@@ -115,7 +116,7 @@ def _makes_progress(state: State, response: FetchResponse) -> bool:
     return True
 
 
-def after_append(state: State, high_watermark: int, now: float) -> None:
+def after_append(state: State, high_watermark: Offset, now: float) -> None:
     """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not
     stand without.
     """
@@ -126,7 +127,7 @@ def after_append(state: State, high_watermark: int, now: float) -> None:
             update_fetch_timer(state, state.role, now)
 
 
-def _note_caught_up(state: State, role: Follower, high_watermark: int) -> Follower:
+def _note_caught_up(state: State, role: Follower, high_watermark: Offset) -> Follower:
     if role.has_caught_up or state.log.end_offset < high_watermark:
         return role
     return role._replace(has_caught_up=True)
@@ -268,7 +269,7 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
         replica=state.key,
         fetch_offset=state.log.end_offset,
         last_fetched_epoch=state.log.last_epoch,
-        high_watermark=-1 if state.high_watermark is None else state.high_watermark,
+        high_watermark=Offset(-1) if state.high_watermark is None else state.high_watermark,
         max_wait=max_wait,
         max_bytes=state.timeouts.fetch_max_bytes,
     )

@@ -20,6 +20,7 @@ from trimaran.quorum.raft.messages import (
 )
 from trimaran.quorum.raft.types import ReplicaKey, Timeouts, ensure
 from trimaran.quorum.raft.voters import Voter, VoterSet
+from trimaran.wire.identity import Offset
 
 # An observer that has not fetched for this time is forgotten (Kafka's figure), and no more than this number are
 # remembered.
@@ -34,12 +35,12 @@ class Progress:
     """One replica as its fetches show it. -1: never fetched; times on the core's clock."""
 
     key: ReplicaKey
-    end_offset: int = -1
+    end_offset: Offset = Offset(-1)
     last_fetch: float = -inf
     last_caught_up: float = -inf
     last_fetch_leader_end: int = -1
 
-    def fetched(self, offset: int, leader_end: int, now: float) -> None:
+    def fetched(self, offset: Offset, leader_end: int, now: float) -> None:
         if offset >= leader_end:
             self.last_caught_up = now
         elif offset >= self.last_fetch_leader_end:
@@ -71,7 +72,7 @@ class PendingChange:
     voter: Voter | None = None
     question: int | None = None
     ack_when_committed: bool = True
-    offset: int | None = None
+    offset: Offset | None = None
 
 
 # Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and
@@ -93,14 +94,14 @@ class LeaderState:
     me: Voter
     voter_set: VoterSet
     timeouts: Timeouts
-    start_offset: int
+    start_offset: Offset
     granting: frozenset[int]
     check_deadline: float
     begin_deadline: float
     own: Progress
     others: tuple[Voter, ...] = ()
     needed: int = 0
-    high_watermark: int | None = None
+    high_watermark: Offset | None = None
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     deferred: dict[int, DeferredFetch] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class LeaderState:
         me: Voter,
         voter_set: VoterSet,
         timeouts: Timeouts,
-        start_offset: int,
+        start_offset: Offset,
         granting: frozenset[int],
         now: float,
     ) -> LeaderState:
@@ -165,12 +166,12 @@ class LeaderState:
         """Whether we count ourselves."""
         return len(self.others) < len(self.voter_set.by_id)
 
-    def flushed(self, end_offset: int) -> bool:
+    def flushed(self, end_offset: Offset) -> bool:
         """Our own flushed end; True if the high watermark moved."""
         self.own.end_offset = end_offset
         return self._advance()
 
-    def fetched_by(self, replica: ReplicaKey, offset: int, leader_end: int, now: float) -> bool:
+    def fetched_by(self, replica: ReplicaKey, offset: Offset, leader_end: int, now: float) -> bool:
         """A valid fetch; True if the high watermark moved. Invisible observers (id -1) are not kept."""
         if replica.id < 0:
             return False
@@ -240,6 +241,6 @@ class LeaderState:
         return True
 
 
-def majority_offset(descending: list[int]) -> int:
+def majority_offset(descending: list[Offset]) -> Offset:
     """The offset that a majority of an odd or even number of voters has reached."""
     return descending[len(descending) // 2]

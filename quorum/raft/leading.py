@@ -38,6 +38,7 @@ from trimaran.quorum.raft.roles import Leader, Resigned
 from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import ensure
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 # No fetch waits longer for news than this, whatever it asks for.
 MAX_WAIT = 30.0
@@ -155,9 +156,9 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
     return refusal if sane else ErrorCode.INVALID_REQUEST
 
 
-def _known_watermark(leader: Leader) -> int:
+def _known_watermark(leader: Leader) -> Offset:
     known = leader.leader_state.high_watermark
-    return -1 if known is None else known
+    return Offset(-1) if known is None else known
 
 
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
@@ -271,7 +272,7 @@ def resign(state: State, leader: Leader, now: float) -> None:
 def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
     """Leaves after an election timeout, into a higher epoch: no node may follow us in the old one again."""
     if now >= resigned.deadline:
-        state.become_unattached(state.epoch + 1, now)
+        state.become_unattached(LeaderEpoch(state.epoch + 1), now)
         return
     for _, peer in state.other_voters:
         if peer.id in resigned.unacked and state.requests.is_ready(peer, now):

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 
@@ -22,7 +23,7 @@ class LeaderAndEpoch:
     """The leader of the quorum in `epoch`; `leader_id` is None while it is unknown."""
 
     leader_id: int | None
-    epoch: int
+    epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +36,9 @@ class CommittedBatch:
     pieces but the last.
     """
 
-    base_offset: int
+    base_offset: Offset
     last_offset: int
-    epoch: int
+    epoch: LeaderEpoch
     appended_at_ms: int
     size_bytes: int
     records: Sequence[Message | UnknownRecord]
@@ -50,8 +51,8 @@ class LoadedSnapshot:
     them.
     """
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     appended_at_ms: int
     records: Sequence[Message | UnknownRecord]
     begins: bool = True
@@ -67,7 +68,7 @@ class MetadataListener(Protocol):
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
         """Replaces all state, with the last piece; the next batch begins at `snapshot.end_offset`."""
 
-    async def lead(self, epoch: int) -> None:
+    async def lead(self, epoch: LeaderEpoch) -> None:
         """Runs while this node leads `epoch`; cancelled, and waited for, when the epoch ends.
 
         Begins when everything below the epoch's start offset has been applied. Returning early is not an error.

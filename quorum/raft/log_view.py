@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft.voters import QuorumHistory
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class LogView(Protocol):
@@ -19,19 +20,19 @@ class LogView(Protocol):
         """The voters by what is in the log, kept in step with every change of it."""
 
     @property
-    def refetch_end(self) -> int | None:
+    def refetch_end(self) -> Offset | None:
         """End of the log before damaged data was taken out of it; None once all of it is here again, or if there was
         none.
         """
 
     @property
-    def start_offset(self) -> int: ...
+    def start_offset(self) -> Offset: ...
 
     @property
-    def end_offset(self) -> int: ...
+    def end_offset(self) -> Offset: ...
 
     @property
-    def last_epoch(self) -> int:
+    def last_epoch(self) -> LeaderEpoch:
         """Epoch of the last record; of the snapshot at the start if the log is empty; else 0."""
 
     @property
@@ -40,7 +41,7 @@ class LogView(Protocol):
     @property
     def latest_snapshot(self) -> OffsetAndEpoch | None: ...
 
-    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> OffsetAndEpoch:
         """The largest epoch of the log that is not above `epoch`, and where it ends."""
 
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
@@ -61,7 +62,7 @@ def end_of(log: LogView) -> OffsetAndEpoch:
     return OffsetAndEpoch(log.end_offset, log.last_epoch)
 
 
-def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchPosition:
+def validate_fetch(log: LogView, offset: Offset, last_fetched_epoch: LeaderEpoch) -> FetchPosition:
     """Places a fetch from `offset` in our log: on it, on a diverged one, or before its start."""
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
@@ -82,7 +83,7 @@ def validate_fetch(log: LogView, offset: int, last_fetched_epoch: int) -> FetchP
     return ON_OUR_LOG
 
 
-def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, epoch: int) -> bool:
+def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: Offset, epoch: LeaderEpoch) -> bool:
     return (
         offset < log.start_offset
         or (offset == log.start_offset and epoch != earliest.epoch)
@@ -90,7 +91,7 @@ def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: int, epoch: int) 
     )
 
 
-def truncation_offset(log: LogView, diverging: OffsetAndEpoch) -> int:
+def truncation_offset(log: LogView, diverging: OffsetAndEpoch) -> Offset:
     """How much of our log can still agree with a leader whose `diverging.epoch` ends at `diverging.offset`."""
     if diverging.epoch == 0:
         return min(diverging.offset, log.end_offset)

@@ -12,15 +12,16 @@ from typing import NamedTuple, TypeVar, dataclass_transform
 
 from trimaran.quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class VoteRequest(NamedTuple):
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     candidate: ReplicaKey
     voter: ReplicaKey | None
-    last_epoch: int
-    end_offset: int
+    last_epoch: LeaderEpoch
+    end_offset: Offset
     pre_vote: bool
 
     def __str__(self) -> str:
@@ -30,7 +31,7 @@ class VoteRequest(NamedTuple):
 
 class BeginQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     leader_id: int
     voter: ReplicaKey | None
     endpoints: tuple[Endpoint, ...] = ()
@@ -41,7 +42,7 @@ class BeginQuorumEpochRequest(NamedTuple):
 
 class EndQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     leader_id: int
     successors: tuple[ReplicaKey, ...]
     endpoints: tuple[Endpoint, ...] = ()
@@ -55,11 +56,11 @@ class FetchRequest(NamedTuple):
     """`high_watermark` is what the fetcher knows (-1: nothing, KIP-1166); `max_wait` in seconds."""
 
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     replica: ReplicaKey
-    fetch_offset: int
-    last_fetched_epoch: int
-    high_watermark: int
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    high_watermark: Offset
     max_wait: float
     max_bytes: int
 
@@ -72,7 +73,7 @@ class FetchRequest(NamedTuple):
 
 class FetchSnapshotRequest(NamedTuple):
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     replica: ReplicaKey
     snapshot_id: OffsetAndEpoch
     position: int
@@ -106,7 +107,7 @@ class UpdateVoterRequest(NamedTuple):
     """A voter says where it listens and which kraft.versions it supports."""
 
     cluster_id: str | None
-    epoch: int
+    epoch: LeaderEpoch
     voter: ReplicaKey | None
     endpoints: tuple[Endpoint, ...]
     kraft_version_min: int
@@ -151,7 +152,7 @@ class Response:
     """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
 
     error: int = 0
-    epoch: int = -1
+    epoch: LeaderEpoch = LeaderEpoch(-1)
     leader_id: int = NO_NODE
     leader: Peer | None = None
 
@@ -190,7 +191,7 @@ class Read(NamedTuple):
     there is one.
     """
 
-    offset: int
+    offset: Offset
     max_bytes: int
 
 
@@ -201,7 +202,7 @@ class FetchResponse(Response):
     Validated means: whole batches with good checksums that continue from the offset of the request.
     """
 
-    high_watermark: int = -1
+    high_watermark: Offset = Offset(-1)
     log_start_offset: int = -1
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None

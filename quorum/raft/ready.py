@@ -12,6 +12,7 @@ from typing import NamedTuple
 from trimaran.quorum.raft.messages import AnyResponse, Request
 from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer
 from trimaran.quorum.raft.voters import VoterSet
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class LeaderChange(NamedTuple):
@@ -57,15 +58,15 @@ class Proposal(NamedTuple):
 class LeaderAppend(NamedTuple):
     """Batches to append in this order from `base_offset` on, stamped with `epoch`."""
 
-    base_offset: int
-    epoch: int
+    base_offset: Offset
+    epoch: LeaderEpoch
     batches: tuple[ControlBatch | Proposal, ...]
 
 
 class FollowerAppend(NamedTuple):
     """Bytes from the leader of `epoch`, appended as they are; no batch in them is of a later epoch."""
 
-    epoch: int
+    epoch: LeaderEpoch
     records: bytes | memoryview
 
 
@@ -107,10 +108,10 @@ class Ready(NamedTuple):
     """
 
     election: Election | None = None
-    truncate_to: int | None = None
+    truncate_to: Offset | None = None
     snapshot: SnapshotChunk | None = None
     append: LeaderAppend | FollowerAppend | None = None
     needs_flush: bool = False
     replies: tuple[Reply, ...] = ()
     sends: tuple[Send, ...] = ()
-    committed: int | None = None
+    committed: Offset | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.state import State
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch
 
 
 def is_our_cluster(state: State, cluster_id: str | None) -> bool:
@@ -15,7 +16,7 @@ def is_our_cluster(state: State, cluster_id: str | None) -> bool:
     return cluster_id is None or ours is None or cluster_id == ours
 
 
-def leader_refusal(state: State, cluster_id: str | None, epoch: int) -> ErrorCode | None:
+def leader_refusal(state: State, cluster_id: str | None, epoch: LeaderEpoch) -> ErrorCode | None:
     """Returns the error of a request that only the leader of `epoch` can answer."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from trimaran.quorum.raft.leader_state import LeaderState
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Unattached(NamedTuple):
     """No leader to fetch from in this epoch. `leader_id` may be known without an address; `voted` is our vote, kept."""
 
-    epoch: int
+    epoch: LeaderEpoch
     deadline: float = inf
     leader_id: int = NO_NODE
     voted: ReplicaKey | None = None
@@ -29,7 +30,7 @@ class Unattached(NamedTuple):
 class Prospective(NamedTuple):
     """Asking whether an election would be won, without raising the epoch (pre-vote)."""
 
-    epoch: int
+    epoch: LeaderEpoch
     deadline: float
     leader: Peer | None
     leader_id: int
@@ -42,7 +43,7 @@ class Prospective(NamedTuple):
 class Candidate(NamedTuple):
     """Standing for election in its own new epoch, with its own vote."""
 
-    epoch: int
+    epoch: LeaderEpoch
     deadline: float
     voted: ReplicaKey
     granted: frozenset[int]
@@ -76,7 +77,7 @@ class Follower(NamedTuple):
     reached this leader's high watermark.
     """
 
-    epoch: int
+    epoch: LeaderEpoch
     deadline: float
     leader: Peer
     voted: ReplicaKey | None = None
@@ -97,8 +98,8 @@ class Follower(NamedTuple):
 class Leader(NamedTuple):
     """Leading `epoch` from `start_offset` on; what it knows of the others is in `leader_state`."""
 
-    epoch: int
-    start_offset: int
+    epoch: LeaderEpoch
+    start_offset: Offset
     leader_state: LeaderState
     deadline: float = inf
 
@@ -106,7 +107,7 @@ class Leader(NamedTuple):
 class Resigned(NamedTuple):
     """Was the leader of this epoch (also: restarted), tells the others, and waits for a higher epoch."""
 
-    epoch: int
+    epoch: LeaderEpoch
     deadline: float
     unacked: frozenset[int] = frozenset()
     successors: tuple[ReplicaKey, ...] = ()

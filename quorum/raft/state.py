@@ -54,6 +54,7 @@ from trimaran.quorum.raft.types import (
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 A = TypeVar("A", bound=Response)
 
@@ -97,11 +98,11 @@ class State:
         self.timeouts = timeouts
         self.prng = prng
         self.role: Role
-        self.epoch: int
+        self.epoch: LeaderEpoch
         self.election: Election
         self._take_role(role)
         self.requests = RequestManager(timeouts)
-        self.high_watermark: int | None = None
+        self.high_watermark: Offset | None = None
         self.flushed_offset = log.end_offset
         self.lost_elections = 0
         self.shutting_down = False
@@ -112,7 +113,7 @@ class State:
         self._voters_before: frozenset[int] = frozenset()
         self._servers: list[Peer] = []
         self._persisted = persisted
-        self._truncate_to: int | None = None
+        self._truncate_to: Offset | None = None
         self._snapshot: SnapshotChunk | None = None
         self._fetched: FollowerAppend | None = None
         self._pending: list[ControlBatch | Proposal] = []
@@ -121,7 +122,7 @@ class State:
         self.linger = Linger(timeouts.append_linger, timeouts.linger_max_bytes)
         self._replies: list[Reply] = []
         self._sends: list[Send] = []
-        self._committed: int | None = None
+        self._committed: Offset | None = None
         self.has_effects = self.is_drained = True
         self.has_log_work = False
 
@@ -137,13 +138,13 @@ class State:
         return self.key in self.log.history.voters
 
     @property
-    def committed_offset(self) -> int:
+    def committed_offset(self) -> Offset:
         """End of the records that are committed for certain: by the watermark, or as part of a snapshot. They are never
         taken back (R7).
         """
         latest = self.log.latest_snapshot
         in_snapshot = self.log.start_offset if latest is None else latest.offset
-        return max(in_snapshot, self.high_watermark or 0)
+        return max(in_snapshot, self.high_watermark or Offset(0))
 
     @property
     def can_be_candidate(self) -> bool:
@@ -231,12 +232,12 @@ class State:
         self.election = roles.election_of(role, self.key.id)
         self.has_effects = True
 
-    def become_unattached(self, epoch: int, now: float, leader_id: int = NO_NODE) -> None:
+    def become_unattached(self, epoch: LeaderEpoch, now: float, leader_id: int = NO_NODE) -> None:
         """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
         self.become(Unattached(epoch, self._unattached_deadline(now), leader_id, voted))
 
-    def become_follower(self, epoch: int, leader: Peer, now: float) -> None:
+    def become_follower(self, epoch: LeaderEpoch, leader: Peer, now: float) -> None:
         ensure(
             leader.id != self.key.id,
             "R1 a replica follows us in an epoch that we do not lead",
@@ -370,7 +371,7 @@ class State:
         servers = [p for p in self.identity.bootstrap if (p.host, p.port) not in addresses]
         return voters + servers
 
-    def truncate(self, offset: int) -> None:
+    def truncate(self, offset: Offset) -> None:
         ensure(
             self.high_watermark is None or offset >= self.high_watermark,
             "R7 no truncation below the high watermark",
@@ -405,7 +406,7 @@ class State:
             )
             self.flushed_offset = chunk.snapshot_id.offset
 
-    def propose(self, batch: Proposal) -> int:
+    def propose(self, batch: Proposal) -> Offset:
         """Queues a batch of the leader, or lets it linger; returns its base offset."""
         base_offset = self.log.end_offset + self._pending_count + self.linger.record_count
         self.linger.add(batch)
@@ -418,7 +419,7 @@ class State:
         for batch in self.linger.take():
             self._queue(batch)
 
-    def append(self, batch: ControlBatch) -> int:
+    def append(self, batch: ControlBatch) -> Offset:
         """Queues a control batch of the leader behind all that lingers; returns its base offset."""
         self.end_linger()
         base_offset = self.log.end_offset + self._pending_count
@@ -435,7 +436,7 @@ class State:
     def _will_change_log(self) -> None:
         self.has_effects, self.is_drained, self.has_log_work = True, False, True
 
-    def commit(self, offset: int) -> None:
+    def commit(self, offset: Offset) -> None:
         """Raises the high watermark; it never goes back (R6)."""
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = self._committed = offset
@@ -481,6 +482,6 @@ class State:
             return self._fetched
         if not self._pending:
             return None
-        append = LeaderAppend(self._pending_base, self.epoch, tuple(self._pending))
+        append = LeaderAppend(Offset(self._pending_base), self.epoch, tuple(self._pending))
         self._pending, self._pending_count = [], 0
         return append

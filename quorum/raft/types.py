@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from trimaran.wire.identity import LeaderEpoch, Offset
+
 NO_DIRECTORY = bytes(16)
 NO_NODE = -1
 # Ids from here on downwards belong to nodes at endpoints that are to be a voter's: until such a node has said that it
@@ -51,8 +53,8 @@ class ReplicaKey(NamedTuple):
 class OffsetAndEpoch(NamedTuple):
     """An end offset and the epoch of the record before it; names a snapshot or a point of divergence."""
 
-    offset: int
-    epoch: int
+    offset: Offset
+    epoch: LeaderEpoch
 
     @property
     def rank(self) -> tuple[int, int]:
@@ -82,7 +84,7 @@ class Endpoint(NamedTuple):
 class Election(NamedTuple):
     """What `quorum-state` keeps: must be on disk before any message of its epoch leaves (R2, R3)."""
 
-    epoch: int = 0
+    epoch: LeaderEpoch = LeaderEpoch(0)
     leader_id: int = NO_NODE
     voted: ReplicaKey | None = None
 

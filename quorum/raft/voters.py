@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
+from trimaran.wire.identity import Offset
 
 # Levels of the feature `kraft.version`.
 STATIC_QUORUM = 0
@@ -151,7 +152,7 @@ V = TypeVar("V")
 
 
 class _At(NamedTuple, Generic[V]):
-    offset: int
+    offset: Offset
     value: V
 
 
@@ -164,7 +165,7 @@ class LogHistory(Generic[V]):
 
     entries: list[_At[V]] = field(default_factory=list)
 
-    def add(self, offset: int, value: V) -> None:
+    def add(self, offset: Offset, value: V) -> None:
         ensure(
             not self.entries or offset > self.entries[-1].offset,
             "control records ascend",
@@ -173,7 +174,7 @@ class LogHistory(Generic[V]):
         )
         self.entries.append(_At(offset, value))
 
-    def at(self, offset: int) -> V | None:
+    def at(self, offset: Offset) -> V | None:
         """Returns the value that counted behind the record at `offset`; None if there was none up to there."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry.offset)
         return self.entries[found - 1].value if found else None
@@ -182,12 +183,12 @@ class LogHistory(Generic[V]):
     def last(self) -> _At[V] | None:
         return self.entries[-1] if self.entries else None
 
-    def truncate_to(self, end_offset: int) -> None:
+    def truncate_to(self, end_offset: Offset) -> None:
         """Forgets what records at or above `end_offset` said: they are gone."""
         while self.entries and self.entries[-1].offset >= end_offset:
             self.entries.pop()
 
-    def trim_to(self, start_offset: int) -> None:
+    def trim_to(self, start_offset: Offset) -> None:
         """Forgets what is out of reach: all except the last entry at or below `start_offset`."""
         found = bisect_right(self.entries, start_offset, key=lambda entry: entry.offset)
         del self.entries[: max(0, found - 1)]
@@ -245,31 +246,31 @@ class QuorumHistory:
             return False
         return key in entries[-2].value
 
-    def voters_at(self, offset: int) -> VoterSet | None:
+    def voters_at(self, offset: Offset) -> VoterSet | None:
         """The set that a snapshot ending with the record at `offset` contains; None if the log never said one."""
         return self._voters.at(offset)
 
-    def kraft_version_at(self, offset: int) -> int:
+    def kraft_version_at(self, offset: Offset) -> int:
         version = self._versions.at(offset)
         return STATIC_QUORUM if version is None else version
 
     # --- in step with the log
 
-    def set_voters(self, offset: int, voters: VoterSet) -> None:
+    def set_voters(self, offset: Offset, voters: VoterSet) -> None:
         """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
         self._voters.add(offset, voters)
         self._refresh()
 
-    def set_kraft_version(self, offset: int, version: int) -> None:
+    def set_kraft_version(self, offset: Offset, version: int) -> None:
         self._versions.add(offset, version)
         self._refresh()
 
-    def truncate_to(self, end_offset: int) -> None:
+    def truncate_to(self, end_offset: Offset) -> None:
         self._voters.truncate_to(end_offset)
         self._versions.truncate_to(end_offset)
         self._refresh()
 
-    def trim_to(self, start_offset: int) -> None:
+    def trim_to(self, start_offset: Offset) -> None:
         self._voters.trim_to(start_offset)
         self._versions.trim_to(start_offset)
 

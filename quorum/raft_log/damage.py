@@ -35,7 +35,7 @@ from trimaran.quorum.raft_log.refetch import SUFFIX, RefetchMark
 from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name, snapshot_name
 from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class LogDamaged(Exception):
     """The metadata log has lost flushed data and there is no other voter to fetch it from."""
 
 
-def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDamaged:
+def refuse(directory: Path, offset: Offset, end_offset: Offset, why: object) -> LogDamaged:
     """Returns the error of the only voter."""
     return LogDamaged(
         f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter "
@@ -62,7 +62,7 @@ def refuse(directory: Path, offset: int, end_offset: int, why: object) -> LogDam
     )
 
 
-def still_lacking(directory: Path, end_offset: int) -> LogDamaged:
+def still_lacking(directory: Path, end_offset: Offset) -> LogDamaged:
     """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did
     not ask).
     """
@@ -118,7 +118,7 @@ def find_damage(
             position, offset, epoch = found + view.size, view.next_offset, view.leader_epoch
         if position < size:
             rest = files.pread(file, size - position, position)
-            is_torn = offset >= flushed and _is_torn(rest, position, offset, epoch)
+            is_torn = offset >= flushed and _is_torn(rest, position, offset, LeaderEpoch(epoch))
             return (
                 None if is_torn else _damage(directory, bases, at, position, offset, flushed, files)
             )
@@ -172,7 +172,7 @@ def _read(path: Path, start: int, files: Files) -> bytes:
     return files.read_bytes(path)[start:]
 
 
-def _is_torn(rest: bytes, position: int, offset: int, epoch: int) -> bool:
+def _is_torn(rest: bytes, position: int, offset: Offset, epoch: LeaderEpoch) -> bool:
     """Whether a crash alone can have left `rest`, which lies at `position` of the file and is no whole batch that goes
     on at `offset`.
     """
@@ -211,7 +211,7 @@ def _has_unwritten_sector(data: bytes, position: int) -> bool:
     return False
 
 
-def _whole_batches(data: bytes, offset: int) -> Iterator[tuple[int, BatchView]]:
+def _whole_batches(data: bytes, offset: Offset) -> Iterator[tuple[int, BatchView]]:
     """(position, batch) of those in `data` that are whole and begin at `offset` or above, in order; what lies between
     is passed over.
     """
@@ -229,7 +229,7 @@ def _whole_batches(data: bytes, offset: int) -> Iterator[tuple[int, BatchView]]:
         at, offset = at + batch.size, batch.next_offset
 
 
-def _whole_batch(data: memoryview, at: int, offset: int) -> BatchView | None:
+def _whole_batch(data: memoryview, at: int, offset: Offset) -> BatchView | None:
     if len(data) - at < HEADER_BYTES:
         return None
     # Cheap, and seldom true by chance: an offset takes some bytes, so it is not far away.
@@ -253,7 +253,7 @@ def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistor
         offset = 0
         if latest is not None:
             data = read_small_file(directory / snapshot_name(latest), files) or b""
-            whole = b"".join(bytes(batch.buffer) for _, batch in _whole_batches(data, 0))
+            whole = b"".join(bytes(batch.buffer) for _, batch in _whole_batches(data, Offset(0)))
             note_snapshot(history, latest.offset, whole)
             offset = latest.offset
         for base in offsets_of(directory, LOG_SUFFIX, files):

@@ -15,6 +15,7 @@ from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from trimaran.quorum.metadata.replay import Replay
 from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,6 @@ def _follow(replay: Replay, metadata_log: MetadataLog) -> None:
         replay.load_snapshot(snapshot.id.offset, snapshot.id.epoch, memoryview(snapshot.data))
     while replay.next_offset < metadata_log.end_offset:
         before = replay.next_offset
-        replay.apply_all(metadata_log.batches(before, metadata_log.end_offset))
+        replay.apply_all(metadata_log.batches(Offset(before), metadata_log.end_offset))
         if replay.next_offset == before:
             return

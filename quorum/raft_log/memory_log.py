@@ -14,28 +14,29 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
 from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.quorum.raft_log.voter_records import note_batch, note_snapshot
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class MemoryLog:
     """Implements `LogView` and what the driver needs of an observer's log."""
 
-    refetch_end: int | None = None
+    refetch_end: Offset | None = None
 
     def __init__(self) -> None:
         self.history = QuorumHistory()
-        self.start_offset = 0
-        self.end_offset = 0
+        self.start_offset = Offset(0)
+        self.end_offset = Offset(0)
         self._batches: deque[BatchView] = deque()
         # (epoch, start offset), ascending: a few bytes per election that was ever seen
-        self._epochs: list[tuple[int, int]] = []
+        self._epochs: list[tuple[LeaderEpoch, Offset]] = []
         self._snapshot: OffsetAndEpoch | None = None
         self._part = bytearray()
 
     # --- LogView
 
     @property
-    def last_epoch(self) -> int:
-        return self._epochs[-1][0] if self._epochs else 0
+    def last_epoch(self) -> LeaderEpoch:
+        return self._epochs[-1][0] if self._epochs else LeaderEpoch(0)
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
@@ -45,7 +46,7 @@ class MemoryLog:
     def latest_snapshot(self) -> OffsetAndEpoch | None:
         return self._snapshot
 
-    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> OffsetAndEpoch:
         at = bisect_right(self._epochs, epoch, key=lambda entry: entry[0])
         if at == 0:
             return OffsetAndEpoch(self.start_offset, epoch)
@@ -66,7 +67,7 @@ class MemoryLog:
             note_batch(self.history, batch)
             self.end_offset = batch.next_offset
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         while self._batches and self._batches[-1].next_offset > offset:
             self._batches.pop()
         self.end_offset = (
@@ -95,14 +96,14 @@ class MemoryLog:
         self.start_offset = self.end_offset = snapshot_id.offset
         self._epochs = [(snapshot_id.epoch, snapshot_id.offset)]
 
-    def forget_applied(self, offset: int) -> None:
+    def forget_applied(self, offset: Offset) -> None:
         """Drops batches below `offset`."""
         while self._batches and self._batches[0].next_offset <= offset:
             self.history.trim_to(self._batches.popleft().last_offset)
 
     # --- reading
 
-    def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:
+    def batches(self, offset: Offset, upto_offset: int) -> Iterator[BatchView]:
         return iter(
             [b for b in self._batches if b.base_offset >= offset and b.next_offset <= upto_offset]
         )

@@ -53,11 +53,11 @@ READ_BYTES = 1 << 20
 class _Newest(NamedTuple):
     """The batches of the last append: every replica fetches them, and the applier reads them next."""
 
-    base_offset: int
-    end_offset: int
+    base_offset: Offset
+    end_offset: Offset
     data: memoryview
 
-    def answers(self, offset: int, max_bytes: int, upto_offset: int) -> bool:
+    def answers(self, offset: Offset, max_bytes: int, upto_offset: int) -> bool:
         return (
             offset == self.base_offset
             and upto_offset >= self.end_offset
@@ -166,24 +166,24 @@ class MetadataLog:
     # --- LogView
 
     @property
-    def refetch_end(self) -> int | None:
+    def refetch_end(self) -> Offset | None:
         return self.refetch.end_offset
 
     @property
-    def start_offset(self) -> int:
+    def start_offset(self) -> Offset:
         return self.log.log_start_offset
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         return self.log.log_end_offset
 
     @property
-    def last_epoch(self) -> int:
+    def last_epoch(self) -> LeaderEpoch:
         latest = self.log.latest_epoch
         if latest >= 0:
             return latest
         snapshot = self.latest_snapshot
-        return snapshot.epoch if snapshot is not None else 0
+        return snapshot.epoch if snapshot is not None else LeaderEpoch(0)
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None:
@@ -193,7 +193,7 @@ class MetadataLog:
     def latest_snapshot(self) -> OffsetAndEpoch | None:
         return self.snapshots.ids[-1] if self.snapshots.ids else None
 
-    def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> OffsetAndEpoch:
         known_epoch, offset = self.log.end_offset_for_epoch(LeaderEpoch(epoch))
         if known_epoch < 0:
             return OffsetAndEpoch(self.end_offset, self.last_epoch)
@@ -234,7 +234,7 @@ class MetadataLog:
         self._keep(base_offset, view)
         self._note(iter_batches(view))
 
-    def _keep(self, base_offset: int, data: memoryview) -> None:
+    def _keep(self, base_offset: Offset, data: memoryview) -> None:
         """Keeps a batch in memory, unless it is larger than one read."""
         fits = len(data) <= READ_BYTES
         self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
@@ -245,7 +245,7 @@ class MetadataLog:
             note_batch(self.history, batch)
             check_levels(batch, self.log.directory)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: Offset) -> None:
         self._newest = None
         self.log.truncate_to(Offset(offset))
         self.history.truncate_to(self.end_offset)
@@ -289,14 +289,14 @@ class MetadataLog:
 
     # --- reading
 
-    def read_bytes(self, offset: int, max_bytes: int, upto_offset: int) -> bytes | memoryview:
+    def read_bytes(self, offset: Offset, max_bytes: int, upto_offset: int) -> bytes | memoryview:
         """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
         newest = self._newest
         if newest is not None and newest.answers(offset, max_bytes, upto_offset):
             return newest.data
         return self.log.read_bytes(Offset(offset), max_bytes, upto_offset=Offset(upto_offset))
 
-    def batches(self, offset: int, upto_offset: int) -> Iterator[BatchView]:
+    def batches(self, offset: Offset, upto_offset: int) -> Iterator[BatchView]:
         """Some batches from `offset` on, all below `upto_offset`."""
         return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
 
@@ -324,7 +324,7 @@ class MetadataLog:
         """Returns the bytes of a snapshot that have been fetched. Blocks."""
         return self.snapshots.read_part(snapshot_id, size)
 
-    def forget_applied(self, offset: int) -> None:
+    def forget_applied(self, offset: Offset) -> None:
         """A log on disk keeps what was applied."""
 
 
@@ -335,7 +335,10 @@ def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
 
 
 def validate_fetched(
-    records: bytes | memoryview, offset: int, epoch: int, last_epoch: int = 0
+    records: bytes | memoryview,
+    offset: Offset,
+    epoch: LeaderEpoch,
+    last_epoch: LeaderEpoch = LeaderEpoch(0),
 ) -> memoryview:
     """The whole batches of a fetch from `offset`, behind a record of `last_epoch`, of a leader of `epoch`; a last one
     cut short is left out.
@@ -379,7 +382,7 @@ def open_metadata_log(
         partition = _open(directory, path, config, point, can_refetch)
     else:
         with directory.health.guard("saving the recovery point"):
-            point.lower(0)  # of an earlier log
+            point.lower(Offset(0))  # of an earlier log
         partition = directory.create_log(CLUSTER_METADATA, None, config)
     return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
 

@@ -22,6 +22,7 @@ from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.quorum import events
+from trimaran.wire.identity import Offset
 
 SUFFIX = ".flushed"
 
@@ -39,24 +40,24 @@ class RecoveryPoint:
         self.offset = self._load()
         self._reached = self.offset
 
-    def _load(self) -> int:
+    def _load(self) -> Offset:
         try:
             text = read_small_file(self._path, self._files)
         except FileDamaged:
             events.METADATA_LOG_RECOVERY_POINT_DAMAGED.log(log, file=self._path)
             aside = self._path.with_name(self._path.name + DAMAGED_SUFFIX)
             self._files.rename(self._path, aside)
-            return 0
+            return Offset(0)
         if text is None:
-            return 0
+            return Offset(0)
         self._has_file = True
         offset = text[:20]
         if text != _format(offset):
             events.METADATA_LOG_RECOVERY_POINT_DAMAGED.log(log, file=self._path)
-            return 0
-        return int(offset)
+            return Offset(0)
+        return Offset(int(offset))
 
-    def reach(self, flushed_offset: int) -> None:
+    def reach(self, flushed_offset: Offset) -> None:
         """Sets what the next `save` writes; called on the loop, so that a truncation comes before or after it."""
         self._reached = flushed_offset
 
@@ -66,14 +67,14 @@ class RecoveryPoint:
             if self._reached > self.offset:
                 self._write(self._reached)
 
-    def lower(self, offset: int) -> None:
+    def lower(self, offset: Offset) -> None:
         """The log will be cut to `offset`: durable before bytes go."""
         with self._writing:
             self._reached = min(self._reached, offset)
             if self.offset > offset:
                 self._write(offset)
 
-    def _write(self, offset: int) -> None:
+    def _write(self, offset: Offset) -> None:
         file = self._files.open(self._path, create=True)
         self._files.pwrite(file, _format(b"%020d" % offset), 0)
         self._files.fdatasync(file)

@@ -18,6 +18,7 @@ import crc32c
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.wire.identity import Offset
 
 SUFFIX = ".refetch"
 _LINE = re.compile(rb"(\d{1,19})(?: ([0-9a-f]{8}))?\n")
@@ -36,7 +37,7 @@ class RefetchMark:
         self._files = files
         self.end_offset = self._load()
 
-    def _load(self) -> int | None:
+    def _load(self) -> Offset | None:
         try:
             text = read_small_file(self._path, self._files)
         except FileDamaged as damage:
@@ -46,15 +47,15 @@ class RefetchMark:
         line = _LINE.fullmatch(text)
         if line is None or (line[2] and int(line[2], 16) != crc32c.crc32c(line[1])):
             raise RefetchMarkDamaged(self._refusal(f"{self._path} is damaged"))
-        return int(line[1])
+        return Offset(int(line[1]))
 
     @staticmethod
     def _refusal(what: str) -> str:
         return f"{what}: it says up to where this replica must fetch before it votes, and nothing else does"
 
-    def set(self, end_offset: int) -> None:
+    def set(self, end_offset: Offset) -> None:
         """Durable before anything is taken away; of two damages the larger promise counts."""
-        self.end_offset = max(end_offset, self.end_offset or 0)
+        self.end_offset = max(end_offset, self.end_offset or Offset(0))
         digits = b"%d" % self.end_offset
         line = b"%s %08x\n" % (digits, crc32c.crc32c(digits))
         write_atomically(self._path, line, self._files)

@@ -20,6 +20,7 @@ from trimaran.log.disk.atomic_file import DAMAGED_SUFFIX
 from trimaran.log.disk.files import REAL_FILES, Files, is_of_name
 from trimaran.quorum import events
 from trimaran.quorum.raft.types import OffsetAndEpoch, ensure
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
     match = _NAME.fullmatch(name)
     if match is None or match[3] or match[4]:
         return None
-    return OffsetAndEpoch(int(match[1]), int(match[2]))
+    return OffsetAndEpoch(Offset(int(match[1])), LeaderEpoch(int(match[2])))
 
 
 class SnapshotFiles:

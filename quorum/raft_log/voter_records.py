@@ -12,6 +12,7 @@ from trimaran.log.batches.control_records import build_control_batch, read_contr
 from trimaran.quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
 from trimaran.quorum.raft.types import Endpoint, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages import control
 from trimaran.wire.messages.control import ControlType, ControlValue
 
@@ -90,7 +91,7 @@ def note_batch(history: QuorumHistory, batch: BatchView) -> None:
         _note(history, record.offset, record.value)
 
 
-def note_snapshot(history: QuorumHistory, end_offset: int, data: Buffer) -> None:
+def note_snapshot(history: QuorumHistory, end_offset: Offset, data: Buffer) -> None:
     """Begins the history again with the control records of a snapshot of everything below `end_offset`.
 
     Raises:
@@ -103,7 +104,7 @@ def note_snapshot(history: QuorumHistory, end_offset: int, data: Buffer) -> None
                 _note(history, end_offset - 1, record.value)
 
 
-def _note(history: QuorumHistory, offset: int, value: ControlValue | None) -> None:
+def _note(history: QuorumHistory, offset: Offset, value: ControlValue | None) -> None:
     if isinstance(value, control.VotersRecord):
         history.set_voters(offset, read_voters(value))
     elif isinstance(value, control.KRaftVersionRecord):

@@ -19,6 +19,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.raft_log.record_batches import in_pieces, metadata_records
 from trimaran.quorum.raft_log.snapshot_format import CheckedSnapshot
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
@@ -79,7 +80,7 @@ class Applier:
         self._snapshot = snapshot
         self.wake()
 
-    def proposed(self, base_offset: int, epoch: int, records: Sequence[Message]) -> None:
+    def proposed(self, base_offset: Offset, epoch: LeaderEpoch, records: Sequence[Message]) -> None:
         self._proposed[base_offset] = (epoch, records)
 
     def forget_proposed(self) -> None:

@@ -20,6 +20,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.supported_levels import check_directory
 from trimaran.quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.text.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 means no node.
@@ -136,8 +137,8 @@ def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
         return None
     image = loader.image
     return SnapshotContent(
-        end_offset=image.provenance.offset + 1,
-        epoch=image.provenance.epoch,
+        end_offset=Offset(image.provenance.offset + 1),
+        epoch=LeaderEpoch(image.provenance.epoch),
         appended_at_ms=image.provenance.timestamp_ms,
         records=image_to_records(image),
         metadata_version=image.features.metadata_version,

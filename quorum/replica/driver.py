@@ -41,6 +41,7 @@ from trimaran.quorum.replica.snapshot_fetch import SnapshotFetch
 from trimaran.quorum.translate.responses import read_response
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import OnAnswer
 from trimaran.wire.transport.scheduling.alarm import Alarm
@@ -82,7 +83,7 @@ class Driver:
         directory: Path | None,
         group_commit: GroupCommit | None,
         metrics: QuorumMetrics,
-        committed: Callable[[int], object],
+        committed: Callable[[Offset], object],
         done: Callable[[Raft], object],
     ) -> None:
         self.raft = raft
@@ -206,7 +207,7 @@ class Driver:
             self.raft.log_changed(trio.current_time())
         self._on_done(self.raft)
 
-    def _truncate_to(self, offset: int) -> None:
+    def _truncate_to(self, offset: Offset) -> None:
         applied = self._applier.applied.offset
         ensure(offset >= applied, "R7 nothing applied is truncated", offset, applied)
         self._log.truncate_to(offset)

@@ -49,7 +49,7 @@ from trimaran.quorum.replica.quorum_state_file import load_election
 from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from trimaran.quorum.replica.status import QuorumStatus, status_of
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, LeaderEpoch, Offset
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
@@ -82,8 +82,8 @@ class NodeSettings:
 class Leading(NamedTuple):
     """Our own leadership: listeners begin when everything below `start_offset` is applied."""
 
-    epoch: int
-    start_offset: int
+    epoch: LeaderEpoch
+    start_offset: Offset
 
 
 class QuorumNode:
@@ -110,7 +110,7 @@ class QuorumNode:
         ensure(not voter_without_disk, "a voter needs a disk")
         self.settings = settings
         self.log = metadata_log
-        self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, 0))
+        self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, LeaderEpoch(0)))
         self.high_watermark = Watermark(0)
         # Levels below 4.3's make the records older; the controller sets it from the feature record.
         self.metadata_version = NEWEST_METADATA_VERSION
@@ -149,7 +149,7 @@ class QuorumNode:
                     nursery.start_soon(self._applier.run)
                     nursery.start_soon(self.snapshotter.run)
                     nursery.start_soon(self._save_recovery_points)
-                    nursery.start_soon(self._reign)
+                    nursery.start_soon(self._run_leader_epochs)
                     nursery.start_soon(driver.run, peers, nursery)
                     task_status.started()
         finally:
@@ -204,11 +204,11 @@ class QuorumNode:
     # --- what others ask
 
     @property
-    def log_end_offset(self) -> int:
+    def log_end_offset(self) -> Offset:
         return self.log.end_offset
 
     @property
-    def applied_offset(self) -> int:
+    def applied_offset(self) -> Offset:
         """Everything below has been given to the listener."""
         return self._applier.applied.offset
 
@@ -256,7 +256,9 @@ class QuorumNode:
         await self.high_watermark.wait_reached(1)
         await self._applier.applied.wait_reached(self.high_watermark.offset)
 
-    def propose(self, records: Sequence[Message], epoch: int, batch: bytes | None = None) -> int:
+    def propose(
+        self, records: Sequence[Message], epoch: LeaderEpoch, batch: bytes | None = None
+    ) -> int:
         """Appends the records as one atomic batch; returns the last offset. They are committed when
         `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it
         did.
@@ -281,7 +283,9 @@ class QuorumNode:
         driver.proposed()
         return base_offset + len(records) - 1
 
-    def upgrade_kraft_version(self, level: int, epoch: int, *, validate_only: bool = False) -> None:
+    def upgrade_kraft_version(
+        self, level: int, epoch: LeaderEpoch, *, validate_only: bool = False
+    ) -> None:
         """Makes a static quorum dynamic: level 1 and the voters are appended, and count at once.
 
         Raises:
@@ -297,7 +301,7 @@ class QuorumNode:
             raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, str(refusal)) from None
         driver.proposed()
 
-    def _leading_driver(self, epoch: int) -> Driver:
+    def _leading_driver(self, epoch: LeaderEpoch) -> Driver:
         leading = self._leading.value
         if self._driver is None or leading is None or leading.epoch != epoch:
             raise NotLeaderError
@@ -363,7 +367,7 @@ class QuorumNode:
 
     # --- what the driver tells
 
-    def _committed(self, offset: int) -> None:
+    def _committed(self, offset: Offset) -> None:
         now = time.monotonic()
         while self._uncommitted and self._uncommitted[0][0] <= offset:
             _, size, began = self._uncommitted.popleft()
@@ -401,7 +405,7 @@ class QuorumNode:
 
     # --- leadership
 
-    async def _reign(self) -> None:
+    async def _run_leader_epochs(self) -> None:
         """One block per epoch that we lead: nothing of it is alive when the next begins."""
         while True:
             leading = await self._leading.wait_for(lambda value: value is not None)

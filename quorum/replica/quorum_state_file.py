@@ -25,6 +25,7 @@ from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
+from trimaran.wire.identity import LeaderEpoch
 
 FILE_NAME = "quorum-state"
 _CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")
@@ -76,7 +77,9 @@ def _parse(data: dict[str, Any]) -> Election:
     if not 0 <= epoch <= EPOCH_MAX or leader < NO_NODE or voted < NO_NODE:
         raise ValueError(f"epoch {epoch}, leader {leader}, voted {voted}")
     directory = uuid_from_text(data["votedDirectoryId"]) if version == 1 else NO_DIRECTORY
-    return Election(epoch, leader, ReplicaKey(voted, directory) if voted >= 0 else None)
+    return Election(
+        LeaderEpoch(epoch), leader, ReplicaKey(voted, directory) if voted >= 0 else None
+    )
 
 
 def _integer(value: object) -> int:

@@ -21,6 +21,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.raft_log.snapshot_files import READ_BYTES, SnapshotFiles
 from trimaran.quorum.raft_log.snapshot_format import appended_at_ms, encode_snapshot
 from trimaran.quorum.replica.appliers import Applier
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.schema import Message
 
@@ -61,8 +62,8 @@ class SnapshotPolicy:
 class SnapshotContent:
     """All state below `end_offset`, which is where a batch ends; `records` may be consumed in a thread."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     appended_at_ms: int
     records: Iterable[Message]
     metadata_version: int

@@ -11,6 +11,7 @@ from math import isinf
 from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.leader_state import Progress
 from trimaran.quorum.raft.roles import Leader
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ReplicaStatus:
 
     id: int
     directory_id: bytes
-    log_end_offset: int
+    log_end_offset: Offset
     last_fetch_ms: int
     last_caught_up_ms: int
 
@@ -31,11 +32,11 @@ class QuorumStatus:
     node_id: int
     role: str
     leader_id: int | None
-    epoch: int
-    high_watermark: int
-    log_start_offset: int
-    log_end_offset: int
-    flushed_offset: int
+    epoch: LeaderEpoch
+    high_watermark: Offset
+    log_start_offset: Offset
+    log_end_offset: Offset
+    flushed_offset: Offset
     voted_id: int = -1
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
@@ -61,7 +62,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         role=type(role).__name__,
         leader_id=raft.leader_id,
         epoch=raft.epoch,
-        high_watermark=-1 if reached is None else reached,
+        high_watermark=Offset(-1) if reached is None else reached,
         log_start_offset=raft.log.start_offset,
         log_end_offset=raft.log.end_offset,
         flushed_offset=raft.flushed_offset,

@@ -8,6 +8,7 @@ from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.quorum.translate import voters
 from trimaran.quorum.translate.shape import WrongShape, endpoints_of, only_partition, voter_key
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.messages import begin_quorum_epoch as begin
 from trimaran.wire.messages import end_quorum_epoch as end
 from trimaran.wire.messages import fetch, fetch_snapshot, vote
@@ -82,9 +83,11 @@ def read_fetch_snapshot(request: fetch_snapshot.FetchSnapshotRequest) -> core.Fe
         raise WrongShape(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return core.FetchSnapshotRequest(
         cluster_id=request.cluster_id,
-        epoch=partition.current_leader_epoch,
+        epoch=LeaderEpoch(partition.current_leader_epoch),
         replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
-        snapshot_id=OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+        snapshot_id=OffsetAndEpoch(
+            Offset(partition.snapshot_id.end_offset), LeaderEpoch(partition.snapshot_id.epoch)
+        ),
         position=partition.position,
         max_bytes=request.max_bytes,
     )

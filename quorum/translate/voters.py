@@ -9,6 +9,7 @@ from trimaran.quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, Re
 from trimaran.quorum.translate.shape import endpoints_of, voter_key
 from trimaran.wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
 from trimaran.wire.errors import RemoteProtocolError, cut_message
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.messages import add_raft_voter as add
 from trimaran.wire.messages import api_versions
 from trimaran.wire.messages import remove_raft_voter as remove
@@ -42,7 +43,7 @@ def read_update(request: update.UpdateRaftVoterRequest) -> core.UpdateVoterReque
     versions = request.kraft_version_feature
     return core.UpdateVoterRequest(
         cluster_id=request.cluster_id,
-        epoch=request.current_leader_epoch,
+        epoch=LeaderEpoch(request.current_leader_epoch),
         voter=voter_key(request.voter_id, request.voter_directory_id),
         endpoints=endpoints_of(request.listeners),
         kraft_version_min=versions.min_supported_version,
@@ -126,7 +127,7 @@ def _read_update_response(response: update.UpdateRaftVoterResponse) -> core.Upda
     is_known = leader.leader_id >= 0 and leader.host
     return core.UpdateVoterResponse(
         error=response.error_code,
-        epoch=leader.leader_epoch,
+        epoch=LeaderEpoch(leader.leader_epoch),
         leader_id=leader.leader_id,
         leader=Peer(leader.leader_id, leader.host, leader.port) if is_known else None,
     )

@@ -19,6 +19,7 @@ from trimaran.quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
 from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -45,7 +46,7 @@ class Quorum(Protocol):
     def kraft_version(self) -> int: ...
 
     def upgrade_kraft_version(
-        self, level: int, epoch: int, *, validate_only: bool = False
+        self, level: int, epoch: LeaderEpoch, *, validate_only: bool = False
     ) -> None: ...
 
 
@@ -58,7 +59,7 @@ class Cluster:
     node_id: int
     controllers: Collection[int]
     quorum: Quorum
-    epoch: int
+    epoch: LeaderEpoch
 
 
 def update_features(

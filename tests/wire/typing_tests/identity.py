@@ -1,6 +1,8 @@
 """Code that a type checker must refuse where a line says so. It is checked, and never run."""
 
 from trimaran.log.disk.leader_epochs import LeaderEpochs
+from trimaran.log.producers.state import ProducerState
+from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.wire.identity import (
     Address,
     BrokerEpoch,
@@ -58,3 +60,17 @@ def names(topic_id: bytes) -> None:
     find(TopicIdPartition(topic_id, 3))  # error: arg-type
     find(Address("orders", 3))  # error: arg-type
     TopicPartition(topic_id, 3)  # error: arg-type
+
+
+def producers(state: ProducerState, producer: ProducerId, epoch: ProducerEpoch) -> None:
+    state.check_epoch(producer, epoch)
+    state.check_epoch(producer, 0)  # error: arg-type
+    state.check_epoch(epoch, producer)  # error: arg-type, arg-type
+    read(state.end_offset)
+
+
+def snapshots(offset: Offset, epoch: LeaderEpoch) -> None:
+    OffsetAndEpoch(offset, epoch)
+    OffsetAndEpoch(epoch, offset)  # error: arg-type, arg-type
+    read(OffsetAndEpoch(offset, epoch).offset)
+    fence(OffsetAndEpoch(offset, epoch).epoch)
