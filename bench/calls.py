@@ -22,6 +22,7 @@ import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple
 
 import trio
@@ -68,6 +69,7 @@ class Row(NamedTuple):
     kib: float
 
 
+Entered = dict[CodeType, CodeType | None]
 Measured = dict[str, tuple[Row, Counts]]
 
 
@@ -260,7 +262,7 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
 async def _created(found: Cluster, replicas: int) -> int:
     """Makes the topic, and returns its leader."""
     async with connected_to(next(iter(found.brokers.values()))) as client:
-        request = CreateTopicsRequest(topics=[_new_topic("t", replicas)], timeout_ms=10_000)
+        request = CreateTopicsRequest(topics=[new_topic("t", replicas)], timeout_ms=10_000)
         await client.call(request, timeout=TIMEOUT_SECONDS)
     image = None
     for broker_id in found.brokers:
@@ -268,7 +270,7 @@ async def _created(found: Cluster, replicas: int) -> int:
     return image.topics.by_name["t"].partitions[0].leader
 
 
-def _new_topic(name: str, replicas: int) -> CreatableTopic:
+def new_topic(name: str, replicas: int) -> CreatableTopic:
     return CreatableTopic(
         name=name, num_partitions=1, replication_factor=replicas, assignments=[], configs=[]
     )
@@ -360,7 +362,7 @@ def _end_txn(client: Client, last: Any) -> Message:
 
 def _create_topics(client: Client, _last: Any) -> Message:
     client.created += 1
-    return CreateTopicsRequest(topics=[_new_topic(f"n{client.created}", 1)], timeout_ms=5_000)
+    return CreateTopicsRequest(topics=[new_topic(f"n{client.created}", 1)], timeout_ms=5_000)
 
 
 ONE_BROKER = {

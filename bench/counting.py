@@ -20,7 +20,8 @@ _PRODUCT = f"{ROOT / 'trimaran'}/"
 
 class Counts(NamedTuple):
     """Calls of Python functions; of those of the product how many were called, and of how many files. `marked` calls
-    came before the last `mark`.
+    came before the last `mark`. `entered` are the product's functions in the order of their first calls, each with the
+    function that called it first.
     """
 
     calls: int
@@ -28,6 +29,7 @@ class Counts(NamedTuple):
     files: int
     marked: int
     by_function: Counter[str]
+    entered: dict[CodeType, CodeType | None]
 
 
 class Calls:
@@ -35,6 +37,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._codes: Counter[CodeType] = Counter()
+        self._callers: dict[CodeType, CodeType | None] = {}
         self.total = 0
         self._marked = 0
 
@@ -43,6 +46,7 @@ class Calls:
 
     def take(self) -> Counts:
         codes, self._codes = self._codes, Counter()
+        callers, self._callers = self._callers, {}
         marked, self._marked, self.total = self._marked, 0, 0
         for code in [code for code in codes if code.co_filename == __file__ or _leaves(code)]:
             del codes[code]
@@ -51,7 +55,8 @@ class Calls:
         for code, times in codes.items():
             named[f"{code.co_filename.removeprefix(f'{ROOT}/')}:{code.co_qualname}"] += times
         files = {code.co_filename for code in own}
-        return Counts(codes.total(), len(own), len(files), marked, named)
+        entered = {code: callers[code] for code in own}
+        return Counts(codes.total(), len(own), len(files), marked, named, entered)
 
     @contextmanager
     def counting(
@@ -61,7 +66,10 @@ class Calls:
 
         def profile(frame: FrameType, event: str, argument: Any) -> None:
             if event == "call":
-                self._codes[frame.f_code] += 1
+                code, caller = frame.f_code, frame.f_back
+                if code not in self._callers:
+                    self._callers[code] = caller and caller.f_code
+                self._codes[code] += 1
                 self.total += 1
             elif event == "c_call":
                 called_c(argument)

@@ -1,0 +1,63 @@
+"""docs/stories.md says in which order requests enter the product's functions (`REWRITE_TRANSCRIPTS=1` writes it)."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.stories import ROWS_MAX, stories
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "stories.md"
+# Functions of timers, which run beside a request at times.
+UNTOLD_MAX = 2
+# Rows by which tasks that run at the same time, as a decision and the write of the one before, may overtake each other.
+OVERTAKEN_MAX = 4
+HEAD = """# Stories of requests
+
+Each story is one request on nodes in one process. A row is a public function at its first call from another folder.
+Machinery is left out: buffers, codecs, turns of the loop, and checks of what was asked (`bench/stories.py`).
+This page is written from such a run: `REWRITE_TRANSCRIPTS=1 pytest tests/test_stories.py`.
+[architecture.md](architecture.md) tells the same in words.
+"""
+
+
+def page_of(told):
+    parts = [HEAD]
+    for title, rows in told.items():
+        lines = [
+            f"| {number} | `{name}` | `{place}` | {text} |"
+            for number, (place, name, text) in enumerate(rows, 1)
+        ]
+        parts.append(
+            "\n".join([f"## {title}\n", "| | function | file | |", "|---|---|---|---|", *lines, ""])
+        )
+    return "\n".join(parts)
+
+
+def told_by(page):
+    """Returns the rows of each story of the page by its title."""
+    found = {}
+    for part in page.split("\n## ")[1:]:
+        rows = re.findall(r"^\| \d+ \| `(.*?)` \| `(.*?)` \| (.*) \|$", part, re.MULTILINE)
+        found[part.partition("\n")[0]] = [(place, name, text) for name, place, text in rows]
+    return found
+
+
+@pytest.mark.slow(seconds=15)
+def test_requests_enter_functions_in_order_of_page():
+    seen = stories()
+    if os.environ.get("REWRITE_TRANSCRIPTS"):
+        PAGE.write_text(page_of(seen))
+    page = PAGE.read_text()
+    told = told_by(page)
+    assert page == page_of(told)
+    assert told.keys() == seen.keys()
+    for title, rows in told.items():
+        order = [row for row in seen[title] if row in rows]
+        assert set(order) == set(rows), title
+        overtaken = [row for row in rows if abs(order.index(row) - rows.index(row)) > OVERTAKEN_MAX]
+        assert overtaken == [], title
+        untold = [row for row in seen[title] if row not in rows]
+        assert len(untold) <= UNTOLD_MAX, (title, untold)
+        assert 10 <= len(rows) <= ROWS_MAX, title
