@@ -31,7 +31,7 @@ PRODUCT = f"{ROOT / 'trimaran'}/"
 ROWS_MAX = 25
 TEXT_CHARACTERS_MAX = 110
 IDLE_SECONDS = 1.0
-REST_SECONDS = 0.02  # markers of transactions follow the response
+REST_SECONDS = 0.01  # markers of transactions follow the response
 SESSION_MS = 600
 REQUESTS = {
     "A Produce": "Produce",
@@ -40,7 +40,7 @@ REQUESTS = {
     "The end of a transaction: EndTxn": "EndTxn",
 }
 FAIL_OVER = "A fail-over: the leader's broker dies"
-# The machinery of every request, values, checks of what was asked, and the work of one folder below what is told.
+# The machinery of every request, values, checks of requests, and details of a step.
 LEFT_OUT = re.compile(
     r"wire/(buffers|codec|messages|records|text|client|schema|identity|errors)"
     r"|wire/transport/(memory|scheduling|metrics|endpoint|requests|client|server|dispatch/(dispatch|running))"

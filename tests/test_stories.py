@@ -11,7 +11,7 @@ from bench.stories import ROWS_MAX, stories
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "stories.md"
 # Functions of timers, which run beside a request at times.
 UNTOLD_MAX = 2
-# Rows by which tasks that run at the same time, as a decision and the write of the one before, may overtake each other.
+# Tasks that run at the same time, as a decision and the write of the previous one, overtake each other by these rows.
 OVERTAKEN_MAX = 4
 HEAD = """# Stories of requests
 
