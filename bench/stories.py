@@ -117,7 +117,7 @@ def _says(place: str, name: str) -> str:
 
 
 async def _fail_over(root: Path) -> Entered:
-    """Of two replicas, the leader's broker stops without a word; until the other broker leads."""
+    """Stops the broker that leads a partition of two replicas, and returns what is called until the other one leads."""
     calls = Calls()
     settings = {"broker_session_timeout_ms": SESSION_MS, "broker_heartbeat_interval_ms": 100}
     settings |= {"metadata_max_idle_interval_ms": 0, "controlled_shutdown_enable": "false"}
