@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import call
+from tests.broker.calls import call, finished
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.handlers.create_topics import create_topics
 from trimaran.broker.handlers.delete_topics import delete_topics
@@ -28,6 +28,7 @@ from trimaran.wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from trimaran.wire.messages.header import encode_response
+from trimaran.wire.transport.scheduling.effects import Wait
 
 E = ErrorCode
 
@@ -38,12 +39,12 @@ class Answering:
     def __init__(self, answer):
         self.answer = answer
 
-    async def forward(self, _request, _call, _kind):
-        await trio.lowlevel.checkpoint()
+    def forward(self, _request, _call, _kind):
+        yield Wait(trio.lowlevel.checkpoint)
         return self.answer
 
-    async def forward_request(self, _request, asked):
-        await trio.lowlevel.checkpoint()
+    def forward_request(self, _request, asked):
+        yield Wait(trio.lowlevel.checkpoint)
         out = Outgoing()
         out += encode_response(self.answer, asked.header.api_version, 1)
         return out
@@ -68,7 +69,7 @@ async def seconds_of(harness, handler, request, version, answer, image=None):
     async with trio.open_nursery() as nursery:
         if image is not None:
             nursery.start_soon(hear)
-        await handler(request, context, call(request, version))
+        await finished(handler(request, context, call(request, version)))
         return trio.current_time() - began
 
 

@@ -1,4 +1,4 @@
-"""A broker of the simulation with both coordinators, composed as `trimaran.broker.process.composition` does it.
+"""A broker of the simulation with both coordinators.
 
 Real are both coordinators with their runtimes, shards and loaders, the writer of markers, the verification of
 transactions, producer ids, and all request handlers, which get bytes. Channels between brokers are simulated.
