@@ -1,7 +1,7 @@
 """The connection to one other broker, and the requests that go over it, in order.
 
 Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order in which
-they were made; one that was sent is never sent again here: whoever made it knows whether that is harmless.
+they were made; one that was sent is never sent again here: the caller knows whether that is harmless.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OutcomeUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChannelLimits:
-    """Of one channel.
+    """The limits of one channel.
 
     Args:
         in_flight: requests sent and not answered; a broker reads no more of one connection either.
@@ -110,9 +110,7 @@ class BrokerChannel:
         return request.outcome
 
     async def run(self) -> None:
-        """Connects as long as there is something to send; ends with nothing queued, and raises
-        nothing but Cancelled.
-        """
+        """Connects as long as there is a request to send; ends with an empty queue, and raises only Cancelled."""
         try:
             while self._queue:
                 began, failed = trio.current_time(), True
@@ -135,7 +133,7 @@ class BrokerChannel:
     # -- with a connection
 
     async def _serve(self, connection: NodeConnection) -> bool:
-        """Until the connection breaks (False), or has served (True)."""
+        """Returns when the connection breaks (False), or has served (True)."""
         self._active_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_closed, connection)
@@ -189,8 +187,8 @@ class BrokerChannel:
             self._in_flight += 1
 
     def _answered(self, request: _Request, answer: Any) -> None:
-        """Given the ConnectionLost too that takes the place of an answer; of one that nobody waits for any more, nobody
-        hears.
+        """Given the ConnectionLost too that takes the place of an answer; a response without a waiting caller is
+        dropped.
         """
         self._in_flight -= 1
         self._active_at = trio.current_time()

@@ -1,8 +1,8 @@
 """The broker's one connection to the active controller.
 
 Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the
-connection breaks, the next call goes to the new one. A controller that refuses connections is gone, which the quorum's
-driver is told.
+connection breaks, the next call goes to the new one. A controller that refuses connections is gone, which the
+quorum's driver learns.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Controller(Protocol):
 
 
 class ControllerChannel:
-    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is told of
-    a controller that refuses connections where it took them before.
+    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is
+    called for a controller that refuses connections where it took them before.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ControllerChannel:
         scope.cancel()
 
     async def call(self, request: Message, *, timeout: float) -> Message:  # noqa: ASYNC109
-        """Asks the active controller, whoever that becomes within `timeout` seconds.
+        """Asks the active controller, which may change within `timeout` seconds.
 
         A request may be sent twice when a connection breaks: what is sent here must bear it.
 

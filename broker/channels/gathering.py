@@ -62,7 +62,7 @@ class Gathering(Generic[T, R]):
         self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; then those who wait are told what is known of their items, too."""
+        """Runs until cancelled; then waiting callers get the known outcome of their items, too."""
         await self._tasks.run(task_status)
 
     async def ask(self, broker_id: int, item: T) -> R:

@@ -1,9 +1,10 @@
 """From the bytes of a partition to the state of a shard.
 
 Only what a compacted log would have kept is decoded and replayed: the last record of each key, in the order of the log.
-What was not compacted yet holds every record ever made, and a shard whose log may be compacted at any time arrives at
-the same state. Of transactions (KIP-98) those that were committed are replayed as plain records; those that are open
-come last, with their producers. Records of types not known here are skipped; malformed ones fail the load.
+A log that was not compacted yet holds every record ever made, and a shard whose log may be compacted at any time
+arrives at
+the same state. Committed transactions (KIP-98) are replayed as plain records; open ones come last, with their
+producers. Records of types not known here are skipped; malformed ones fail the load.
 Source: Kafka's `CoordinatorLoaderImpl`.
 """
 
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
-# Replayed before the collector is told that they stay: it would take longer than all else to walk a million of them.
+# Replayed before the collector learns that they stay: it would take longer than all else to walk a million of them.
 ROWS_AT_ONCE = 1000
 
 
@@ -148,7 +149,7 @@ class CoordinatorLoader(Generic[R]):
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
-    """What is decoded at once: plain batches together, compressed ones alone, as each may expand to a lot."""
+    """Yields the batches to decode at once: plain ones together, compressed ones alone, as each may expand to a lot."""
     for is_compressed, run in groupby(batches, lambda one: one.attributes & ATTRIBUTES_COMPRESSION):
         if is_compressed:
             yield from ([batch] for batch in run)
@@ -161,8 +162,9 @@ async def load_shard(
 ) -> tuple[S, int]:
     """The shard that the log has led to, and the log's end.
 
-    Nobody else appends to the log, so its end stays. Where a piece lies is looked up on the loop, which moves the log's
-    files when they are compacted. What is not wanted any more is not read to the end.
+    Only this coordinator appends to the log, so its end stays. The place of a piece is looked up on the loop, which
+    moves the log's
+    files when they are compacted. The rest is not read if the load is given up.
 
     Raises:
         RemoteProtocolError: a record is malformed. KafkaError: KAFKA_STORAGE_ERROR.

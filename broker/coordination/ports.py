@@ -1,4 +1,4 @@
-"""What a coordinator needs of the partitions of its topic.
+"""The interface of a coordinator to the partitions of its topic.
 
 `trimaran.broker.partitions.leader.PartitionLeader` is a `CoordinatorPartition`.
 """
@@ -17,7 +17,7 @@ from trimaran.wire.identity import Offset
 
 
 class AppendInfo(Protocol):
-    """Where an append went; offsets are inclusive."""
+    """The offsets of an append, inclusive."""
 
     @property
     def base_offset(self) -> int: ...
@@ -64,12 +64,12 @@ class CoordinatorPartition(Protocol):
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
     ) -> AppendInfo:
-        """Appends as acks=all does; `records` is writable. Nobody waits for the commit of what is not `is_awaited`,
-        unless `expedite` says so.
+        """Appends as acks=all does; `records` is writable. No request waits for the commit of an append that is not
+        `is_awaited`, unless `expedite` says so.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.
         """
 
     def expedite(self) -> None:
-        """Somebody waits for the commit of all that was appended."""
+        """Says that a request waits for the commit of all that was appended."""

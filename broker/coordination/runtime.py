@@ -1,7 +1,7 @@
 """The shards of one internal topic on this broker: one epoch after the other for each partition that it leads.
 
 One runtime serves every coordinator, of groups, transactions or shares; `CoordinatorSpec` says which. Source: Kafka's
-`CoordinatorRuntime`. Left out: threads (all shards share the loop), metrics.
+`CoordinatorRuntime`. Not implemented: threads (all shards share the loop), metrics.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
-# Before a shard that failed is loaded again. Loading reads the whole log, so one that goes on failing is loaded ever
-# more seldom: at most every second minute of a thread's time goes into it where that takes a minute.
+# Before a shard that failed is loaded again. Loading reads the whole log, so one that goes on failing is loaded
+# less and less often: if a load takes a minute, at most half of a thread's time goes into it.
 RELOAD_SECONDS = 1.0
 RELOAD_SECONDS_MAX = 60.0
 
@@ -72,7 +72,7 @@ class CoordinatorRuntime(Generic[S, R]):
             epoch.close()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads and serves shards for ever; when cancelled, everybody who waits is told NOT_COORDINATOR."""
+        """Loads and serves shards for ever; when cancelled, all waiting requests get NOT_COORDINATOR."""
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:

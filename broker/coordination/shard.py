@@ -1,8 +1,8 @@
-"""What a coordinator is to the runtime: a state machine without I/O, fed by the log of one partition.
+"""A coordinator as the runtime sees it: a state machine without I/O, fed by the log of one partition.
 
 A shard decides by making records and changes its state only when they are replayed, so that another broker which
-loads the log arrives at the same state. Its inputs are plain calls with an `Instant`. What comes of an input is a
-return value (`Result(records, response)`, to be submitted by whoever called) and `Effects`, which the runtime takes
+loads the log arrives at the same state. Its inputs are plain calls with an `Instant`. The outcome of an input is a
+return value (`Result(records, response)`, which the caller submits) and `Effects`, which the runtime takes
 after each.
 Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSerde`.
 """
@@ -81,10 +81,10 @@ class CoordinatorShard(Protocol[R]):
         """Does what is due at `at`; calling it early does nothing."""
 
     def take(self) -> Effects[R]:
-        """What has come of the inputs since the last call."""
+        """Returns the effects of the inputs since the last call."""
 
     def written(self, write: Write[R], code: ErrorCode, at: Instant) -> None:
-        """What became of a write that was taken: NONE, it is committed; else the code for clients.
+        """Takes the outcome of a write that was taken: NONE, it is committed; else the code for clients.
 
         With COORDINATOR_NOT_AVAILABLE it may be in the log and be committed later, without another call.
         """
@@ -127,7 +127,7 @@ class CoordinatorSpec(Generic[S, R]):
     load_buffer_bytes: int = 5 << 20
     # Whether the topic is compacted by key, so that the last record of each is all that a shard needs.
     compacted: bool = True
-    # What gives an empty shard the rows of its log more cheaply than by decoding and replaying each.
+    # A faster way to give an empty shard the rows of its log than to decode and replay each.
     taking_rows: Callable[[S], TakeRows] | None = None
     # Does a follow-up that a shard has named: a task of the `ShardEpoch` that it gets, and ends with.
     follow_up: Callable[[Any, str], Awaitable[None]] = _no_follow_up

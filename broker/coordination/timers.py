@@ -1,7 +1,7 @@
 """Named deadlines in a heap, without a clock: sessions, join and sync phases, writes, expiry.
 
 A heartbeat moves a deadline back some thousand times before it is due, so `set` to a later time costs a dictionary
-store; the heap entry follows when it surfaces. Left out: waiting; the shard's one task sleeps until `earliest()`.
+store; the heap entry follows when it surfaces. The shard's one task sleeps until `earliest()`.
 """
 
 from __future__ import annotations

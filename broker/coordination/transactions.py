@@ -43,13 +43,13 @@ class PendingTransactions(Generic[K, V]):
         self._part_of = part_of
         self._weigh = weigh
         self._weigh_key = weigh_key
-        # Of all records.
+        # The weight of all records.
         self.weight = self.key_weight = 0
         # How many keys have records, by part.
         self.parts = Counter[Hashable]()
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
         self._keys: dict[int, dict[K, None]] = {}
-        # Of which open transactions have records.
+        # The keys of which open transactions have records.
         self.keys: KeysView[K] = self._by_key.keys()
 
     def __iter__(self) -> Iterator[PendingRecord[K, V]]:

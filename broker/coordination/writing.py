@@ -21,7 +21,7 @@ R = TypeVar("R")
 # Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
 BATCH_BYTES_MAX = 1_048_588
 
-# What clients are told of failures of the log: Kafka's `CoordinatorOperationExceptionHelper`.
+# The codes that clients get for failures of the log: Kafka's `CoordinatorOperationExceptionHelper`.
 _RESPONSE_CODES = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -69,7 +69,7 @@ class PartitionWriter(Generic[R]):
                 encoded,
                 producer_id=producer.id,
                 producer_epoch=producer.epoch,
-                base_sequence=0,  # nobody looks at the sequences of coordinators, whose writes Kafka numbers so
+                base_sequence=0,  # no client reads the sequences of coordinators; Kafka numbers their writes so
                 is_transactional=True,
             )
         if len(batch) > BATCH_BYTES_MAX:

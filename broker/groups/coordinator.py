@@ -2,7 +2,7 @@
 
 Handlers call it with decoded requests; it finds the shard of a group, or says who is to blame (NOT_COORDINATOR while
 another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read). Source: Kafka's `GroupCoordinatorService`.
-Left out: share groups and streams groups, authorization.
+Not implemented: share groups and streams groups, authorization.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000
 
-# For the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so that one which is
+# The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so that one
+# which is
 # answered COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
 LOADED_SECONDS_MAX = 1.0
 
@@ -70,7 +71,8 @@ _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
 
 class GroupCoordinator:
-    """What handlers call. The shards live in `runtime`, which listens to the leadership of the topic and must be run.
+    """The entry point of the handlers. The shards live in `runtime`, which listens to the leadership of the topic
+    and must be run.
 
     Methods raise KafkaError with the code for the client, unless they say how they answer errors.
     """
@@ -104,14 +106,16 @@ class GroupCoordinator:
         )
 
     def _knows_topic(self, name: str, topic_id: bytes) -> bool:
-        """Records are never ahead of the metadata here: whoever wrote them led in an earlier epoch."""
+        """Returns whether the topic exists. Records are never ahead of the metadata here: their writer led in an
+        earlier epoch.
+        """
         topics = self._metadata.image.topics
         return name in topics.by_name if topic_id == NIL_UUID else topic_id in topics.by_id
 
     # -- finding
 
     def partition_count(self) -> int:
-        """Of the topic as it is, or as it would be created."""
+        """Returns the partition count of the topic as it is, or as it would be created."""
         topic = self._metadata.image.topics.by_name.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -164,7 +168,7 @@ class GroupCoordinator:
         return pending
 
     def closing(self, connection: int) -> ConnectionClosing:
-        """To be called when a connection ends from which somebody has joined."""
+        """Returns the function to call when a connection ends on which a member has joined."""
         return ConnectionClosing(self, connection)
 
     def sync(self, request: SyncGroupRequest) -> PendingResponse[SyncGroupResponse]:
@@ -176,7 +180,7 @@ class GroupCoordinator:
         return pending
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """The code to answer; members of a group that is being loaded are told that all is well."""
+        """Returns the code of the response; it is NONE for members of a group that is being loaded."""
         _check_group_id(request.group_id)
         try:
             epoch = self._epoch_of(request.group_id)
@@ -243,7 +247,7 @@ class GroupCoordinator:
         """The same, to count when the producer's transaction is committed.
 
         Args:
-            verified_from: where the log ended when the transaction's coordinator was asked; None if it
+            verified_from: the end of the log when the transaction's coordinator verified it; None if it
                 had no need to be.
 
         Raises:
@@ -259,8 +263,8 @@ class GroupCoordinator:
         )
 
     def unverified_from(self, group_id: str, producer: Producer) -> Offset | None:
-        """Where the log ends that the group's offsets are in, if the producer has no transaction open there; None if it
-        has.
+        """Returns the end of the log of the group's offsets if the producer has no transaction open there; None if
+        it has.
         """
         epoch = self._epoch_of(group_id)
         epoch.active()
@@ -340,7 +344,7 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str], types: Collection[str]
     ) -> Iterator[list[ListedGroup]]:
-        """The groups of all shards, in pieces of `GROUPS_PER_STEP` that were looked at.
+        """The groups of all shards, in pieces of `GROUPS_PER_STEP` before the filters.
 
         Raises:
             KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.

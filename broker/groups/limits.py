@@ -1,4 +1,4 @@
-"""What the group coordinator is configured with: Kafka's keys `group.*`, `offset*.*` in the units it computes in."""
+"""The configuration of the group coordinator: Kafka's keys `group.*`, `offset*.*` in the units it computes in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # not consumers. Kafka has no bound here.
 PENDING_MEMBERS_MAX = 10_000
 
-# What one member may say about itself in all its protocols: it stays in memory as long as the member. The chosen one
+# The size of one member's metadata in all its protocols: it stays in memory as long as the member. The chosen one
 # must fit into a record of a megabyte, or the group is never stored; four such are more than clients offer.
 MEMBER_BYTES_MAX = 4 << 20
 
@@ -21,15 +21,16 @@ MEMBER_BYTES_MAX = 4 << 20
 # bound here.
 GROUP_BYTES_MAX = 16 << 20
 
-# A new member cannot heartbeat before it is told its generation, and a coordinator does not see its connection: this
+# A new member cannot heartbeat before it receives its generation, and a coordinator does not see its connection: this
 # long it may wait for a rebalance to end. As in Kafka.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
-# A join phase that nobody has joined goes on for at least so long, whatever rebalance timeout its members have asked
+# A join phase without a member goes on for at least this long, whatever rebalance timeout its members have asked
 # for: with one of 0 it would end and begin again without end.
 JOIN_PHASE_MS_MIN = 1_000
 
-# Of the name in front of a member id. Ids are in every answer and record, as strings of 32,767 bytes at the most, and a
+# The length of the name in front of a member id. Ids are in every answer and record, as strings of 32,767 bytes at
+# the most, and a
 # name alone may have as many. The random part behind it makes ids differ.
 MEMBER_NAME_CHARACTERS_MAX = 1_000
 

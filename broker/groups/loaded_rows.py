@@ -1,6 +1,6 @@
 """Rows of a loaded log given to an empty shard, in less than half of the time that it takes to decode and replay each.
 
-Of a large log nearly all rows are offsets, and most have the group and the topic of one before: their keys differ in
+Nearly all rows of a large log are offsets, and most have the group and the topic of one before: their keys differ in
 the partition, which is the last of a key. So the state is what `decode` and `replay` lead to, without a key and a
 record made for each offset.
 """
@@ -31,13 +31,13 @@ class LoadedRows:
         self._shard = shard
         # The offsets in the store of one group and topic, by the bytes of a key before its partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        # Rows of known groups and topics that came one after another: where they belong, and key and value of each.
+        # Rows of known groups and topics that came one after another: their places, and the key and value of each.
         self._places: list[dict[int, OffsetCommitValue]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 
     def take(self, rows: Iterable[LoadedRow]) -> None:
-        """Those without a transaction.
+        """Takes rows without a transaction.
 
         Raises:
             RemoteProtocolError: one is malformed, or of a version this coordinator does not know.

@@ -1,8 +1,8 @@
 """How much memory the groups of a broker take, about, and for whom; so that there is an end to it.
 
 Each shard counts what its members say and are assigned, what its patterns match, which groups and offsets it knows, and
-what was committed beside offsets. Whoever would take more is refused, and no one principal's members have more than
-half. What was loaded counts for nobody in particular, as records do not tell. Kafka has no such bound.
+what was committed beside offsets. A request that would take more is refused, and no one principal's members have
+more than half. Loaded state counts for no principal, as records do not name one. Kafka has no such bound.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from weakref import WeakSet
 
 from trimaran.node.text.memory import text_bytes
 
-# Of all groups of a broker: 20,000 members with subscriptions and assignments of 4 KiB are less.
+# The bound for all groups of a broker: 20,000 members with subscriptions and assignments of 4 KiB are less.
 GROUPS_BYTES_MAX = 128 << 20
-# Of one principal; without authentication all are one.
+# The bound for one principal; without authentication all are one.
 PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
-# Of metadata that clients commit with their offsets: half a million of them with a host name each are less.
+# The bound for metadata that clients commit with their offsets: half a million of them with a host name each are less.
 OFFSET_METADATA_BYTES_MAX = 64 << 20
 
 # The bound for all groups and offsets of a broker, ids included, with members or without. 150,000 groups with an offset
@@ -29,8 +29,8 @@ GROUP_BYTES = 1_024
 TOPIC_BYTES = 256
 OFFSET_BYTES = 256
 
-# What a member costs beside what it says, its timers included; one that has no more than an id; a partition that is
-# somebody's; a name in what a pattern matches.
+# The cost of a member without its metadata, its timers included; of a member with no more than an id; of an
+# assigned partition; of a name that a pattern matches.
 MEMBER_BYTES = 2_048
 PENDING_BYTES = 512
 PARTITION_BYTES = 128
@@ -54,7 +54,7 @@ def topic_bytes(topic: str) -> int:
 
 
 class Account:
-    """What one shard holds."""
+    """The memory of one shard."""
 
     def __init__(self, memory: GroupMemory | None = None) -> None:
         self._memory = GroupMemory() if memory is None else memory
@@ -67,11 +67,11 @@ class Account:
         self.known_bytes = self.pending_known_bytes = 0
 
     def owned_by(self, member: MemberKey, principal: str) -> None:
-        """Who is asking for a new member: what it takes from now on counts for that principal."""
+        """Notes the principal of a new member: its memory counts for that principal from now on."""
         self._owners[member] = principal
 
     def owner(self, member: MemberKey) -> str:
-        """Whom a member counts for; "" for nobody in particular."""
+        """Returns the principal of a member; "" if it is not known."""
         return self._owners.get(member, "")
 
     def change(self, member: MemberKey, more: int) -> None:
@@ -88,7 +88,7 @@ class Account:
             del self.by_principal[principal]
 
     def fits(self, principal: str, more: int) -> bool:
-        """Whether the groups of the broker may take so much more for a principal; less always fits."""
+        """Returns whether the groups of the broker may take this much more for a principal; less always fits."""
         return more <= 0 or self._memory.fits(principal, more)
 
     def metadata_fits(self, more: int) -> bool:

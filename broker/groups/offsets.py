@@ -1,7 +1,7 @@
 """Offsets: their commits and what is read back. Decisions only, as records; see `removal` for what is written off.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
-topic ids, KIP-447 for stable offsets). What the numbers of a commit mean is the clients' matter: some commit -2 for
+topic ids, KIP-447 for stable offsets). The meaning of a commit's numbers is the clients' matter: some commit -2 for
 "the earliest".
 """
 
@@ -98,7 +98,7 @@ def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> i
 
 
 def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
-    """What is wrong with an offset wherever it is to be kept."""
+    """Returns the code of an offset's fault; NONE if it has none."""
     if java_length(partition.committed_metadata or "") > limits.offset_metadata_size_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE

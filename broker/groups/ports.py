@@ -1,7 +1,7 @@
-"""What the group coordinator needs of the rest of a broker, beside the partitions of its topic
+"""The interfaces of the group coordinator to the rest of a broker, besides the partitions of its topic
 (`trimaran.broker.coordination.ports`).
 
-Left out: topic creation and forwarding, which only the handlers of the coordinator use.
+Not implemented: topic creation and forwarding, which only the handlers of the coordinator use.
 """
 
 from __future__ import annotations

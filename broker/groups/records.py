@@ -3,8 +3,8 @@
 Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
 groups at version 3. Offsets may be written at an older version, for others who read the topic; it lacks the topic's id,
 and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`); those of consumer
-groups (`trimaran.broker.groups.consumer.records`) at version 0. Left out: records of share groups and streams groups,
-which are skipped when loading.
+groups (`trimaran.broker.groups.consumer.records`) at version 0. Not implemented: share groups and streams groups; a
+load skips their records.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class GroupRecordSerde:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tombstones:
-    """To be written in order, in one batch or several; nobody waits for them."""
+    """To be written in order, in one batch or several; no request waits for them."""
 
     records: Sequence[GroupRecord]
 

@@ -1,4 +1,4 @@
-"""What a shard writes off, in the order in which it was asked to: offsets of topics that are gone, offsets and groups
+"""The removals of a shard, in the order in which they were begun: offsets of topics that are gone, offsets and groups
 that have expired, groups that are deleted. However much it is, it is written a piece at a time (`walks`).
 
 Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`, which write as much in one operation.
@@ -50,18 +50,20 @@ class Removals:
         return bool(self._walks)
 
     def piece(self) -> list[GroupRecord]:
-        """What is to be written next."""
+        """Returns the records to write next."""
         return self._walks.piece()
 
     def give_up(self) -> None:
-        """What was begun: the next look for what has expired finds it again."""
+        """Drops the removals that were begun: the next search for expired offsets finds them again."""
         self._walks.clear()
         self._deleted.clear()
 
     # -- topics that are gone
 
     def find_gone_topics(self) -> None:
-        """Groups with offsets of topics that were deleted while nobody served the shard. For a thread."""
+        """Finds groups with offsets of topics that were deleted while no broker served the shard. It runs in a
+        thread.
+        """
         self._with_gone_topics = [
             group_id
             for group_id in self._store.offsets
@@ -82,7 +84,7 @@ class Removals:
             self._deleted.setdefault(name, set()).add(topic_id)
 
     def _of_deleted_topics(self) -> Walk:
-        """Of all that were deleted until this begins."""
+        """Yields tombstones for all topics that were deleted before this begins."""
         deleted, self._deleted = self._deleted, {}
         yield from of_deleted_topics(self._store, deleted)
         yield from pending_of_deleted_topics(self._store, deleted)
@@ -114,8 +116,8 @@ class Removals:
     # -- deletion
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """Groups without members go, with their offsets: as many as fit into a piece. Whoever has no code yet is to be
-        deleted again when that is written.
+        """Groups without members go, with their offsets: as many as fit into a piece. A group without a code must
+        be deleted again when that is written.
         """
         records: list[GroupRecord] = []
         codes: dict[str, ErrorCode] = {}
@@ -170,7 +172,7 @@ def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Walk:
 
 
 def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
-    """Of topics that are gone, by name and the ids that were deleted; offsets without an id count by the name."""
+    """Yields tombstones for deleted topics, given by name and ids; offsets without an id count by the name."""
     for group_id in list(store.offsets):
         yield None
         for topic in store.offsets.get(group_id, {}).keys() & deleted.keys():

@@ -1,4 +1,4 @@
-"""What a shard of `__consumer_offsets` says: the last value of every key, and nothing else.
+"""The state of a shard of `__consumer_offsets`: the last value of every key, and no more.
 
 `replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
 after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
@@ -159,12 +159,14 @@ class GroupStore:
         return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
 
     def has_members(self, group_id: str) -> bool:
-        """Of the consumer protocol: then what is left of a classic group does not count."""
+        """Returns whether the group has members of the consumer protocol: then a classic group's record does not
+        count.
+        """
         group = self.consumer_groups.get(group_id)
         return group is not None and not group.is_empty
 
     def group_ids(self, more: Collection[str]) -> Iterator[str]:
-        """Every group that is known here, and `more` of them; those of now, while this goes on."""
+        """Every group that is known here, and `more` of them; those that exist at the call."""
         seen: list[Container[str]] = []
         for known in (more, self.groups, self.consumer_groups, self.offsets, self.emptied):
             for group_id in list(known):
@@ -193,7 +195,9 @@ class GroupStore:
         return self._pending.count_of(producer_id)
 
     def pending_offsets(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
-        """Of open transactions, as `(group, topic, partition, value)`; each as it is now: replay may come between."""
+        """Yields `(group, topic, partition, value)` of open transactions, each as it is now: replay may come
+        between.
+        """
         for key in list(self._pending.keys):
             if key not in self._pending:
                 continue

@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 
 class Timer(StrEnum):
-    """The purpose of a deadline. It is text, whose hash takes no call: each heartbeat looks up several timers."""
+    """The purpose of a deadline. It is text, as the hash of text takes no call: each heartbeat looks up several
+    timers.
+    """
 
     SESSION = "session"  # of a member or a pending member
     JOIN = "join"  # the join phase ends
-    SYNC = "sync"  # who has not synced by now is removed
+    SYNC = "sync"  # a member that has not synced is removed
     EXPIRY = "expiry"  # of the shard: look for expired offsets
     WALK = "walk"  # of the shard: the next piece of what takes long
-    # Of consumer groups.
-    REVOCATION = "revocation"  # who still owns what it must give up is removed
+    # The timers of consumer groups follow.
+    REVOCATION = "revocation"  # a member that has not given up its partitions is removed
     CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
     CLASSIC_SYNC = "classic sync"  # and then have synced
     TARGET = "target"  # the group's target, or a piece of it, is due

@@ -14,7 +14,7 @@ from trimaran.broker.groups.records import GroupRecord
 
 Walk = Iterator[GroupRecord | None]
 
-# Of a piece: some 5 ms each. A tombstone is encoded, appended and replayed in 11 µs.
+# The limits of a piece: some 5 ms each. A tombstone is encoded, appended and replayed in 11 µs.
 LOOKED_PER_PIECE = 2_000
 RECORDS_PER_PIECE = 500
 
@@ -37,7 +37,7 @@ class Walks:
         self._walks.clear()
 
     def piece(self) -> list[GroupRecord]:
-        """What the next piece writes."""
+        """Returns the records of the next piece."""
         records: list[GroupRecord] = []
         for _ in range(LOOKED_PER_PIECE):
             if not self._walks or len(records) == RECORDS_PER_PIECE:

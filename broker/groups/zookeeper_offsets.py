@@ -1,8 +1,8 @@
 """Where offsets of version 0 are kept: ZooKeeper, as the broker sees it.
 
-Consumers of Kafka 0.8 commit with OffsetCommit v0 and read with OffsetFetch v0, at any broker. What they commit is in
-`/consumers/GROUP/offsets/TOPIC/PARTITION`, where they may read and write it themselves. A broker is given somebody who
-does that; it knows nothing of ZooKeeper. Source: `KafkaApis` of Kafka 2.8, with `KafkaZkClient`.
+Consumers of Kafka 0.8 commit with OffsetCommit v0 and read with OffsetFetch v0, at any broker. Their commits are in
+`/consumers/GROUP/offsets/TOPIC/PARTITION`, which they may read and write themselves. A broker receives an object
+for that; it knows nothing of ZooKeeper. Source: `KafkaApis` of Kafka 2.8, with `KafkaZkClient`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class ClientQuotas:
         self._set_addresses()
 
     def _set_addresses(self) -> None:
-        """Of a host name the addresses that are known by now."""
+        """Sets the limits of host names for their known addresses."""
         self.connections.set_limits(dict(_of_addresses(self._image, self.book.addresses)))
 
     def connected(self, ip: str) -> float:
@@ -88,13 +88,14 @@ class ClientQuotas:
 
     @property
     def hooks(self) -> Hooks:
-        """What measures and throttles every request, where there is a `request_percentage`."""
+        """Returns the hooks that measure and throttle every request, if there is a `request_percentage`."""
         return Hooks(charge=self._charged)
 
     def _charged(self, call: Call, response: Response) -> float:
-        """Seconds of silence, at most a window, as in Kafka. A producer that wants no answer is told nothing.
+        """Seconds of silence, at most a window, as in Kafka. A producer with acks=0 gets no response.
 
-        A request pays for itself, but for encoding and sending its answer: for those the next one of its connection
+        A request pays for itself, except the encoding and sending of its response: for those the next one of its
+        connection
         does.
         """
         loop_time = call.connection.loop_time
@@ -110,7 +111,7 @@ class ClientQuotas:
         return min(delay, self.windows.seconds)
 
     def fetch_bytes_max(self, call: Call, asked: int) -> int:
-        """Of what a consumer asks for, what its quota could ever give at once."""
+        """Returns the part of a consumer's request that its quota could ever give at once."""
         if not self.fetch.is_set:
             return asked
         most = self.fetch.most_at_once(*_client(call))

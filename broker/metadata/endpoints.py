@@ -1,4 +1,4 @@
-"""Where brokers are reached on a listener, and who leads now for clients that asked the wrong broker (KIP-951)."""
+"""The endpoints of brokers on a listener, and the present leaders for clients that asked the wrong broker (KIP-951)."""
 
 from __future__ import annotations
 

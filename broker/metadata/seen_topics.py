@@ -1,7 +1,8 @@
-"""What Metadata answers of all topics to who asks again, kept: to judge and gather thousands of topics for each request
+"""The Metadata response for all topics, kept for clients that ask again: to judge and gather thousands of topics
+for each request
 of each client would take most of the loop.
 
-It holds as long as neither the topics nor the ACLs change. Left out: what who asks may do with each topic.
+It holds as long as neither the topics nor the ACLs change. Not implemented: what who asks may do with each topic.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ KEPT_MAX = 64
 
 
 class Asker(NamedTuple):
-    """Who sees the same topics."""
+    """The principals and listeners that see the same topics."""
 
     principal: Principal
     host: str
@@ -40,7 +41,7 @@ class SeenTopics:
         return len(self._kept)
 
     def find(self, asker: Asker, topics: TopicsImage, acls_epoch: int) -> EncodedArray | None:
-        """What was kept for `asker`, which nobody changes."""
+        """Returns the topics kept for `asker`; callers must not change them."""
         return self._kept.get(asker) if self._is_of(topics, acls_epoch) else None
 
     def keep(

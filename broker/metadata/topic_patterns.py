@@ -1,10 +1,10 @@
-"""What the patterns of consumer groups match of the names of all topics (KIP-848): found in a thread, for all groups
+"""The names of topics that the patterns of consumer groups match (KIP-848): found in a thread, for all groups
 of a broker together.
 
 RE2 takes time linear in the name, whatever the pattern; but up to a millisecond for each thousand instructions of its
 program where no two names take the same way through it. So programs have a bound, names are matched some milliseconds
-at a time (RE2 lets go of the interpreter lock), and what a pattern was found to match is kept: of later topics only
-those that are new are looked at. Kafka uses RE2/J, in a thread as well.
+at a time (RE2 lets go of the interpreter lock), and the matches of a pattern are kept: later only new topics are
+matched. Kafka uses RE2/J, in a thread as well.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Topics = Mapping[str, object]
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Of a pattern.
+# The length of a pattern.
 REGEX_CHARACTERS_MAX = 10_000
-# Of a program: an instruction is about a character of the pattern, or of what its repetitions stand for.
+# The size of a program: an instruction is about a character of the pattern with its repetitions written out.
 INSTRUCTIONS_MAX = 10_000
 # For a program and the states that it was in, as long as names are matched: with less of it names of 249 characters
 # take many times as long, as no state is met again.
 MEMORY_BYTES_MAX = 8 << 20
-# So much memory is held at once.
+# This many patterns have such memory at once.
 PATTERNS_AT_ONCE = 4
-# For others whose work is done in the same thread.
+# Names are matched for this long before other work of the thread has its turn.
 SLICE_SECONDS = 0.005
-# What is kept of all patterns: 16 MiB in sets of names, which are the metadata's.
+# The size of the kept matches of all patterns: 16 MiB in sets of names, which are the metadata's.
 NAMES_KEPT_MAX = 250_000
 PATTERNS_KEPT_MAX = 1_000
 
@@ -49,7 +49,7 @@ class _Matched(NamedTuple):
 
 
 class TopicPatterns:
-    """The names that patterns match, by pattern; the one that was asked for last is the last."""
+    """The names that patterns match, by pattern; the newest request is the last."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Matched] = {}
@@ -72,7 +72,7 @@ class TopicPatterns:
         return None
 
     async def matching(self, regex: str, topics: Topics) -> frozenset[str]:
-        """The topics that match as a whole, whoever may see them.
+        """Returns the topics whose whole name matches, for any principal.
 
         Raises:
             KafkaError: as `refusal`.
@@ -132,7 +132,7 @@ def compiled(regex: str) -> Matches:
     options = re2.Options()
     options.max_mem = MEMORY_BYTES_MAX
     options.log_errors = False
-    options.never_capture = True  # nobody asks for groups, which cost more than the match
+    options.never_capture = True  # no caller asks for groups, which cost more than the match
     try:
         pattern = re2.compile(regex, options)
     except re2.error as error:

@@ -1,4 +1,4 @@
-"""What the configuration says of a topic: its own configs, else dynamic broker configs, else the properties file.
+"""The configuration of a topic: its own configs, else dynamic broker configs, else the properties file.
 
 Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for and kept until a config changes.
 """

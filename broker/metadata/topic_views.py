@@ -1,8 +1,9 @@
-"""What Metadata answers of topics, kept encoded: thousands of clients ask for the same ones, and ten thousand
+"""The topics of Metadata responses, kept encoded: thousands of clients ask for the same ones, and ten thousand
 partitions take 0.2 s.
 
-A view is how topics look on one listener in one version, to anybody. What who asks may do with them is written into
-a copy. A view holds as long as the cluster does not change, and each topic in it until that one changes: images share
+A view has the topics for one listener and one version, for all clients. The operations that a client may do with
+them are written into a copy. A view holds as long as the cluster does not change, and each topic in it until that
+one changes: images share
 what did not change, so looking for the same object finds out.
 """
 
@@ -32,13 +33,14 @@ FIRST_FLEXIBLE_VERSION = 9
 PARTITIONS_PER_TURN = 500
 # Client libraries of a cluster speak a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
 VIEWS_MAX = 8
-# Deleted and made anew, topics leave their encodings behind; beyond this share of those that exist a view begins again.
+# Topics that are deleted and made again leave their encodings behind; beyond this share of those that exist a view
+# begins again.
 STALE_FACTOR = 2
 STALE_MIN = 1000
 
 
 class ViewKey(NamedTuple):
-    """What two answers must have in common to show a topic by the same bytes."""
+    """The properties that two responses must share to show a topic by the same bytes."""
 
     version: int
     listener: str
@@ -67,7 +69,9 @@ class TopicView:
         return missing <= PARTITIONS_PER_TURN
 
     async def fill(self, topics: Sequence[TopicImage]) -> None:
-        """Encodes what is not known, a little at a time; who asks meanwhile waits for it instead of doing the same."""
+        """Encodes missing topics, a little at a time; other requests meanwhile wait for it instead of doing the
+        same.
+        """
         async with self._filling:
             for _ in self._encode(topics):
                 await yield_to_loop()
@@ -77,9 +81,9 @@ class TopicView:
         topics: Sequence[TopicImage | MetadataResponseTopic],
         operations: Mapping[str, int] | None = None,
     ) -> EncodedArray:
-        """The topics of an answer, in order; those that are no images are errors. What is not known is encoded now.
+        """The topics of an answer, in order; those that are no images are errors. Missing topics are encoded now.
 
-        `operations`: what who asks may do with the topics of these names, for who asks for it.
+        `operations`: the operations that the client may do with the topics of these names, if it wants them.
         """
         elements = map(self._found, topics)
         if operations is None:

@@ -28,8 +28,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Between attempts that the controller refused for a reason that passes, at first and at last: whoever waits to join the
-# ISR, or for one that left it, waits as long.
+# Between attempts that the controller refused for a reason that passes, at first and at last: a replica that waits
+# to join the ISR, or a client for one that left it, waits as long.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 0.5
 

@@ -1,4 +1,4 @@
-"""One epoch in which a partition follows: where it reads on, and what it does with the leader's answer.
+"""One epoch in which a partition follows: its fetch position, and the use of the leader's response.
 
 Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in
 Fetch). Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to
@@ -23,7 +23,7 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """Where a follower reads on; everything below `offset` is durable here. The epoch is -1 for an empty log."""
+    """The fetch position of a follower; everything below `offset` is durable here. The epoch is -1 for an empty log."""
 
     offset: Offset
     last_fetched_epoch: LeaderEpoch
@@ -85,7 +85,7 @@ class PartitionFollower:
         )
 
     def position(self) -> FetchPosition:
-        """Where to fetch from next; only while `ready`."""
+        """Returns the position of the next fetch; only while `ready`."""
         assert self.ready
         return self.reached
 
@@ -165,7 +165,7 @@ class PartitionFollower:
         self.truncate_to(self.diverging_at(leader_epoch, leader_end_offset))
 
     def diverging_at(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> Offset:
-        """Where `truncate_diverging` cuts."""
+        """Returns the offset at which `truncate_diverging` cuts."""
         log = self.log
         target = min(leader_end_offset, log.log_end_offset)
         if leader_epoch >= 0:
@@ -216,8 +216,8 @@ class PartitionFollower:
 
 
 def in_runs(records: memoryview, batches: int) -> Iterator[memoryview]:
-    """The bytes of so many whole batches after each other; what is no batch goes with the last ones, and is refused
-    with them.
+    """Returns the bytes of this many whole batches in sequence; bytes that are no batch go with the last ones, and
+    are refused with them.
     """
     while len(records) > batches * RECORD_BATCH_BYTES_MIN:
         end = 0

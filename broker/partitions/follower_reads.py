@@ -16,5 +16,5 @@ class FollowerReads(NamedTuple):
 
     @property
     def knows_committed(self) -> bool:
-        """It never answers for more than itself: whoever stands further waits, or asks the leader."""
+        """It never answers for more than itself: a consumer that is further waits, or asks the leader."""
         return True

@@ -1,5 +1,4 @@
-"""The followers of one leader epoch: how far each is, who is in sync, and the change of that which is under way
-(KIP-497).
+"""The followers of one leader epoch: their progress, the ISR, and the change of the ISR that is under way (KIP-497).
 
 Decides without I/O: what the controller is to be asked is returned as an `IsrChange`. Source: `Partition` and
 `PartitionState` of Kafka.
@@ -84,8 +83,8 @@ class InSyncReplicas:
     def resume(self, saved: SavedLeaderState) -> IsrChange | None:
         """Goes on where this process left the same epoch; returns what is to be asked again.
 
-        The controller may have taken the change: until it is heard of, the watermark waits for whom it would admit
-        (KIP-497).
+        The controller may have taken the change: until the outcome is known, the watermark waits for the replicas
+        that it would admit (KIP-497).
         """
         if saved.isr.partition_epoch < self.isr.partition_epoch:
             return None  # metadata has settled it

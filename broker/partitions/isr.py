@@ -30,13 +30,13 @@ class FetchClock:
     previous: float = float("-inf")
 
     def tick(self, now: float) -> None:
-        """A request has come at `now`; done before its partitions are looked at."""
+        """Notes a request at `now`, before its partitions are served."""
         self.previous, self.time = self.time, now
 
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """What the leader knows of one follower, from the follower's fetches of this leader epoch."""
+    """The leader's knowledge of one follower, from the follower's fetches of this leader epoch."""
 
     end_offset: Offset = UNKNOWN_OFFSET
     log_start_offset: Offset = UNKNOWN_OFFSET
@@ -65,7 +65,7 @@ class ReplicaProgress:
         """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
 
         Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads. An offset
-        below the last one says that it has lost records: it has to catch up anew.
+        below the last one says that it has lost records: it has to catch up again.
         """
         if offset < self.end_offset:
             self.caught_up_at = float("-inf")
@@ -99,7 +99,7 @@ class IsrState:
 
     @property
     def maximal(self) -> frozenset[int]:
-        """Whoever is or may already be in the ISR: what the watermark must wait for (KIP-497)."""
+        """Returns the replicas that are or may already be in the ISR: the watermark must wait for them (KIP-497)."""
         return (
             frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
         )
@@ -116,7 +116,7 @@ def next_high_watermark(
     `current`.
 
     Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it for ever.
-    `about_to_join` is asked only about replicas that would hold back.
+    `about_to_join` is called only for replicas that would hold it back.
     """
     watermark = leader_end
     for replica_id, progress in replicas.items():
@@ -136,8 +136,8 @@ def may_join(
     """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start), and nothing
     else.
 
-    What ends where the leader's log starts may be of another history, which no epoch tells any more: it joins when it
-    has dropped that, as the leader's next answer has it do. Kafka does not wait for it.
+    A log that ends at the start of the leader's may have another history, which no epoch shows any more: it joins
+    when it has dropped that, as the leader's next answer has it do. Kafka does not wait for it.
     """
     end = progress.end_offset
     is_of_our_history = end > log_start_offset or progress.log_start_offset >= log_start_offset

@@ -39,7 +39,8 @@ class IsrChange:
 
 
 class SavedLeaderState(NamedTuple):
-    """What a leader knows of its epoch and metadata does not say yet; `change` is the ISR change that waits for its
+    """The leader's state of its epoch that the metadata does not have yet; `change` is the ISR change that waits
+    for its
     answer.
     """
 

@@ -2,8 +2,8 @@
 
 Source: `Partition` of Kafka where it leads. `open_leader_epoch` is its block; it owns no task (one for each of 50,000
 partitions would cost more than all else), so the block is a plain `with`, which `Partition` holds open until metadata
-ends it. What several epochs share is in `Replica`.
-Left out: transactions, reassignment's catch-up rules (the controller's).
+ends it. State that several epochs share is in `Replica`.
+Not implemented: transactions, reassignment's catch-up rules (the controller's).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def open_leader_epoch(
 ) -> Iterator[PartitionLeader]:
     """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, whoever still holds it. Given
+    After the exit nothing is appended and no watermark moves in the name of this epoch, though others may hold it.
+    Given
     `saved`, this process has led the same epoch before, with the same records in another place.
 
     Raises:
@@ -51,7 +52,7 @@ def open_leader_epoch(
 
 
 class PartitionLeader:
-    """What request handlers may hold on to: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
+    """The leader that request handlers may keep: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
 
     def __init__(
         self, replica: Replica, state: PartitionImage, saved: SavedLeaderState | None
@@ -105,7 +106,7 @@ class PartitionLeader:
 
     @property
     def committed_end(self) -> Offset:
-        """Where consumers stop."""
+        """Returns the offset at which consumers stop."""
         return self.high_watermark.offset
 
     @property
@@ -119,14 +120,14 @@ class PartitionLeader:
 
     @property
     def satisfies_min_isr(self) -> bool:
-        """What is below the watermark is kept by as many as min.insync.replicas asks for, those counted that may be in
-        the ISR already.
+        """Returns whether min.insync.replicas replicas keep all below the watermark, with those that may be in the
+        ISR already.
         """
         return not self._in_sync.may_be_under_min
 
     @property
     def watermark_when_flushed(self) -> int:
-        """Where the high watermark will be as soon as all that is written here is on disk."""
+        """Returns the high watermark as it will be when all that is written here is on disk."""
         return self._watermarks.high_when_flushed
 
     def _flush_what_recovery_left(self) -> None:
@@ -149,7 +150,7 @@ class PartitionLeader:
         """Appends a client's validated batches, or finds that its idempotent producer has sent them before.
 
         Returns:
-            What to answer, and the offset that the high watermark must reach before acks=all may be answered.
+            The response, and the offset that the high watermark must reach before acks=all may be answered.
 
         Raises:
             KafkaError: as `append`, and what the producer state objects to.
@@ -177,8 +178,8 @@ class PartitionLeader:
         """Appends validated batches.
 
         `records` may be written to (offset and epoch are stamped in place); it is not kept.
-        Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`. Who waits for what was not
-        `is_awaited` calls `expedite`.
+        Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`. A caller that waits for an
+        append that was not `is_awaited` calls `expedite`.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written), RECORD_LIST_TOO_LARGE,
@@ -199,7 +200,7 @@ class PartitionLeader:
         return info
 
     def expedite(self) -> None:
-        """Somebody waits for the commit of what nobody waited for when it was appended."""
+        """Notes that a request waits for the commit of an append that was not awaited at first."""
         self._services.commit.expedite(self.log)
 
     @property
@@ -341,8 +342,8 @@ class PartitionLeader:
     def isr_refused(self, change: IsrChange, code: int) -> bool:
         """Returns True if `change` should be sent again as it is.
 
-        Whom the controller refused may be eligible since, and has no news for us: a fetch session says nothing of what
-        stands still. If nothing has changed since, there will be news.
+        A follower that the controller refused may be eligible since, and sends no news: a fetch session leaves out
+        partitions without change. If nothing has changed since, there will be news.
         """
         if not self._is_current(change):
             return False

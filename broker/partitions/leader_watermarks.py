@@ -35,16 +35,18 @@ class LeaderWatermarks:
 
     @property
     def high_when_flushed(self) -> int:
-        """Where the high watermark will be as soon as all that is written here is on disk: Kafka's, which waits for no
+        """Returns the high watermark as it will be when all that is written here is on disk: Kafka's, which waits
+        for no
         flush.
         """
         return self._next_high(self._log.log_end_offset)
 
     def _next_high(self, own_end: int) -> int:
-        """Where the watermark belongs if this replica counts with `own_end`."""
+        """Returns the watermark if this replica counts with `own_end`."""
         in_sync, current = self._in_sync, self.high.offset
         if in_sync.is_under_min:
-            # Or acks=all would be answered by too few; and who has left the ISR may still be elected, as it has all
+            # Or acks=all would be answered by too few; and a replica that has left the ISR may still be elected, as
+            # it has all
             # that is
             # committed: so nothing more is (KIP-966).
             return current
@@ -64,6 +66,6 @@ class LeaderWatermarks:
             self.low.advance(start)
 
     def close(self) -> None:
-        """Who waits hears NotLeaderError."""
+        """Waiting tasks get NotLeaderError."""
         self.high.close()
         self.low.close()

@@ -41,7 +41,7 @@ class Partition(Replica):
         self._epoch: ExitStack | None = None
         self._leader: PartitionLeader | None = None
         self._follower: PartitionFollower | None = None
-        # Of this epoch, while its log is released.
+        # The state of this epoch while its log is released.
         self._saved_leader: SavedLeaderState | None = None
 
     def is_untouched_for(self, replica_id: int) -> bool:
@@ -92,11 +92,11 @@ class Partition(Replica):
             self.go_on_as_it_is()
 
     def open_for_consumers(self) -> PartitionLeader | FollowerReads:
-        """What consumers read here, whoever leads.
+        """Returns the records that consumers read here, from the leader or a follower.
 
         Raises:
-            KafkaError: as `open_leader`; NOT_LEADER_OR_FOLLOWER also where another broker leads and nobody has opened
-                the log yet.
+            KafkaError: as `open_leader`; NOT_LEADER_OR_FOLLOWER also if another broker leads and the log is not
+            open yet.
         """
         if self.leads:
             return self.open_leader()
@@ -130,7 +130,7 @@ class Partition(Replica):
             if self._leader is not None:
                 self._leader.update(state)
             elif state.isr != old.isr:
-                self.watchers.notify_all()  # who has left it needs a leader to come back
+                self.watchers.notify_all()  # a replica that has left it needs a leader to come back
             return False
         self._end_epoch()
         self._saved_leader = None
@@ -158,9 +158,7 @@ class Partition(Replica):
             self._leader.settings_changed()
 
     def release_log(self) -> None:
-        """Lets go of the epoch and of the log, which is somewhere else now or nowhere; both come anew
-        when asked for.
-        """
+        """Releases the epoch and the log, which is elsewhere now or nowhere; both are opened again on demand."""
         if self._leader is not None:
             self._saved_leader = self._leader.saved_state
         self._end_epoch()

@@ -105,7 +105,7 @@ class Partitions:
         return topic.name
 
     def state_of(self, topic: str, index: int) -> PartitionImage | None:
-        """What the image says of a partition, wherever it is."""
+        """Returns the state of a partition in the image, on any broker."""
         image = self._services.metadata.image.topics.by_name.get(topic)
         return None if image is None else image.partitions.get(index)
 
@@ -231,11 +231,11 @@ class Partitions:
     def reopen(
         self, partitions: Iterable[Partition], move: Callable[[], None] = lambda: None
     ) -> None:
-        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them anew; nobody reads in
-        between.
+        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them again; no request
+        reads in between.
 
-        Who waits is told NOT_LEADER_OR_FOLLOWER and asks again. Raises what `move` raises; the epochs begin anew then
-        too.
+        Waiting requests get NOT_LEADER_OR_FOLLOWER, and their clients ask again. Raises what `move` raises; the
+        epochs begin again then too.
         """
         held = list(partitions)
         for partition in held:

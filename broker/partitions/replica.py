@@ -1,8 +1,9 @@
-"""A replica on this broker, whoever leads: its names, its log, the newest metadata, and the high watermark it knew
+"""A replica on this broker, leading or following: its names, its log, the newest metadata, and the high watermark
+it knew
 last.
 
-What its epochs need of it, leading or following; they come and go in `trimaran.broker.partitions.partition`. A replica
-that nobody reads or writes is a row here: its log is opened when first asked for.
+It has the state that its epochs share; they come and go in `trimaran.broker.partitions.partition`. A replica
+without reads or writes is a row here: its log is opened on demand.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ class Replica:
 
     @property
     def standing(self) -> Standing:
-        """What the metadata say of the records that this replica may have."""
+        """Returns the claim of the metadata on the records that this replica may have."""
         return Standing.NEW if self._is_new_here else Standing.of(self.state, self.services.node_id)
 
     @property
@@ -178,7 +179,7 @@ class Replica:
         )
 
     def claim(self) -> None:
-        """Another leads, or nobody: see `LogDirectories.claim`."""
+        """Another broker leads, or none: see `LogDirectories.claim`."""
         node_id = self.services.node_id
         is_followed = self.state.leader not in (NO_LEADER, node_id)
         self.services.directories.claim(
@@ -223,7 +224,7 @@ class Replica:
         return max(log.log_start_offset, min(Offset(self.saved_watermark), log.log_end_offset))
 
     def forget_log(self) -> None:
-        """Lets go of the log, which is somewhere else now or nowhere; it is opened anew when asked for."""
+        """Lets go of the log, which is somewhere else now or nowhere; it is opened again on demand."""
         if self._log is not None:
             self.services.commit.forget(self._log)
             self._log = None

@@ -1,4 +1,4 @@
-"""What every partition of this broker shares: durability, the controller's ear, clocks."""
+"""The services that all partitions of this broker share: durability, the channel to the controller, clocks."""
 
 from __future__ import annotations
 

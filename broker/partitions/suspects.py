@@ -1,6 +1,4 @@
-"""Records that a follower asks for again and again: noted here, until somebody looks whether they are damaged on this
-disk.
-"""
+"""Records that a follower asks for again and again: noted here, until a task checks them for damage on this disk."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ class Suspect(NamedTuple):
 
 
 class Suspects:
-    """What is to be looked at: at most one place in each partition that is led here."""
+    """The places to check: at most one in each partition that is led here."""
 
     def __init__(self) -> None:
         self._waiting: dict[TopicPartition, Suspect] = {}

@@ -1,4 +1,4 @@
-"""What this broker has received and sent of each topic, in plain integers.
+"""The bytes and records of each topic that this broker has received and sent, in plain integers.
 
 Source: Kafka's `BrokerTopicStats`. Records that other topics' deletion made unreachable still count in `gone`, so what
 all topics have together never goes down.
@@ -43,7 +43,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """Of all topics that have replicas here, and of those that had."""
+    """The sums over all topics that have replicas here, and those that had."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicTraffic] = {}

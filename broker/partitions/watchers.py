@@ -1,4 +1,4 @@
-"""Who wants to hear when a partition has more to give.
+"""The readers that wait until a partition has more to give.
 
 A fetch reads many partitions and waits once: it leaves an `Interest` with each, which marks the partition as
 worth another look and wakes the one task that waits. No task and no event per partition.
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class Reader(Protocol):
-    """Somebody who reads several partitions."""
+    """A reader of several partitions."""
 
     def data_changed(self, interest: Any) -> None:
         """There is more to read where `interest` is, or it must be looked at for another reason. Must not block."""
@@ -41,7 +41,7 @@ class Watchers:
         self._upto_watermark: dict[Interest, None] = {}
 
     def add(self, interest: Interest, *, upto_end: bool) -> None:
-        """Followers read up to the log's end, everybody else up to the high watermark."""
+        """Followers read up to the log's end, all others up to the high watermark."""
         (self._upto_end if upto_end else self._upto_watermark)[interest] = None
 
     def discard(self, interest: Interest) -> None:

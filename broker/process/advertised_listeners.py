@@ -11,7 +11,7 @@ from trimaran.wire.transport.server.server import Listener
 
 
 def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
-    """What the broker registers; port 0 becomes the port that was found, no host this machine's name."""
+    """Returns the listeners to register; port 0 becomes the bound port, and a missing host this machine's name."""
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [
         endpoint._replace(

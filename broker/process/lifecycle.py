@@ -56,7 +56,7 @@ class BrokerState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """What the broker registers with."""
+    """The data of the broker's registration."""
 
     node_id: int
     cluster_id: str
@@ -138,7 +138,7 @@ class Lifecycle:
         self._wanted.set()
 
     def report(self) -> None:
-        """Sends a heartbeat now: somebody waits for the controller to learn how far this broker's metadata is."""
+        """Sends a heartbeat now: a request waits for the controller to learn this broker's metadata offset."""
         self._wanted.set()
 
     async def shut_down(self, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""Settings of a broker's file that the cluster has set otherwise: whoever wrote the file hears of it at the start.
+"""Settings of a broker's file that the cluster has set otherwise: the log names them at the start.
 
 Most often min.insync.replicas: with eligible leader replicas the cluster has one from its first moment, the
 controllers' (KIP-966).

@@ -1,8 +1,8 @@
 """Brings the partitions of this broker to what the metadata says, from the moment the broker is caught up.
 
 Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Until `activate` nothing is done: an image
-that is behind may name leaders of long ago, and directories that it does not know yet would look like strays. What
-changes many partitions at once is shown at once and brought about some at a time, by `run`.
+that is behind may name leaders of long ago, and directories that it does not know yet would look like strays. A
+change of many partitions is visible at once, and `run` carries it out some at a time.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def open_observer(
     group_commit: GroupCommit,
     security: ClientSecurity,
 ) -> QuorumAccess:
-    """An observer under the broker's id, whose log lies in `directory`; reads what an earlier process left there."""
+    """An observer under the broker's id with its log in `directory`; it reads the log of an earlier process there."""
     metadata_log = open_log(config, directory)
     loader = MetadataLoader()
     node = QuorumNode(

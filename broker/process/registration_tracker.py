@@ -1,4 +1,4 @@
-"""Has the broker register anew, in the same incarnation, once the cluster can be told of its log directories.
+"""Has the broker register again, in the same incarnation, once the cluster can store its log directories.
 
 Below metadata.version 3.7-IV2 a registration has no room for them, and a directory that the controller does not know
 cannot fail.

@@ -22,11 +22,11 @@ from trimaran.wire.messages.fetch import (
     ReplicaState,
 )
 
-# Before a partition that the leader refused is asked for again, at first: a leader may not have heard of its epoch yet.
+# The first pause before a partition that the leader refused is fetched again: a leader may not know its epoch yet.
 # The pause doubles up to `FetchSettings.backoff_seconds_max`.
 BACKOFF_SECONDS = 0.02
 
-# Throttled partitions are looked at again so soon: the bound may be another one then.
+# The pause before throttled partitions are checked again: the bound may have changed by then.
 HELD_BACK_SECONDS_MAX = 1.0
 
 NEVER_SENT = (-1, FetchPosition(Offset(-1), LeaderEpoch(-1), Offset(-1)))
@@ -34,8 +34,8 @@ NEVER_SENT = (-1, FetchPosition(Offset(-1), LeaderEpoch(-1), Offset(-1)))
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and who
-    fetches.
+    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and
+    the id of the follower.
     """
 
     replica_id: int
@@ -76,7 +76,8 @@ class PartitionFetchState:
 class FetchClient:
     """The partitions followed of one leader, and the session that tells it their positions.
 
-    Invariants: a partition in `_known` and not in `_changed` stands at the leader exactly as `_known` says; the leader
+    Invariants: a partition in `_known` and not in `_changed` is known to the leader exactly as `_known` says; the
+    leader
     knows whatever is in `_to_forget`.
     """
 
@@ -103,8 +104,8 @@ class FetchClient:
         return None if followed is None or followed.follower.ended else followed
 
     def find_asked(self, key: TopicIdPartition, request: int) -> PartitionFetchState | None:
-        """As `find`, None also if the request of this number did not ask for it: an answer to what was asked in an
-        epoch that has ended may give what was cut since (KAFKA-18723).
+        """As `find`, None also if the request of this number did not fetch it: a response to a fetch of an ended
+        epoch may have records that were cut since (KAFKA-18723).
         """
         followed = self.find(key)
         if followed is None or followed.asked_first is None or followed.asked_first > request:
@@ -131,7 +132,7 @@ class FetchClient:
     def delay(self, followed: PartitionFetchState, now: float) -> None:
         """The leader refuses it: it is left out of the session for a moment, longer each time.
 
-        It may have been removed, or added anew, since it was asked about.
+        It may have been removed, or added again, since it was requested.
         """
         if self._followed.get(followed.key) is not followed:
             return
@@ -149,7 +150,7 @@ class FetchClient:
         return max(BACKOFF_SECONDS, self.settings.backoff_seconds_max)
 
     def backoff_of(self, followed: PartitionFetchState) -> float:
-        """For how many seconds the next error delays it."""
+        """Returns the seconds by which the next error delays it."""
         return exponential_seconds(BACKOFF_SECONDS, self.backoff_seconds_max, followed.failures)
 
     @property
@@ -172,7 +173,7 @@ class FetchClient:
         self.session_id = session_id
 
     def next_request(self, now: float, *, in_flight: bool) -> FetchRequest | None:
-        """What to send, None if nothing is followed, or with an answer `in_flight` if there is no news.
+        """Returns the request, None if no partition is followed, or if a request is `in_flight` and there is no news.
 
         All partitions that have changed must be ready.
         """
@@ -181,9 +182,7 @@ class FetchClient:
         self._resend_under_new_epoch()
         topics = self._changes()
         if (in_flight and not topics) or len(self._to_forget) == len(self._known):
-            return (
-                None  # who leaves is named by the next request: the leader reads for it until then
-            )
+            return None  # the next request names the one that leaves: the leader reads for it until then
         self.requests += 1
         forgotten = self._forget()
         settings = self.settings
@@ -238,7 +237,9 @@ class FetchClient:
                 self._forget_later(key)
 
     def _resend_under_new_epoch(self) -> None:
-        """Registered anew, we are another broker to the leader: it counts no position of the old one (KIP-903)."""
+        """After a new registration this is another broker to the leader: it counts no position of the old one
+        (KIP-903).
+        """
         broker_epoch = self.settings.broker_epoch()
         if broker_epoch != self._sent_broker_epoch:
             self._sent_broker_epoch = broker_epoch
@@ -257,7 +258,7 @@ class FetchClient:
             position = followed.follower.position()
             sent = (followed.follower.epoch, position)
             if self._known.get(key) == sent:
-                followed.asked_first = followed.asked_first or 0  # whoever asked, asked the same
+                followed.asked_first = followed.asked_first or 0  # every caller asked the same
                 continue
             if followed.asked_first is None:
                 followed.asked_first = self.requests + 1

@@ -51,9 +51,10 @@ OPENED_PER_TURN = 8
 
 # The long poll, and news that came during it.
 IN_FLIGHT_MAX = 2
-# Partitions that were just made are empty. While a fetch waits there they go to the leader at most so often, all of
-# them at once: who makes topics one after another has each exchange serve several, and the first write to one of
-# them waits so long at most (in Kafka for the end of the long poll).
+# Partitions that were just made are empty. While a fetch waits there they go to the leader at most this often, all
+# of them at once: if a client makes topics one after another, each exchange serves several, and the first write to
+# one of
+# them waits this long at most (in Kafka for the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
 
 # Batches of an answer appended between two checkpoints, and partitions of one taken over: 5 ms of work.
@@ -63,7 +64,7 @@ ANSWERS_PER_TURN = 500
 LATEST = -1
 EARLIEST_LOCAL = -4
 
-# Who leads, and in which epoch, reaches brokers one after another: nothing to tell a human.
+# The leader and its epoch reach brokers one after another: no reason for a warning.
 _PASSING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -128,7 +129,7 @@ class Fetcher:
         self._news.set()
 
     async def run(self) -> None:
-        """Connects, replicates, and after a failure begins anew, for ever."""
+        """Connects, replicates, and after a failure begins again, for ever."""
         longest = self._client.backoff_seconds_max
         backoff = ExponentialBackoff(BACKOFF_SECONDS, longest)
         while True:
@@ -284,11 +285,11 @@ class Fetcher:
                 if taken % ANSWERS_PER_TURN == 0:
                     await yield_to_loop()
         for followed in lost.values():
-            if not followed.follower.ended:  # while another's offsets were asked for
+            if not followed.follower.ended:  # while another's offsets were requested
                 await self._find_position(connection, followed)
 
     async def _prepare_cuts(self, response: FetchResponse, number: int) -> None:
-        """Notes for all partitions at once where they will be cut: each by itself would write the checkpoints anew."""
+        """Notes for all partitions at once where they will be cut: each by itself would write the checkpoints again."""
         cut = []
         for topic in response.responses:
             for data in topic.partitions:
@@ -358,7 +359,7 @@ class Fetcher:
             followed.succeeded()
             return
         followed.repeats += 1
-        if followed.repeats >= IN_FLIGHT_MAX:  # below, it was asked before we had them
+        if followed.repeats >= IN_FLIGHT_MAX:  # below, the request was made before they were here
             raise RemoteProtocolError("the leader sends the same records again and again")
 
     def _after_change(self, followed: PartitionFetchState) -> None:
@@ -374,7 +375,7 @@ class Fetcher:
             self._delay(followed, f"the leader answers {code.name}")
 
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
-        """What is wrong is logged once; it is tried again, less and less often."""
+        """Logs a fault once; the partition is tried again, less and less often."""
         if why != followed.last_error:
             events.REPLICATION_FAILED.log(
                 log,

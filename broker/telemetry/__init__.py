@@ -1,1 +1,3 @@
-"""Metrics that clients push (KIP-714): who is asked for which, what may be pushed, and what is kept of it."""
+"""Metrics that clients push (KIP-714): the subscriptions of each client, the checks of a push, and the newest
+values.
+"""

@@ -1,4 +1,5 @@
-"""The clients that push metrics: who may push what, and when. Source: Kafka's `ClientMetricsManager`,
+"""The clients that push metrics: their subscriptions, and the times at which they may push. Source: Kafka's
+`ClientMetricsManager`,
 `ClientMetricsInstance`.
 """
 
@@ -26,7 +27,7 @@ from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)
 
-# Kafka's: so many clients of a broker are remembered, and each for a minute or three intervals.
+# Kafka's: this many clients of a broker are remembered, and each for a minute or three intervals.
 CLIENTS_MAX = 16384
 # The bound for the labels of all clients: 500 bytes each, or more for fewer clients. One label may have 32,767 bytes.
 LABELS_BYTES_MAX = 8 << 20
@@ -58,7 +59,7 @@ class Client:
 
     @property
     def kept_ms(self) -> int:
-        """For how long it may be silent."""
+        """Returns how long it may be silent, in ms."""
         return max(_KEPT_MS, self.wanted.interval_ms * _KEPT_INTERVALS)
 
     def may_ask(self, now_ms: int, *, forgiven: bool) -> bool:
@@ -102,7 +103,7 @@ class ClientMetrics:
         self._now_ms = now_ms
         self._subscriptions: dict[str, Subscription] = {}
         self._version = 0
-        # The one that was heard of last is last.
+        # The client with the newest request is last.
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
         self._labels_bytes = 0
         self._by_connection: dict[int, bytes] = {}
@@ -247,7 +248,7 @@ class ClientMetrics:
 
 
 def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
-    """What patterns of subscriptions look at, by parameter."""
+    """Returns the values that patterns of subscriptions match, by parameter."""
     name, version = call.connection.client_software or ("", "")
     found = {
         "client_instance_id": uuid_to_text(instance_id),

@@ -1,4 +1,5 @@
-"""What a client has pushed, as numbers: OpenTelemetry's MetricsData of format v1, decoded by its own library.
+"""The metrics that a client has pushed, as numbers: OpenTelemetry's MetricsData of format v1, decoded by its own
+library.
 
 The library is an extra (`trimaran[telemetry]`), imported at the first push. Histograms and summaries, which no Kafka
 client pushes, are passed over.
@@ -16,8 +17,8 @@ from trimaran.wire.errors import RemoteProtocolError
 if TYPE_CHECKING:
     from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 
-# Of a push once it is decompressed, by the bytes it may have on the wire. What a Java client has to say is 100 KB, and
-# becomes an eighth by compression; the library's objects take some ten times as much for a moment.
+# The size of a push once it is decompressed, by the bytes it may have on the wire. A push of a Java client has 100
+# KB, and an eighth of that when compressed; the library's objects take some ten times as much for a moment.
 EXPANSION_MAX = 4
 # No Kafka client has names or labels like that.
 _CHARACTERS_MAX = 255

@@ -1,4 +1,4 @@
-"""The newest of what clients have pushed, until they are silent for a while: for who scrapes this broker."""
+"""The newest metrics of clients, until these are silent for a while, for scrapers of this broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Labels = tuple[tuple[str, str], ...]
 
 # Held of all clients: 30,000 to 60,000 numbers with their names. The clients that are silent longest make room.
 BYTES_MAX = 16 << 20
-# Of one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
+# The bound for one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
 CLIENT_BYTES_MAX = 1 << 20
 # The cost of a series without its labels, and of a client.
 _SERIES_BYTES = 200
@@ -22,7 +22,7 @@ _CLIENT_BYTES = 1_000
 
 @dataclass(slots=True, eq=False)
 class ClientSeries:
-    """Of one client: `labels` say which, `values` are by name, labels and whether it is a sum."""
+    """The series of one client: `labels` say which client, `values` are by name, labels and whether it is a sum."""
 
     labels: dict[str, str]
     values: dict[tuple[str, Labels, bool], float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class ReceivedMetrics:
             self._size -= self._clients.popitem(last=False)[1].size
 
     def clients(self) -> Iterator[ClientSeries]:
-        """Those that are not silent for too long; the others are forgotten."""
+        """Yields the clients that are not silent for too long, and forgets the others."""
         now_ms = self._now_ms()
         for instance_id, client in list(self._clients.items()):
             if client.expires_ms <= now_ms:

@@ -1,4 +1,4 @@
-"""Which metrics a client is asked for: subscriptions are configs, and match clients by what is known of them.
+"""The metrics that a client is to push: subscriptions are configs, and match clients by their properties.
 
 Source: Kafka's `ClientMetricsConfigs`, `ClientMetricsInstanceMetadata`.
 """
@@ -41,7 +41,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What one client is asked to push, and how often."""
+    """The metrics that one client is to push, and the interval."""
 
     metrics: tuple[str, ...]
     interval_ms: int

@@ -1,8 +1,8 @@
-"""From which connection members come that are about to join, so that they do not outlive it for long.
+"""The connections of members that are about to join, so that they do not outlive them for long.
 
 A client that was given an id is to join with it; one that has joined waits for a generation, and is then to sync. Each
-may take as long as its session, half an hour. If the connection ends meanwhile the answer reaches nobody, so such a
-member has `ABANDONED_SECONDS` to come again from another. In Kafka it stays.
+may take as long as its session, half an hour. If the connection ends meanwhile the answer is lost, so such a member
+has `ABANDONED_SECONDS` to come again from another. In Kafka it stays.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from trimaran.node.text.memory import text_bytes
 
 # Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
 ABANDONED_SECONDS = 10.0
-# Of a connection; more are looked through for those that are not about to join any more.
+# Members of a connection; above that, members that are no longer about to join are dropped.
 KEPT_PER_CONNECTION = 1_000
-# The same of ids that are long.
+# The same limit in bytes of ids, for ids that are long.
 KEPT_BYTES_PER_CONNECTION = 1 << 20
 
 
 def is_arriving(groups: Mapping[str, ClassicGroup], key: MemberKey) -> bool:
-    """Whether a member has not been heard of since it was told a generation, or is yet to be told its first."""
+    """Returns whether a member has not sent a request since it received a generation, or waits for its first."""
     group = groups.get(key[0])
     if group is None:
         return False
@@ -43,7 +43,7 @@ class Arrivals:
         self._noted_bytes = Counter[int]()
 
     def note(self, member: MemberKey, connection: int) -> None:
-        """Somebody has asked from this connection to be the member, who may be about to join now."""
+        """Notes that a client asked on this connection to be the member, which may be about to join now."""
         if not self._is_awaited(member):
             return
         before = self._connection_of.get(member)
@@ -61,7 +61,7 @@ class Arrivals:
                 del self._connection_of[one]
 
     def closed(self, connection: int) -> list[MemberKey]:
-        """The connection has ended: who is about to join, and has not been heard of from another."""
+        """Returns the members of an ended connection that are about to join and have not come on another."""
         members = self._by_connection.pop(connection, set())
         del self._noted_bytes[connection]
         for member in members:

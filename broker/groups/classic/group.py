@@ -1,7 +1,7 @@
 """A classic group: its state, its members and what they vote for; no time, no answers, no records.
 
 Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules of who moves a group from state to
-state are in `trimaran.broker.groups.classic.rebalance`. Left out: conversion to and from KIP-848 groups.
+state are in `trimaran.broker.groups.classic.rebalance`. Not implemented: conversion to and from KIP-848 groups.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ClassicGroup:
 
     ```
     from                    to                     when
-    Empty                   PreparingRebalance     somebody joins
+    Empty                PreparingRebalance   a member joins
     PreparingRebalance      CompletingRebalance    all have joined, or time is up
     PreparingRebalance      Empty                  the same, and nobody is left
     CompletingRebalance     Stable                 the leader's assignment is committed
@@ -56,7 +56,7 @@ class ClassicGroup:
     ```
 
     Invariants: `leader` is a member, and None only without members; `instances` maps to members; a pending member is
-    not a member; `awaiting_sync` are members that were told the generation and have not asked for their assignment.
+    not a member; `awaiting_sync` are members that received the generation and have not requested their assignment.
     """
 
     def __init__(
@@ -82,11 +82,11 @@ class ClassicGroup:
         self.awaiting_sync: set[str] = set()
         # Monotonic seconds: an initial rebalance takes no longer than this, however many members still come.
         self.initial_rebalance_end = 0.0
-        # The generation whose assignment is being written; it is nobody's until it is committed.
+        # The generation whose assignment is being written; no member gets it until it is committed.
         self.storing_generation: int | None = None
         # None when unknown: no consumer group, or subscriptions that we cannot read.
         self.subscribed_topics: frozenset[str] | None = None
-        # What all members say of themselves in their protocols.
+        # The bytes of all members' metadata in their protocols.
         self.bytes = 0
         self._supported: Counter[str] = Counter()
 
@@ -150,7 +150,7 @@ class ClassicGroup:
         return member
 
     def add_pending(self, member_id: str) -> None:
-        """Somebody was given an id, and is to join with it."""
+        """Adds a client that received an id and must join with it."""
         self.pending.add(member_id)
         self._change(member_id, pending_bytes(member_id))
 
@@ -218,7 +218,7 @@ class ClassicGroup:
         return max((0, *(m.rebalance_timeout_ms for m in self.members.values())))
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is somebody who has joined; False if nobody has."""
+        """Makes sure that the leader is a member that has joined; False if no member has."""
         if self.leader is None:
             return False
         if self.members[self.leader].join is None:
@@ -269,7 +269,7 @@ class ClassicGroup:
 
 
 def pending_bytes(member_id: str) -> int:
-    """What a pending member takes in memory, about."""
+    """Returns about how many bytes a pending member takes."""
     return PENDING_BYTES + text_bytes(member_id)
 
 

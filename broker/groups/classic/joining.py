@@ -1,4 +1,4 @@
-"""JoinGroup: who may enter a group, as whom, and whether that makes it rebalance.
+"""JoinGroup: the checks of a client that enters a group, its member id, and whether the group rebalances.
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
 KIP-814 `skip_assignment`). Different on purpose: an awaiting join that the same member repeats is answered
@@ -48,8 +48,8 @@ MEMBER_ID_VERSION = 4
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique. What a new member takes counts for
-    the `principal`.
+    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique. The memory of a new member
+    counts for the `principal`.
     """
 
     request: JoinGroupRequest

@@ -1,6 +1,6 @@
 """One member of a classic group.
 
-Source: Kafka's `ClassicGroupMember`. Left out: who the member is authenticated as.
+Source: Kafka's `ClassicGroupMember`. See `Account` for the principal of a member.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Member:
     assignment: bytes = b""
     # Has not been told a generation yet, so it cannot heartbeat: an awaiting join does not keep it alive.
     is_new: bool = False
-    # Its connection has ended since it joined: what it is told is no reason to expect it for longer.
+    # Its connection has ended since it joined: a response to it is no reason to expect it for longer.
     is_abandoned: bool = False
     join: PendingResponse[JoinGroupResponse] | None = None
     sync: PendingResponse[SyncGroupResponse] | None = None
@@ -54,17 +54,17 @@ class Member:
 
     @property
     def held_bytes(self) -> int:
-        """What the member takes in memory, about."""
+        """Returns about how many bytes the member takes."""
         texts = (self.id, self.client_id, self.client_host, self.instance_id or "")
         said = size_of(self.protocols) + len(self.assignment)
         return MEMBER_BYTES + sum(map(text_bytes, texts)) + said
 
     def metadata(self, protocol: str) -> bytes:
-        """What this member said for `protocol`, which it supports."""
+        """Returns the metadata of this member for `protocol`, which it supports."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """The member's favourite among candidates that everybody supports."""
+        """Returns the member's favourite among candidates that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, leads: bool) -> str:

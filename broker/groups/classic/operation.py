@@ -1,4 +1,4 @@
-"""What one input to a group may use and what comes of it: responses and records to write.
+"""One input to a group: the state that it may use, and its outcome, which is responses and records to write.
 
 The rules (`rebalance`, `joining`, `syncing`) are functions over a
 `GroupOperation`; none of them waits or reads a clock.
@@ -75,7 +75,7 @@ class GroupWrite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Succession:
-    """The end of an empty consumer group, whose place a classic group has taken in memory; without it there is none."""
+    """The end of an empty consumer group; a classic group has its place in memory, and without it there is none."""
 
     group_id: str
     records: Sequence[GroupRecord]
@@ -124,7 +124,7 @@ class GroupOperation:
         return True
 
     def joined(self, member: Member) -> JoinGroupResponse:
-        """The present generation as `member` is told of it: the leader hears of everybody."""
+        """Returns the present generation as `member` receives it: the leader gets all members."""
         group = self.group
         leads = group.leader == member.id
         return JoinGroupResponse(
@@ -151,7 +151,7 @@ class GroupOperation:
     # -- timers
 
     def expect_heartbeat(self, member: Member, timeout_ms: int | None = None) -> None:
-        """Begins the member's session anew."""
+        """Restarts the member's session."""
         timeout_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
 
@@ -171,7 +171,7 @@ class GroupOperation:
 
 
 def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A refusal; `member_id` empty makes the client begin anew."""
+    """A refusal; `member_id` empty makes the client begin again."""
     return JoinGroupResponse(
         error_code=code, protocol_name=None, leader="", member_id=member_id, members=[]
     )

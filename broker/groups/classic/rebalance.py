@@ -1,9 +1,9 @@
-"""The course of a rebalance: who starts it, when the join phase ends, what the end of each wait does.
+"""The course of a rebalance: how it starts, when the join phase ends, and the effect of each timeout.
 
 Source: the classic parts of Kafka's `GroupMetadataManager` (KIP-62, KIP-134, KIP-345, KIP-394). Every phase has a
 timer, so each ends with one stuck member (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Different on purpose:
-the initial delay runs from the newest member's arrival, where Kafka adds whole delays; and whoever is removed is
-answered.
+the initial delay runs from the newest member's arrival, where Kafka adds whole delays; and a member that is removed
+gets a response.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def loaded(operation: GroupOperation, value: GroupMetadataValue | None) -> None:
 
 
 def prepare(operation: GroupOperation, reason: str) -> None:
-    """Starts a rebalance: everybody must join again."""
+    """Starts a rebalance: all members must join again."""
     group = operation.group
     if group.state is S.COMPLETING_REBALANCE:
         reset_assignments(operation, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -102,7 +102,7 @@ def complete_join(operation: GroupOperation) -> None:
     for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
         drop(operation, member.id)
     if not group.elect_joined_leader() and group.members:
-        # Only static members, none of them back: their sessions decide, and somebody may yet come.
+        # Only static members, none of them back: their sessions decide, and a member may yet come.
         operation.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
     group.begin_generation(operation.at.now_ms)
@@ -125,7 +125,7 @@ def complete_join(operation: GroupOperation) -> None:
 
 
 def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
-    """The assignment of this generation will not come; whoever waits for it is told `code`."""
+    """Gives up the assignment of this generation; members that wait for it get `code`."""
     operation.group.storing_generation = None
     for member in operation.group.members.values():
         operation.group.set_assignment(member, b"")
@@ -182,7 +182,7 @@ def session_expired(operation: GroupOperation, member_id: str) -> None:
 
 
 def sync_expired(operation: GroupOperation) -> None:
-    """Members that were told the generation and never synced would hold their partitions for nothing."""
+    """Removes members that received the generation and never synced: they would hold their partitions in vain."""
     late = sorted(operation.group.awaiting_sync)
     if not late:
         return
@@ -230,7 +230,7 @@ def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
     if replaced.version >= 9:
         response.skip_assignment = operation.group.leader == member.id
     else:
-        # Told that it leads it would compute an assignment that nobody waits for.
+        # If it received the leadership, it would compute an assignment that no member waits for.
         response.leader = replaced.old_leader or ""
         response.members = []
     operation.answer_join(member, response)
@@ -262,7 +262,7 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
 
 
 def close(operation: GroupOperation, code: ErrorCode) -> None:
-    """Deletes the group, or gives it up: answers everybody and leaves no timer behind."""
+    """Deletes the group, or gives it up: all waiting requests get a response, and no timer is left."""
     group = operation.group
     answer_all(operation, code)
     for member_id in (*group.members, *group.pending):

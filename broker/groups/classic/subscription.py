@@ -1,6 +1,7 @@
 """The topics that the members of a consumer group subscribe to, as far as they tell.
 
-Source: `ClassicGroup.computeSubscribedTopics` (KAFKA-4682: offsets of topics nobody reads may expire). Metadata is
+Source: `ClassicGroup.computeSubscribedTopics` (KAFKA-4682: offsets of topics that no member reads may expire).
+Metadata is
 opaque to the coordinator except for this: every version of the consumer protocol begins like version 0.
 """
 

@@ -1,8 +1,8 @@
 """SyncGroup, Heartbeat and LeaveGroup: taking part in a generation, and ending it.
 
 Source: `GroupMetadataManager.classicGroupSync`, `-Heartbeat`, `-Leave` of Kafka 4.3. Different on purpose: while the
-leader's assignment is being stored a second one is not accepted, so that what is stored is what members are told (G2);
-a stable group's assignment is told when it is committed, which a new coordinator's may not be yet (Kafka tells it);
+leader's assignment is being stored a second one is not accepted, so that members receive the stored one (G2);
+a stable group's assignment is sent when it is committed, which a new coordinator's may not be yet (Kafka tells it);
 a member that leaves with an awaiting request is answered.
 """
 
@@ -82,7 +82,9 @@ def _note_synced(operation: GroupOperation, member: Member) -> None:
 
 
 def _fits(group: ClassicGroup, leader: Member, assignments: Mapping[str, bytes]) -> bool:
-    """Whether the groups of the broker may take so much more; without a generation nobody is assigned anything yet."""
+    """Returns whether the groups of the broker may take this much more; no member has an assignment before a
+    generation.
+    """
     more = sum(len(assignments.get(member_id, b"")) for member_id in group.members)
     return group.account.fits(group.account.owner((group.id, leader.id)), more)
 
@@ -104,7 +106,7 @@ def _store_assignment(operation: GroupOperation, assignments: dict[str, bytes]) 
 
 
 def heartbeat(operation: GroupOperation, request: HeartbeatRequest) -> ErrorCode:
-    """Begins the member's session anew; the answer tells it when to join again."""
+    """Restarts the member's session; the response says when it must join again."""
     group = operation.group
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:

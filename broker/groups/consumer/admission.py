@@ -52,7 +52,7 @@ def admit(
             events.GROUP_MEMBER_JOINED.log(log, group=group.id, member=member_id)
             return ConsumerMember(member_id)
         member = known
-    # Who joins again owns nothing, and is told what is its own.
+    # A member that joins again owns nothing, and receives its partitions.
     if not joins:
         _check_epoch(member, request.member_epoch, reported)
     return member
@@ -90,7 +90,7 @@ def admit_static(
     *,
     uses_classic_protocol: bool,
 ) -> ConsumerMember:
-    """Who joins as this static member: new, known, or in the place of the one that had the name before.
+    """Returns the member that joins as this static member: new, known, or in the place of the previous one of the name.
 
     Raises:
         KafkaError: UNRELEASED_INSTANCE_ID: another member still uses the name.

@@ -1,10 +1,11 @@
-"""When a group's target is computed anew, and how it is written: at once if it is little work, else in pieces.
+"""Decides when a group's target is computed again, and writes it: at once if it is little work, else in pieces.
 
 Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval). Different
-on purpose: the target is computed when the interval is over, where Kafka waits for somebody's next heartbeat; and large
+on purpose: the target is computed when the interval is over, where Kafka waits for the next heartbeat of a member;
+and large
 groups get their target in several batches, so that its size has no bound but that of each member's part. The batch with
-the assignment's epoch is the last: a coordinator that takes over in between begins again, and nobody owns a partition
-twice, as owners and not targets decide on that.
+the assignment's epoch is the last: a coordinator that takes over in between begins again, and no partition has two
+owners, as owners and not targets decide on that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 # Members and partitions of a group whose target is computed within a heartbeat: some 5 ms.
 INLINE_SIZE_MAX = 2_000
 
-# What is done on one tick of the timer: some 5 ms each. A record has some hundred bytes, or 4 for each partition.
+# The work of one tick of the timer: some 5 ms each. A record has some hundred bytes, or 4 for each partition.
 PIECES_PER_TICK = 5
 RECORDS_PER_TICK = 200
 PARTITIONS_PER_TICK = 20_000
@@ -114,7 +115,7 @@ def _write_some(operation: ConsumerOperation, target: TargetWork, assignment: As
 
 
 def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: list[str]) -> None:
-    """Of those who are still members, the targets that are not what they were."""
+    """Writes the targets that have changed, of those that are still members."""
     group = operation.group
     operation.write(
         [
@@ -126,7 +127,7 @@ def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: lis
     )
 
 
-# Who has no target yet gets a record, though it may say that there is nothing.
+# A member without a target gets a record, even if that is empty.
 _NEVER = object()
 
 

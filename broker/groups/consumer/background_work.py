@@ -1,6 +1,7 @@
-"""What a coordinator is busy with for one group: a target or a pattern that takes longer than a moment.
+"""The work of a coordinator for one group that takes longer than a moment: a target or a pattern.
 
-It is not in any record: whoever takes the group over begins again. A target is computed in pieces, on a timer of the
+It is not in any record: the next coordinator of the group begins again. A target is computed in pieces, on a timer
+of the
 group, and patterns are matched in a thread, so that the loop is never held for long.
 """
 
@@ -24,10 +25,10 @@ class TargetWork:
 
 @dataclass(slots=True)
 class GroupWork:
-    """One for each consumer group that somebody spoke to since the shard was loaded."""
+    """The work for one consumer group that had a request since the shard was loaded."""
 
     target: TargetWork | None = None
-    # Patterns to be resolved, each with what the member may see that asked for it; and whether somebody is about it.
+    # Patterns to be resolved, each with the rights of the member that sent it; and whether a task resolves them.
     regexes: dict[str, Callable[[str], bool]] = field(default_factory=dict)
     resolving: bool = False
     # Against which state of the metadata the group's hash was found to be right.

@@ -2,7 +2,8 @@
 
 They are led to the target like others, a step for each time they join: Heartbeat tells them to join again
 (REBALANCE_IN_PROGRESS), JoinGroup reconciles with what they say that they own, SyncGroup gives what they own then.
-Nobody leads. Different from Kafka on purpose: they join again when there is a new target, not when one is to come, for
+No member leads. Different from Kafka on purpose: they join again when there is a new target, not when one is to
+come, for
 which they would ask again and again. Source: `GroupMetadataManager.classicGroupJoinToConsumerGroup`,
 `-SyncToConsumerGroup`, `-HeartbeatToConsumerGroup`, `-LeaveToConsumerGroup` of Kafka 4.3.
 """
@@ -46,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
-    """What is to be written, and answered when it is.
+    """Returns the write, with the response that follows it.
 
     Raises:
         KafkaError: the request is refused.
@@ -141,7 +142,7 @@ def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> Consumer
 
 
 def _protocol_name(member: ConsumerMember) -> str:
-    """Its own favourite: nobody looks into it."""
+    """Its own favourite: no member reads it."""
     assert member.classic is not None
     return member.classic.supported_protocols[0].name
 

@@ -1,4 +1,4 @@
-"""A consumer group as its records tell: epochs, members, the target, who owns which partition.
+"""A consumer group as its records tell: epochs, members, the target, and the owners of partitions.
 
 Source: Kafka's `ConsumerGroup`, `ModernGroup` and the `replay` methods of `GroupMetadataManager` (KIP-848). `apply` is
 the only mutator, the same for what was just written, for what is loaded, and for the draft on which a decision works:

@@ -65,7 +65,7 @@ from trimaran.wire.records.consumer_groups import (
 )
 from trimaran.wire.records.groups import GroupMetadataKey, OffsetCommitValue
 
-# Of a member that could not be fenced because nothing could be written: when it is tried again.
+# The pause before a member is fenced again if the first try could not be written.
 RETRY_MS = 1_000
 
 log = logging.getLogger(__name__)
@@ -81,15 +81,15 @@ class ConsumerHeartbeat:
     client_host: str
     new_id: str
     may_see: regexes.MaySee
-    # What is wrong with the pattern of the request.
+    # The error of the request's pattern, if it has one.
     refused: KafkaError | None = None
-    # For whom a new member counts.
+    # The memory of a new member counts for this principal.
     principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDependencies:
-    """What consumer groups need of the broker: a group's settings, and the newest topics."""
+    """The dependencies of consumer groups: the settings of a group, and the newest topics."""
 
     settings: Callable[[str], ConsumerGroupSettings]
     topics: Callable[[], Topics]
@@ -341,7 +341,9 @@ class ConsumerGroups:
     # -- patterns
 
     def next_regex(self, group_id: str) -> tuple[str, regexes.MaySee] | None:
-        """A pattern of the group that is to be resolved, and who asked; None if that were all."""
+        """Returns a pattern of the group to resolve, with the rights of the member that sent it; None if there is
+        none left.
+        """
         work = self._works.get(group_id)
         if work is None:
             return None
@@ -353,10 +355,12 @@ class ConsumerGroups:
     def regex_resolved(
         self, group_id: str, regex: str, topics: frozenset[str] | None, version: int, at: Instant
     ) -> None:
-        """What a pattern matches at an offset of the metadata; None if that cannot be found out here."""
+        """Takes the topics that a pattern matches at an offset of the metadata; None if this broker cannot resolve
+        it.
+        """
         group, work = self._groups.get(group_id), self._works.get(group_id)
         if work is None or work.regexes.pop(regex, None) is None:
-            return  # nobody waits for it any more
+            return  # no member waits for it any more
         if group is None or topics is None:
             return
         operation = self.operation(group, at)
@@ -389,7 +393,7 @@ class ConsumerGroups:
             self.forget(record.key.group_id)
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """What timers have led to begins again, after a while: what is written in pieces would fail without a pause."""
+        """Begins the work of timers again after a failure, with a pause: a write in pieces would fail without end."""
         if code is ErrorCode.NONE or not isinstance(write, ConsumerGroupWrite):
             return
         events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
@@ -408,8 +412,8 @@ class ConsumerGroups:
             self._account.gone((group_id, member_id), 0)
 
     def heartbeat_failed(self, given: ConsumerHeartbeat, at: Instant) -> None:
-        """Nothing of it was written: who was to go is still there, and is put out when its session ends. What the group
-        was busy with may have ended with it, as when the last of the consumer protocol goes: that begins again.
+        """Nothing of it was written: a member that was to go is still there, and is removed when its session ends.
+        The group's work may have ended with it, as when the last of the consumer protocol goes: it begins again.
         """
         request = given.request
         self._classic.upgrade_failed(request.group_id, at)

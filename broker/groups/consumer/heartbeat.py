@@ -1,7 +1,7 @@
 """ConsumerGroupHeartbeat: a member joins, stays and leaves, and is led to its part of the target.
 
 Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Different on purpose:
-while a group is on its way to its target the members are asked to come again sooner than the configured interval
+while a group is on its way to its target its members get a shorter interval than the configured one
 (`next_heartbeat_ms`).
 """
 
@@ -212,7 +212,7 @@ def _assignment_of(assigned: Owned) -> Assignment:
 
 
 def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember) -> bool:
-    """Writes what the member says of itself, who it is from at the least; whether its subscription is another.
+    """Writes the member's own fields if they differ from `before`; returns whether its subscription has changed.
 
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED: there is no memory for what it says.

@@ -69,13 +69,13 @@ class ConsumerMember:
 
     @property
     def session_timeout_ms(self) -> int:
-        """Of a member of the classic protocol, which chooses it itself."""
+        """The session timeout that a member of the classic protocol has chosen."""
         assert self.classic is not None
         return self.classic.session_timeout_ms
 
     @property
     def bytes(self) -> int:
-        """What the member said of itself, about."""
+        """About how many bytes the member's subscription takes."""
         size = sum(map(text_bytes, self.subscribed_names)) + text_bytes(self.regex)
         if self.classic is not None:
             size += sum(
@@ -85,7 +85,7 @@ class ConsumerMember:
 
     @property
     def held_bytes(self) -> int:
-        """What the member takes in memory, about."""
+        """About how many bytes the member takes in memory."""
         texts = (self.id, self.client_id, self.client_host, self.instance_id, self.rack_id)
         owned = sum(map(len, self.assigned.values())) + sum(map(len, self.revoking.values()))
         said = self.bytes + sum(text_bytes(text) for text in texts if text is not None)

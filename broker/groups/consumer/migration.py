@@ -183,7 +183,7 @@ def _classic_record(operation: ConsumerOperation) -> GroupRecord:
 
 
 def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
-    """What a member of the classic protocol gets in SyncGroup, of the version that its subscription has."""
+    """Returns the assignment for SyncGroup, in the version of the member's subscription."""
     assert member.classic is not None
     metadata = member.classic.supported_protocols[0].metadata
     version = min(int.from_bytes(metadata[:2], "big"), ConsumerProtocolAssignment.VERSIONS.high)
@@ -200,7 +200,7 @@ def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
 
 
 def owned_by_subscription(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
-    """What a member of the classic protocol says in JoinGroup that it owns."""
+    """Returns the partitions that a member of the classic protocol owns by its JoinGroup request."""
     found: dict[bytes, frozenset[int]] = {}
     for one in subscription.owned_partitions:
         topic = topics.find(one.topic)

@@ -1,4 +1,4 @@
-"""Who may commit and read offsets of a consumer group.
+"""The checks of members that commit and read offsets of a consumer group.
 
 Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch` of Kafka 4.3. KIP-1251: a member that has not heard of its newest
 epoch may still commit for partitions that it has had since the epoch it knows.
@@ -65,14 +65,14 @@ def _assigned_since(member: ConsumerMember, epoch: int, stale: ErrorCode) -> Che
 def check_commit_request(
     group: ConsumerGroup, request: OffsetCommitRequest, version: int
 ) -> CheckPartition:
-    """Of an OffsetCommit; raises as `check_commit`."""
+    """Returns the check of an OffsetCommit; raises as `check_commit`."""
     return check_commit(group, request.member_id, request.generation_id_or_member_epoch, version)
 
 
 def check_transactional_commit(
     group: ConsumerGroup, request: OffsetCommitRequest
 ) -> CheckPartition:
-    """Of a TxnOffsetCommit, of any version; raises as `check_commit`."""
+    """Returns the check of a TxnOffsetCommit of any version; raises as `check_commit`."""
     return check_commit(
         group,
         request.member_id,
@@ -84,7 +84,7 @@ def check_transactional_commit(
 
 
 def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
-    """Raises KafkaError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who names no member may always read."""
+    """Raises KafkaError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; a request without a member may always read."""
     if request.member_id is None and request.member_epoch < 0:
         return
     member = _member(group, request.member_id or "")

@@ -27,7 +27,7 @@ from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 
-# Of a new group, to which nothing is assigned; its first target is of the next, as in Kafka.
+# The epoch of a new group without an assignment; its first target has the next one, as in Kafka.
 FIRST_EPOCH = 1
 
 
@@ -48,7 +48,7 @@ class ConsumerOperation:
     settings: ConsumerGroupSettings
     topics: Topics
     work: GroupWork
-    # Whether whoever asks may take so many bytes more.
+    # Whether the principal of the request may take this many bytes more.
     fits: Callable[[int], bool] = lambda _more: True
     # Id of the earlier incarnation of a static member that joins. Its timers run until the join is admitted.
     replaced: str = ""
@@ -70,13 +70,13 @@ class ConsumerOperation:
         self.write([current_record(self.group.id, member)])
 
     def begin(self) -> None:
-        """The first epoch of a new group: nobody is assigned anything, and members have an epoch to be at."""
+        """Writes the first epoch of a new group: no partition is assigned, and members have an epoch to be at."""
         group_id = self.group.id
         self.write([epoch_record(group_id, FIRST_EPOCH, 0)])
         self.write([assignment_epoch_record(group_id, FIRST_EPOCH, 0)])
 
     def bump_epoch(self) -> None:
-        """The group's members or topics have changed: the target is to be computed anew."""
+        """Counts the epoch up, as members or topics have changed: the target must be computed again."""
         topics = metadata_hash(self.group.subscribed_topics(), self.topics)
         epoch = max(FIRST_EPOCH, self.group.epoch) + 1
         self.write([epoch_record(self.group.id, epoch, topics)])
@@ -97,7 +97,7 @@ class ConsumerOperation:
         self.timers.cancel(self.key(kind, member_id))
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
-        """Begins the member's session anew; a member of the classic protocol has chosen its length."""
+        """Restarts the member's session; a member of the classic protocol has chosen its length."""
         classic = member.classic
         timeout_ms = (classic or self.settings).session_timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)

@@ -37,7 +37,7 @@ def reconcile(
     `gives_up`: its target has become smaller within the same epoch, as it no longer subscribes to some topic.
 
     Raises:
-        KafkaError: FENCED_MEMBER_EPOCH: its state is not known here; it must begin anew.
+        KafkaError: FENCED_MEMBER_EPOCH: its state is not known here; it must join again.
     """
     if member.is_reconciled_to(target_epoch) and not gives_up:
         return member
@@ -48,7 +48,7 @@ def reconcile(
         case MemberState.UNREVOKED_PARTITIONS:
             if step.still_owns(member.revoking):
                 return member
-            # What it revoked is free from now on: `owner` still tells of the time before.
+            # The revoked partitions are free from now on: `owner` still tells of the time before.
             return step.from_epoch(min(member.epoch + 1, target_epoch))
         case MemberState.UNRELEASED_PARTITIONS:
             return step.from_epoch(member.epoch)
@@ -102,7 +102,7 @@ class _Step:
         return _moved(member, self._target_epoch, state, assigned, {})
 
     def _divide(self) -> tuple[Owned, Owned]:
-        """What it may keep, and what it must give up."""
+        """Returns the partitions that it may keep, and those that it must give up."""
         kept: dict[bytes, Mapping[int, int]] = {}
         revoking: dict[bytes, Mapping[int, int]] = {}
         for topic_id, partitions in self._member.assigned.items():
@@ -116,7 +116,7 @@ class _Step:
         return kept, revoking
 
     def _available(self, kept: Owned) -> tuple[Partitions, bool]:
-        """What is free of the rest of the target, and whether something is not."""
+        """Returns the free partitions of the rest of the target, and whether some are not free."""
         free: dict[bytes, frozenset[int]] = {}
         has_unreleased = False
         for topic_id, target in self._target.items():
@@ -128,7 +128,7 @@ class _Step:
         return free, has_unreleased
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        """What it gave up itself in this step, and the target gives back, it may take again."""
+        """Returns whether no other member owns it: it may take again its own that the target gives back."""
         return self._owner(topic_id, partition) in (None, self._member.id)
 
 

@@ -58,7 +58,7 @@ def assignment_epoch_record(group_id: str, epoch: int, now_ms: int) -> GroupReco
 
 
 def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> GroupRecord:
-    """What a pattern matches, or the end of it."""
+    """Returns the record of the topics that a pattern matches, or its tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=regex)
     if resolved is None:
         return GroupRecord(key, None)

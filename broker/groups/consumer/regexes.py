@@ -1,6 +1,6 @@
 """Subscriptions by a pattern, which the coordinator resolves to names of topics (KIP-848, `SubscribedTopicRegex`).
 
-A pattern is resolved for the whole group, with what the member may see whose heartbeat asked for it, as in Kafka. The
+A pattern is resolved for the whole group, with the rights of the member that sent it, as in Kafka. The
 heartbeat does not wait for that: what is to be resolved is a follow-up of the shard, which the coordinator does away
 from the loop (`trimaran.broker.groups.consumer.patterns`), and the group's epoch counts up when it is known. Source:
 `maybeUpdateRegularExpressions`, `asyncResolveRegularExpressions` of Kafka 4.3's `GroupMetadataManager`.
@@ -58,7 +58,7 @@ def resolved(
 
 
 def forget_unused(operation: ConsumerOperation) -> None:
-    """Patterns that nobody subscribes to any more."""
+    """Removes patterns without a subscriber."""
     group, work = operation.group, operation.work
     for regex in [one for one in group.regexes if one not in group.regex_counts]:
         operation.write([regex_record(group.id, regex, None)])

@@ -1,4 +1,4 @@
-"""What consumer groups are configured with: the broker's `group.consumer.*`, and the configs of a group itself.
+"""The settings of consumer groups: the broker's `group.consumer.*`, and the configs of a group itself.
 
 Source: Kafka's `GroupCoordinatorConfig`, `GroupConfig`, `ConsumerGroupMigrationPolicy`.
 """
@@ -15,17 +15,19 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
 
-# What one member may name: topics and a pattern. It must fit into a record of a megabyte, with the rest of the member.
+# The size of one member's subscription: topics and a pattern. It must fit into a record of a megabyte, with the
+# rest of the member.
 SUBSCRIPTION_BYTES_MAX = 512 << 10
 
-# Of an id that a member has chosen: it is in the keys of four records, and many members' targets are in one batch.
+# The length of an id that a member has chosen: it is in the keys of four records, and many members' targets are in
+# one batch.
 MEMBER_ID_CHARACTERS_MAX = 1_000
 
-# While a group is on its way to its target its members are asked to come again soon, or each step would take a
-# heartbeat interval of seconds: after so long at the soonest, and so that all of them together come so often.
+# While a group is on its way to its target its members must come again soon, or each step would take a heartbeat
+# interval of seconds: not sooner than the first limit, and all of them together not more often than the second.
 RECONCILING_INTERVAL_MS_MIN = 500
 RECONCILING_HEARTBEATS_PER_SECOND_MAX = 500
-# A group counts as such for so long after its last assignment, too: others may be about to join.
+# A group counts as such for this long after its last assignment, too: others may be about to join.
 RECONCILING_MS = 3_000
 
 
@@ -48,7 +50,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings:
-    """What holds for one group at this moment; the defaults are Kafka 4.3's."""
+    """The settings of one group at this moment; the defaults are Kafka 4.3's."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -61,7 +63,7 @@ class ConsumerGroupSettings:
     regex_refresh_interval_ms: int = 600_000
 
 
-# Who sets it is obeyed while a group is on its way to its target, too; its default of 5 s is for what is configured.
+# If an operator sets it, it also holds while a group is on its way to its target; its default of 5 s does not.
 LEAST_HEARTBEAT_INTERVAL = "group.consumer.min.heartbeat.interval.ms"
 
 

@@ -1,7 +1,7 @@
 """The target assignment of a group: the assignor's input, and the records of what has changed.
 
-Source: Kafka's `TargetAssignmentBuilder`. The work comes in pieces (`assignors.model.Work`), so that a group of 10,000
-members holds nobody up.
+Source: Kafka's `TargetAssignmentBuilder`. The work comes in pieces (`assignors.model.Work`), so that a group of
+10,000 members does not hold up others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimaran.broker.groups.consumer.topics import Topics
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
-    """What most members ask for; the first name of those that are asked for as often."""
+    """Returns the assignor that most members name; among equals the first name."""
     names = (member.assignor for member in group.members.values())
     asked = Counter(name for name in names if name is not None and name in ASSIGNORS)
     if not asked:

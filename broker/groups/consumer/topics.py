@@ -34,7 +34,7 @@ class Topics(Protocol):
 
     @property
     def offset(self) -> int:
-        """Of the metadata log."""
+        """The offset of this state in the metadata log."""
 
     def find(self, name: str) -> Topic | None: ...
 
@@ -47,7 +47,7 @@ class Topics(Protocol):
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """Of those that there are: ids and partition counts; 0 if there are none. 64 bits with a sign."""
+    """Returns a hash of ids and partition counts of the topics that exist; 0 if there are none. 64 bits with a sign."""
     found = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
     if not found:
         return 0
@@ -81,7 +81,7 @@ class ImageTopics:
 
 
 def newest_topics(image: Callable[[], MetadataImage]) -> Callable[[], Topics]:
-    """Of the newest image at each call; one object for each image."""
+    """Returns a function that gives the topics of the newest image; one object for each image."""
     known: list[tuple[MetadataImage, ImageTopics]] = []
 
     def topics() -> Topics:

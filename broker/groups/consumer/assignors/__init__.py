@@ -1,1 +1,3 @@
-"""How the partitions of a group are divided among its members. Generators: who runs one may pause between pieces."""
+"""How the partitions of a group are divided among its members. They are generators: the caller may pause between
+pieces.
+"""

@@ -1,6 +1,6 @@
 """The uniform assignor: members get as many partitions as one another, and keep what they have if they can.
 
-Where all subscribe to the same topics the numbers differ by one at the most, and no partition moves that need not.
+If all subscribe to the same topics, the numbers differ by one at the most, and no partition moves that need not.
 Else partitions go to the subscriber with the fewest, and then from the fullest to the emptiest subscriber of a topic
 while that evens them out. Source: Kafka's `UniformHomogeneousAssignmentBuilder` and
 `UniformHeterogeneousAssignmentBuilder`. Different on purpose: one partition more than the others is left to members
@@ -48,7 +48,9 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, frozenset[i
 
 
 def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicIdPartition]]]:
-    """What each member has of topics that it subscribes to and that are still so large; each partition once."""
+    """Returns the partitions that each member keeps: of topics that it subscribes to, below their present sizes,
+    each once.
+    """
     taken: set[TopicIdPartition] = set()
     owned: dict[str, list[TopicIdPartition]] = {}
     work = 0
@@ -97,7 +99,7 @@ def _unassigned(
 def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicIdPartition]]) -> Work[None]:
     topics = sorted((topic_id, given.topics[topic_id]) for topic_id in given.members[0].topics)
     quota, extra = divmod(sum(count for _, count in topics), len(given.members))
-    # Who has most keeps the extra ones.
+    # The members with most keep the extra ones.
     by_count = sorted(given.members, key=lambda member: -len(owned[member.id]))
     quotas: list[tuple[AssignedMember, int]] = []
     for number, member in enumerate(by_count):
