@@ -8,7 +8,7 @@ Answered when every marker is on the whole ISR. The work is `trimaran.broker.tra
 from __future__ import annotations
 
 from trimaran.broker.handlers.context import TransactionContext
-from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_all
+from trimaran.broker.transactions.marking import Marking, the_same_for_all
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
@@ -19,7 +19,7 @@ from trimaran.wire.transport.requests.access import cluster
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.compute_thread import run_apart
+from trimaran.wire.transport.scheduling.effects import Handling
 
 
 def _fail(
@@ -35,9 +35,8 @@ def _fail(
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
 )
-async def write_txn_markers(
-    request: WriteTxnMarkersRequest, ctx: TransactionContext, call: Call
-) -> WriteTxnMarkersResponse:
-    keys = await run_apart(keys_of, request) if call.heavy else keys_of(request)
+def write_txn_markers(
+    request: WriteTxnMarkersRequest, ctx: TransactionContext, _call: Call
+) -> Handling[WriteTxnMarkersResponse]:
     marking = Marking(ctx.partitions, ctx.groups.complete_transaction, ctx.now_ms)
-    return await marking.write(request, keys)
+    return (yield from marking.writing(request))

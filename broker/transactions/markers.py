@@ -23,7 +23,7 @@ from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
 from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.gathering import Gathering
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
-from trimaran.broker.transactions.marking import Marking, keys_of
+from trimaran.broker.transactions.marking import Marking
 from trimaran.broker.transactions.ports import Metadata, has_partition
 from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
@@ -191,7 +191,7 @@ class MarkerWriter:
         self, broker_id: int, request: WriteTxnMarkersRequest
     ) -> WriteTxnMarkersResponse:
         if broker_id == self._node_id:
-            return await self._marking.write(request, keys_of(request))
+            return await self._marking.write(request)
         response = await self._channels.call(broker_id, request, timeout=self._seconds)
         assert isinstance(response, WriteTxnMarkersResponse)
         return response

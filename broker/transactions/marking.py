@@ -1,5 +1,5 @@
-"""Writing markers to the partitions that this broker leads: for coordinators elsewhere, which send WriteTxnMarkers, and
-for the one here, which calls.
+"""Writing markers to the partitions that this broker leads: for coordinators on other brokers, which send
+WriteTxnMarkers, and for the one of this broker, which calls.
 
 Those of `__consumer_offsets` go through the group coordinator, whose pending offsets they complete. Source:
 `KafkaApis.handleWriteTxnMarkersRequest` of Kafka (KIP-98, KIP-890, KIP-1228).
@@ -7,15 +7,16 @@ Those of `__consumer_offsets` go through the group coordinator, whose pending of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from trimaran.broker.coordination.ports import AppendInfo
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.awaiting import WatermarkWait, wait_for_all
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.broker.partitions.opening import open_leaders
+from trimaran.broker.partitions.opening import open_leaders, opening
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
@@ -30,24 +31,23 @@ from trimaran.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# Written between two checkpoints: 10 ms of work.
-MARKERS_PER_TURN = 100
+# 10 ms of work.
+MARKERS_BETWEEN_CHECKPOINTS = 100
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
 
 
-def keys_of(request: WriteTxnMarkersRequest) -> list[TopicPartition]:
-    """The partitions that markers are for."""
-    return [
-        TopicPartition(topic.name, index)
-        for marker in request.markers
-        for topic in marker.topics
-        for index in topic.partition_indexes
-    ]
+def keys_of(request: WriteTxnMarkersRequest) -> Iterator[TopicPartition]:
+    """Yields the partitions that markers are for."""
+    for marker in request.markers:
+        for topic in marker.topics:
+            for index in topic.partition_indexes:
+                yield TopicPartition(topic.name, index)
 
 
 def the_same_for_all(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-    """Every partition of every marker gets the code."""
+    """Returns a response with the code for every partition of every marker."""
     results = [
         WritableTxnMarkerResult(
             producer_id=ProducerId(marker.producer_id),
@@ -75,14 +75,22 @@ class Marking:
     complete_offsets: Callable[[int, Producer, EndMarker, int], AppendInfo]
     now_ms: Callable[[], int]
 
-    async def write(
-        self, request: WriteTxnMarkersRequest, keys: Sequence[TopicPartition]
-    ) -> WriteTxnMarkersResponse:
-        """Returns when every marker is on the whole ISR, or will not be; `keys` are `keys_of` the request."""
-        await open_leaders(self.partitions, keys, for_writing=True)
+    def writing(self, request: WriteTxnMarkersRequest) -> Handling[WriteTxnMarkersResponse]:
+        """Returns when every marker is on the whole ISR, or will not be. For coordinators on other brokers."""
+        yield from opening(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
-        await in_turns(self._append_all(request, results, waits), MARKERS_PER_TURN)
+        for _ in self._append_all(request, results, waits):
+            yield None
+        yield Wait(partial(wait_for_all, waits, REPLICATION_SECONDS_MAX))
+        return WriteTxnMarkersResponse(markers=results)
+
+    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+        """The same for the coordinator on this broker."""
+        await open_leaders(self.partitions, keys_of(request), for_writing=True)
+        waits: list[WatermarkWait] = []
+        results: list[WritableTxnMarkerResult] = []
+        await in_turns(self._append_all(request, results, waits), MARKERS_BETWEEN_CHECKPOINTS)
         await wait_for_all(waits, REPLICATION_SECONDS_MAX)
         return WriteTxnMarkersResponse(markers=results)
 

@@ -67,7 +67,9 @@ async def mark(harness, producer, *, commit, epoch=0, coordinator_epoch=0, versi
     answers = []
 
     async def ask():
-        answers.append(await write_txn_markers(request, harness.context, call(request, version)))
+        answers.append(
+            await finished(write_txn_markers(request, harness.context, call(request, version)))
+        )
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

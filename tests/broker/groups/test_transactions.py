@@ -8,7 +8,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import answered, call
+from tests.broker.calls import answered, call, finished
 from tests.broker.groups.driver import Driver
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.coordination.shard_epoch import ShardState
@@ -68,7 +68,9 @@ class Broker:
         answers = []
 
         async def ask():
-            answers.append(await write_txn_markers(request, self.harness.context, call(request, 1)))
+            answers.append(
+                await finished(write_txn_markers(request, self.harness.context, call(request, 1)))
+            )
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import call, through_wire
+from tests.broker.calls import call, finished, through_wire
 from tests.broker.test_transactions import mark, write
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.write_txn_markers import write_txn_markers
@@ -39,7 +39,9 @@ async def test_answer_comes_when_marker_is_on_disk(harness):
     answers = []
 
     async def ask():
-        answers.append(await write_txn_markers(request, harness.context, call(request, 1)))
+        answers.append(
+            await finished(write_txn_markers(request, harness.context, call(request, 1)))
+        )
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
@@ -75,7 +77,7 @@ async def test_every_partition_has_its_answer(harness):
     write(harness, 7, epoch=3)
     topics = (("followed", [0]), ("nowhere", [0]), ("t", [1]))
     request = through_wire(markers(7, *topics, epoch=3), 1)
-    answer = await write_txn_markers(request, harness.context, call(request, 1))
+    answer = await finished(write_txn_markers(request, harness.context, call(request, 1)))
     assert codes_of(answer) == {
         (7, "followed", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER,
         (7, "nowhere", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -23,7 +23,7 @@ class Marking:
         self.asked = []
         self.goes_on = trio.Event()
 
-    async def write(self, request, _keys):
+    async def write(self, request):
         self.asked.append([marker.producer_id for marker in request.markers])
         await self.goes_on.wait()
         return the_same_for_all(request, ErrorCode.NONE)
@@ -116,7 +116,7 @@ async def test_markers_of_one_turn_are_gathered(nursery):
 def at_once(marking):
     """Without a checkpoint, as where nothing is flushed."""
 
-    async def write(request, _keys):
+    async def write(request):
         marking.asked.append([marker.producer_id for marker in request.markers])
         return the_same_for_all(request, ErrorCode.NONE)
 
