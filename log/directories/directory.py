@@ -41,7 +41,6 @@ from trimaran.log.partitions.names import (
 )
 from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.partitions.preparing import prepare
 from trimaran.log.segments.recovery import takes_long
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.log.segments.segments import due
@@ -220,7 +219,7 @@ class LogDirectory:
         with self._alone(key):
             if self.must_check(key):
                 log = self._checked[key] = self._load(key, config)
-                prepare(log)
+                log.prepare()
 
     def end_of(self, key: TopicPartition) -> tuple[int, int]:
         """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`

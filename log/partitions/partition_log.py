@@ -10,6 +10,7 @@ Errors: as those of `LocalLog`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from trimaran.log.partitions.retention import LogBounds, date_oldest, deletable
 from trimaran.log.producers.manager import ProducerStateManager
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.index import IndexDamaged
+from trimaran.log.segments.recovery import lacks_index
 from trimaran.log.segments.rolling import must_roll, runs_within_segment
 from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.transaction_index import AbortedTransaction
@@ -125,6 +127,20 @@ class PartitionLog(ReadableLog):
     def knows_producers(self) -> bool:
         """Whether `producers` was built already."""
         return self._producers.state is not None
+
+    def prepare(self) -> None:
+        """Makes indexes that are missing, and builds the state of producers, as Kafka's `LogLoader` does before a log
+        is served. Reads the active segment at the worst, and those without an index. The next use of the log reports
+        damage or a failing disk. Blocks, for a thread that has the log alone.
+        """
+        with suppress(KafkaError, SegmentDamaged):
+            with self.storage(f"rebuilding indexes in {self.directory}"):
+                names = set(self.files.list_directory(self.directory))
+                for segment in self.sealed_segments:
+                    if lacks_index(names, segment.base_offset):
+                        segment.rebuild(self.config.index_interval_bytes)
+                        segment.release()
+            _ = self.producers
 
     @property
     def producers(self) -> ProducerState:

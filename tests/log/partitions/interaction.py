@@ -25,7 +25,6 @@ from trimaran.log.old_formats.message_sets import build_message_set
 from trimaran.log.partitions import timestamps
 from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.partitions.preparing import prepare
 from trimaran.log.partitions.timestamps import Candidate
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.state import ProducerState
@@ -210,7 +209,7 @@ class Interaction(logging.Handler):
         self.log.close_unsynced()
 
     def do_prepare_log(self) -> None:
-        prepare(self.log)
+        self.log.prepare()
 
     def do_note_synced(self) -> None:
         self.log.note_synced()
