@@ -1,1 +1,1 @@
-"""What Fetch needs beyond a log: sessions (KIP-227) and waiting for data."""
+"""Fetch beyond a log: sessions (KIP-227) and waiting for data."""

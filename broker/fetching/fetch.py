@@ -48,14 +48,13 @@ _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
-_NOTHING = (
-    b""  # librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes
-)
+# librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes.
+_NOTHING = b""
 
 
 @dataclass(slots=True)
 class FetchTerms:
-    """What holds for all partitions of one request; `replica_id` is CONSUMER or a broker's that has been checked. Not
+    """The terms of all partitions of one request; `replica_id` is CONSUMER or a broker's that has been checked. Not
     frozen: that takes two microseconds more to make.
     """
 
@@ -72,10 +71,12 @@ class FetchTerms:
     committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
     reads_followers: bool = False  # a consumer that knows KIP-392
     prefer: Callable[[PartitionLeader, int], int] | None = (
-        None  # whom it should read an offset from
+        None  # the replica that it should read an offset from
     )
-    may_read: Callable[[str], bool] | None = None  # asked at each look, for topics may be forbidden
-    throttle: ReplicationThrottle | None = None  # what followers are given, where any is throttled
+    may_read: Callable[[str], bool] | None = None  # called at each read, as topics may be forbidden
+    throttle: ReplicationThrottle | None = (
+        None  # counts the bytes of followers, if any is throttled
+    )
     is_follower: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -85,7 +86,7 @@ class FetchTerms:
 class FetchReader:
     """The partitions that one fetch, or the fetches of one session, read.
 
-    `changed` are those that may have something to give; `wake` is called when one is added while somebody waits.
+    `changed` are those that may have something to give; `wake` is called when one is added during a wait.
     `data_came` says that one was added since the last look for more than a watermark.
     A reader `in_session` outlives the request, so its slots stay attached to their partitions.
     """
@@ -131,7 +132,7 @@ class Fetch:
         self._found: dict[Slot, Found] = {}
         self._size = 0
         self._urgent = False
-        # Slots that the poll under way has not come to.
+        # Slots that the poll under way has not read.
         self._unread: Iterable[Slot] = ()
         self.released = False
 
@@ -274,7 +275,7 @@ class Fetch:
             return None
 
     def keep_unfinished(self) -> None:
-        """After answering in a session: what had something to give is looked at again by the next request.
+        """Called after a response in a session: the next request reads again the slots that had something to give.
 
         Those that were not reached come first, so that no partition starves behind busy ones.
         """
@@ -305,11 +306,18 @@ class Fetch:
                 if in_session:
                     slot.attach(partition)
                 return _untouched(slot)
-            if not is_checked and self._must_check(partition):
-                return None
-            source: Source = (
-                partition.open_for_consumers() if reads_followers else partition.open_leader()
-            )
+            leader = partition.leader_or_none
+            if leader is None or (
+                self._terms.isolation_level == READ_COMMITTED and not leader.log.knows_producers
+            ):
+                must_check = partition.leads and not partition.deleted and partition.must_check
+                if must_check and not is_checked:
+                    return None
+            source: Source
+            if reads_followers:
+                source = partition.open_for_consumers()
+            else:
+                source = leader or partition.open_leader()
             if in_session:
                 slot.attach(partition)
             found = self._redirected(slot, source) if self._terms.prefer is not None else None
@@ -322,21 +330,13 @@ class Fetch:
                 )
             return Found(self._error_data(slot, error.code), 0, urgent=True, again=True)
 
-    def _must_check(self, partition: Partition) -> bool:
-        leader = partition.leader_or_none
-        if leader is not None and (
-            self._terms.isolation_level != READ_COMMITTED or leader.log.knows_producers
-        ):
-            return False
-        return partition.leads and not partition.deleted and partition.must_check
-
     def _named(self, slot: Slot) -> Partition | None:
         with suppress(KafkaError):
             return self._partitions.find(slot.name_in(self._partitions), slot.index)
         return None
 
     def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
-        """A follower that stands in a session can be answered without a log."""
+        """Returns whether a follower in a session can be answered without a log."""
         return slot.fetch_offset == 0 and partition.is_untouched_for(self._terms.replica_id)
 
     def _is_empty_follower(self, slot: Slot, partition: Partition) -> bool:
@@ -378,8 +378,8 @@ class Fetch:
         return Found(data, 0, urgent=True, again=True)
 
     def _read_log(self, slot: Slot, leader: Source) -> Found:
-        """What lies before the watermark; a consumer that stands at it is not told that this is the end as long as it
-        may have been further once (P7): it waits, and after its time hears a retriable error.
+        """Reads below the watermark. A consumer at the watermark does not learn that this is the end as long as the end
+        may have been further once (P7): it waits, and gets a retriable error after its time.
         """
         terms, log = self._terms, leader.log
         if terms.is_follower:
@@ -434,19 +434,19 @@ class Fetch:
         return not in_sync and throttle.delay(source.replica.services.now()) > 0
 
     def _throttle_of(self, leader: PartitionLeader) -> ReplicationThrottle | None:
-        """What counts the bytes that are given of this replica."""
+        """Returns the throttle that counts the bytes given of this replica, None if it is not throttled."""
         throttle, replica = self._terms.throttle, leader.replica
         return throttle if throttle and throttle.holds(replica.topic_partition) else None
 
     def _readable_end(self, leader: Source) -> Offset:
-        """Where a consumer stops."""
+        """Returns the end of the log for consumers."""
         watermark = leader.committed_end
         if self._terms.isolation_level == READ_COMMITTED:
             return leader.log.last_stable_offset(watermark)
         return watermark
 
     def _stable_offset(self, leader: Source, watermark: int) -> int:
-        """A log whose producers nobody asked for is not scanned for a number that only read_committed readers go by."""
+        """Does not scan a log with unknown producers for a number that only read_committed readers need."""
         log = leader.log
         if self._terms.isolation_level == READ_COMMITTED or log.knows_producers:
             return log.last_stable_offset(watermark)
@@ -485,7 +485,7 @@ class Fetch:
 
 
 def _untouched(slot: Slot) -> Found:
-    """What the empty log of the partition would give, if anybody had needed it yet."""
+    """The result of an empty log that does not exist yet."""
     data = PartitionData(
         partition_index=slot.index,
         high_watermark=0,

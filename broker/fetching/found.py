@@ -28,7 +28,7 @@ class Found:
     again: bool = False  # must be looked at by the next request whatever happens
     watermark: int = -1
     log_start_offset: int = -1
-    leader: PartitionLeader | None = None  # who gives records
+    leader: PartitionLeader | None = None  # the source of records
     unlisted: Unlisted | None = None
 
 

@@ -18,7 +18,7 @@ FETCH_VERSION_OF_V1 = 2
 
 
 def stored_bytes(response: FetchResponse) -> int:
-    """Of the batches that are to be converted; message sets have about as many, where nothing was compressed."""
+    """Returns the bytes of the batches to convert; message sets have about as many, without compression."""
     return sum(
         data.records.size
         for topic in response.responses

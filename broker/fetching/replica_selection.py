@@ -1,4 +1,4 @@
-"""From which replica a consumer reads: the leader, or a follower that it is told of (KIP-392).
+"""The replica that a consumer reads from: the leader, or a follower that the leader names (KIP-392).
 
 Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`.
 """
@@ -17,7 +17,7 @@ FROM_LEADER = -1
 
 
 class Client(NamedTuple):
-    """What a consumer tells of itself, and the name of the listener that it has come by."""
+    """The rack of a consumer, and the name of the listener of its connection."""
 
     rack: str
     listener: str

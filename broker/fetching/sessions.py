@@ -62,13 +62,13 @@ class FetchSession:
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[TopicPartition | TopicIdPartition, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
-    # Of the authorizer, when the partitions were last looked at as a whole.
+    # The epoch of the authorizer when all partitions were last read.
     acl_epoch: int = 0
     closed: bool = False
     # Places of the room for what updates under way may add: an update is made in steps, and others grow meanwhile.
     reserved: int = 0
     updates: int = 0
-    # Called when the session ends: whoever wanted to end it keeps nothing of it any more.
+    # Called when the session ends: its connection forgets it.
     on_close: Callable[[], object] | None = None
 
     @property
@@ -77,7 +77,7 @@ class FetchSession:
         return len(self.slots) + self.reserved
 
     def reserve(self, count: int) -> None:
-        """Takes room for so many partitions that the next update may add."""
+        """Takes room for `count` partitions that the next update may add."""
         self.room.used += count
         self.reserved += count
 
@@ -130,8 +130,8 @@ class FetchSession:
         self.reserved = 0
 
     def reserve_for(self, topics: Iterable[FetchTopic]) -> bool:
-        """Takes room for what is new to the session; False where it does not fit. What is not new is looked at only
-        where all would not fit. Names that are too long for a topic never fit.
+        """Takes room for what is new to the session; False where it does not fit. The others are counted apart only
+        if all would not fit. Names that are too long for a topic never fit.
         """
         topics = list(topics)
         if has_long_names(topics):
@@ -159,7 +159,7 @@ class FetchSession:
         self.current_fetch = fetch
 
     def heed(self, acl_epoch: int) -> None:
-        """All partitions are looked at by the next fetch, if ACLs have changed since the one before."""
+        """Makes the next fetch read all partitions if ACLs have changed since the one before."""
         if acl_epoch != self.acl_epoch:
             self.acl_epoch = acl_epoch
             self.reader.changed.update(dict.fromkeys(self.slots.values()))
@@ -218,7 +218,7 @@ class FetchSessions:
         ):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if not session.reserve_for(request.topics):
-            # The client begins anew with a full fetch, which goes on without a session.
+            # The client starts again with a full fetch, which goes on without a session.
             self.close(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = next_epoch(session.epoch)

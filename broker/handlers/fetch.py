@@ -10,7 +10,7 @@ if `replica.selector.class` is set, followers serve consumers and leaders send t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from functools import partial
 
 import trio
@@ -131,8 +131,8 @@ def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
     elif ctx.quotas.fetch.is_set:
         most = ctx.quotas.fetch_bytes_max(call, most)
     if replica_id >= 0 and not refused:
-        call.is_exempt = True  # replication is not to wait for what clients may have
-    # Only where it was asked for: `replica.selector.class`.
+        call.is_exempt = True  # replication does not wait for the quotas of clients
+    # Only with `replica.selector.class`.
     reads_followers = (
         replica_id < 0 and ctx.replica_selector is not None and version >= VERSION_READING_FOLLOWERS
     )
@@ -156,7 +156,7 @@ def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
 
 
 def _reading(ctx: DataContext, call: Call) -> Callable[[str], bool]:
-    """Who may read a topic now may not later in the same fetch."""
+    """Permissions may change during a fetch."""
     return lambda topic: may(ctx, call, Action(READ, TOPIC, topic))
 
 
@@ -167,7 +167,7 @@ def _acl_epoch(ctx: DataContext) -> int:
 def _preference(
     request: FetchRequest, ctx: DataContext, call: Call
 ) -> Callable[[PartitionLeader, int], int]:
-    """Whom this consumer should read from, asked of each partition that is led here."""
+    """Returns a function that finds the replica that this consumer should read a partition from."""
     selector = ctx.replica_selector
     assert selector is not None
     client = Client(request.rack_id, call.connection.listener)
@@ -184,7 +184,7 @@ def _replica(request: FetchRequest) -> tuple[int, int]:
 
 
 def _refusal(replica_id: int, broker_epoch: int, ctx: DataContext, call: Call) -> ErrorCode:
-    """Who fetches as a follower moves the ISR and the watermark, so it must be that broker (CVE-2018-1288)."""
+    """A fetch of a follower moves the ISR and the watermark, so it must come from that broker (CVE-2018-1288)."""
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
@@ -224,12 +224,13 @@ def _without_session(
     """Every partition is named, and answered."""
     reader, slots = FetchReader(), Slots()
     fetch = Fetch(reader, ctx.partitions, terms)
-    reader.clock.tick(trio.current_time())
+    now = trio.current_time()
+    reader.clock.tick(now)
     try:
         yield from _add_slots(request, reader, terms, slots, ctx)
         is_enough = yield from fetch.poll()
         if not is_enough and request.max_wait_ms > 0 and slots:
-            yield from _wait(fetch, reader, slots.values(), ctx, request.max_wait_ms)
+            yield from _wait(fetch, reader, slots.values(), ctx, _deadline(request, now))
         if _is_throttled(fetch, terms, ctx, call):
             return _throttled(call, NO_SESSION)
         responses = yield from fetch.responses(slots.values())
@@ -262,7 +263,8 @@ def _in_session(
 ) -> Handling[FetchResponse]:
     """Only changes are named and answered, and every partition by the first fetch of a session."""
     reader, is_first = session.reader, request.session_epoch == INITIAL_EPOCH
-    reader.clock.tick(trio.current_time())
+    now = trio.current_time()
+    reader.clock.tick(now)
     fetch = Fetch(reader, ctx.partitions, terms)
     session.begin(fetch)
     if not is_first:
@@ -270,7 +272,7 @@ def _in_session(
     yield from session.update(request.topics, () if is_first else request.forgotten_topics_data)
     is_enough = yield from fetch.poll()
     if not is_enough and request.max_wait_ms > 0:
-        yield from _wait(fetch, reader, (), ctx, request.max_wait_ms)
+        yield from _wait(fetch, reader, (), ctx, _deadline(request, now))
     responses: list[FetchableTopicResponse] = []
     if not fetch.released:
         if _is_throttled(fetch, terms, ctx, call):
@@ -289,10 +291,13 @@ def _in_session(
 
 
 def _wait(
-    fetch: Fetch, reader: FetchReader, passing: Iterable[Slot], ctx: DataContext, max_wait_ms: int
+    fetch: Fetch,
+    reader: FetchReader,
+    passing: Collection[Slot],
+    ctx: DataContext,
+    deadline: float,
 ) -> Handling[None]:
-    """Waits for enough or until the time is up; `passing` slots are attached for the time of the wait."""
-    deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
+    """Waits for enough, at most until `deadline`; `passing` slots are attached for the time of the wait."""
     acl_epoch = _acl_epoch(ctx)
     changed = AutoResetEvent()
     wake = changed.set
@@ -315,6 +320,10 @@ def _wait(
                 slot.detach()
 
 
+def _deadline(request: FetchRequest, now: float) -> float:
+    return now + min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
+
+
 async def _is_up(changed: AutoResetEvent, deadline: float) -> bool:
     """Waits for a change; returns whether the time is up instead."""
     with trio.move_on_at(deadline) as waiting:
@@ -322,10 +331,13 @@ async def _is_up(changed: AutoResetEvent, deadline: float) -> bool:
     return waiting.cancelled_caught
 
 
-def attach_changed(slots: Iterable[Slot], reader: FetchReader, ctx: DataContext) -> Handling[None]:
+def attach_changed(
+    slots: Collection[Slot], reader: FetchReader, ctx: DataContext
+) -> Handling[None]:
     """Attaches slots that were read before, and marks those where something has changed since."""
     for slot in slots:
-        yield None
+        if len(slots) > 1:
+            yield None
         try:
             partition = slot.partition(ctx.partitions)
             leader = partition.open_leader() if partition.leads else None
@@ -347,7 +359,7 @@ def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: DataContext, call: Call)
 
 
 def _throttled(call: Call, session_id: int) -> FetchResponse:
-    """Who fetched too much gets nothing now, and asks again for the same (KIP-219)."""
+    """A client that fetched too much gets nothing now, and fetches the same again (KIP-219)."""
     return FetchResponse(throttle_time_ms=call.throttle_ms, session_id=session_id, responses=[])
 
 

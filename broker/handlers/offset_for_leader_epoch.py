@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (23): where an epoch ends in the leader's log (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch (23): the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320).
 
 Consumers ask it after a leader change to find out whether what they read was truncated.
 """

@@ -68,7 +68,7 @@ def produce(
     version, partitions = call.header.api_version, ctx.partitions
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
-    response, parts = resolve(request, partitions)
+    response, parts = yield from resolve(request, partitions)
     response.throttle_time_ms = ctx.quotas.produced(call)
     if len(parts) > 1:
         yield None

@@ -73,6 +73,7 @@ def pending_flushes(
     """
     found = []
     for key in keys:
+        yield None
         try:
             leader = partitions.leader_of(*key)
         except KafkaError:
@@ -80,7 +81,6 @@ def pending_flushes(
         offset = leader.watermark_when_flushed
         if not leader.high_watermark.reached(offset):
             found.append(PendingFlush(key, leader.high_watermark, offset))
-        yield None
     return found
 
 

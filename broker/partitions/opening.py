@@ -33,7 +33,7 @@ def opening(
 ) -> Handling[None]:
     """Opens the logs of the partitions called `keys` that this broker leads, before a handler reads from them; with
     `for_writing` they know their producers, too. A log that the follower `follower_id` need not have opened is left. A
-    log that cannot be opened is left, too: its leader raises the error when it is asked.
+    log that cannot be opened is left, too: its leader raises the error later.
     """
     for topic, index in keys:
         names = (topic, NIL_UUID) if isinstance(topic, str) else ("", topic)
@@ -54,7 +54,7 @@ def _must_open(partition: Partition, for_writing: bool, follower_id: int) -> boo
 
 
 def opened_leader(partition: Partition) -> Handling[PartitionLeader]:
-    """Returns the leader of `partition`, whose log is opened and knows its producers. Raises as `open_leader`."""
+    """Returns the leader of `partition`, with an open log that knows its producers. Raises as `open_leader`."""
     if partition.leads and not partition.deleted and partition.must_check:
         with suppress(KafkaError):  # `open_leader` says what is wrong
             yield Blocking(partition.check)

@@ -1,8 +1,8 @@
-"""Records that a follower asks for again and again: whoever leads looks whether they are damaged on its own disk.
+"""Records that a follower fetches again and again: the leader checks whether they are damaged on its own disk.
 
-A read by `sendfile` checks nothing, and must not: that is the follower's part, with its append. What it cannot take
-over it asks for again. If the bytes are damaged here, this replica goes out of service and another one in sync leads
-(P17); where there is none, it goes on with what is sound. Kafka has nothing of the kind: its followers ask for ever.
+A read by `sendfile` checks nothing, and must not: the follower does so at its append, and fetches again the records
+that it cannot append. If the bytes are damaged here, this replica goes out of service and another one in sync leads
+(P17); if there is none, it goes on with the sound ones. Kafka has nothing of the kind: its followers fetch for ever.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
 
 
 async def check_suspects(partitions: Partitions) -> None:
-    """Looks for ever, at one after another, in a thread; takes what is damaged out of `partitions`."""
+    """Checks one suspect after the other, in a thread, for ever; takes damaged ones out of `partitions`."""
     while True:
         await _look_at(await partitions.suspects.take(), partitions)
 
@@ -42,7 +42,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     if leader is None or opened is None:
         return
     if opened.lacks_index:
-        with suppress(KafkaError):  # whoever reads next is told
+        with suppress(KafkaError):  # the next read raises it
             await with_checkpoints(opened.rebuild_lost(), HEADERS_PER_TURN)
         return
     truncations = opened.truncations
@@ -61,7 +61,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
 async def _damage_in(
     opened: PartitionLog, offset: Offset, size: int, epoch: LeaderEpoch
 ) -> str | None:
-    """What is wrong with the records, None if nothing is."""
+    """Returns the damage of the records, None if they are sound."""
     where = f"damaged from offset {offset} on"
     try:
         piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)

@@ -20,6 +20,7 @@ from trimaran.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from trimaran.wire.transport.scheduling.effects import Handling
 
 NO_OFFSET = -1
 _NO_LEADER = LeaderIdAndEpoch()
@@ -35,8 +36,8 @@ class PartitionAppend:
 
     A validated part has a `leader` to append to and `batches` (none: a message set had no whole message). An appended
     part has the `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in
-    Kafka's `ProducePartitionStatus`. `verified_from` is where the log ended when the coordinator of its transaction was
-    asked; -1 if it was not, or if that does not matter.
+    Kafka's `ProducePartitionStatus`. `verified_from` is the end of the log when the coordinator of its transaction got
+    the question; -1 if it got none, or if that does not matter.
     """
 
     __slots__ = (
@@ -97,7 +98,7 @@ class PartitionAppend:
 
 def resolve(
     request: ProduceRequest, partitions: Partitions
-) -> tuple[ProduceResponse, list[PartitionAppend]]:
+) -> Handling[tuple[ProduceResponse, list[PartitionAppend]]]:
     """Returns the response laid out as the request is, and the parts in the same order; a part with an unknown topic id
     has failed with UNKNOWN_TOPIC_ID.
     """
@@ -107,6 +108,8 @@ def resolve(
         name, held = partitions.named(topic.name, topic.topic_id)
         responses = []
         for data in topic.partition_data:
+            if parts:
+                yield None
             index, records = data.index, data.records
             response = PartitionProduceResponse(
                 index=index, base_offset=NO_OFFSET, current_leader=_NO_LEADER

@@ -2,7 +2,7 @@
 the topic's rules. All batches of a request are checked before any is appended.
 
 A batch is checked at once within a budget (`trimaran.log.validation.validate.Budget`: 2 MiB of records, decompressed).
-What takes longer is checked in the thread for that, and so are message sets of v0 and v1, which are converted.
+The thread for such work checks a batch that takes longer, and converts message sets of v0 and v1.
 
 Source: `KafkaApis.handleProduceRequest`, which asks for WRITE on the transactional id if any batch is transactional,
 and for WRITE on each topic before it looks whether there is one.
@@ -67,7 +67,7 @@ def authorize(parts: Sequence[PartitionAppend], may_write: Callable[[str], bool]
 
 
 def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Handling[None]:
-    """Gives each part its leader, whose log is opened and knows its producers, or the error of its response."""
+    """Gives each part its leader with an open log that knows its producers, or the error of its response."""
     for part in parts:
         if part.failed:
             continue

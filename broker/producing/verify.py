@@ -1,6 +1,6 @@
 """Stage 4 of Produce: a transactional batch must be of a transaction that is under way (KIP-890).
 
-The coordinator of the transaction is asked about its first batch in a partition, and not about those that follow as
+The coordinator of the transaction confirms its first batch in a partition, and need not confirm those that follow as
 long as the transaction is open there. A marker that arrives between the answer and the append makes the answer void,
 unless every transaction has its own epoch. `trimaran.log.producers.verifications` checks the sequences that may follow.
 Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
@@ -107,7 +107,7 @@ def must_verify(part: PartitionAppend, transactional_id: str | None) -> bool:
 def _begun(
     parts: Iterable[PartitionAppend], version: int
 ) -> Mapping[Producer, Sequence[PartitionAppend]]:
-    """Returns the parts by producer; their partitions note that the coordinator is asked."""
+    """Returns the parts by producer; their partitions note the question to the coordinator."""
     by_producer: defaultdict[Producer, list[PartitionAppend]] = defaultdict(list)
     for part in parts:
         batch, leader = part.batches[0], part.leader

@@ -50,6 +50,8 @@ class OpenTransactions:
     def last_stable_offset(self, high_watermark: int) -> int:
         """Everything below it is decided, and the decision is replicated."""
         ended = self._ended
+        if not ended and not self._open:
+            return high_watermark
         while ended and ended[0].last_offset < high_watermark:
             ended.popleft()
         stable = min((txn.first_offset for txn in ended), default=high_watermark)

@@ -94,7 +94,7 @@ def shown(name, version):
 @pytest.mark.parametrize("version", [BY_NAME, BY_ID])
 async def test_answer_follows_order_of_request(harness, version):
     asked = (("u", 3), ("t", 1, 0), ("nowhere", 5))
-    response, appends = resolve(request(*asked, version=version), harness.partitions)
+    response, appends = started(resolve(request(*asked, version=version), harness.partitions))
     nowhere = "nowhere" if version == BY_NAME else ""
     named = [("u", 3), ("t", 1), ("t", 0), (nowhere, 5)]
     assert [one.key for one in appends] == named
@@ -126,7 +126,7 @@ async def test_answer_follows_order_of_request(harness, version):
 
 
 def validated(harness, *asked):
-    _, appends = resolve(request(*asked), harness.partitions)
+    _, appends = started(resolve(request(*asked), harness.partitions))
     validate_now(appends, harness.partitions)
     return appends
 
@@ -372,7 +372,7 @@ class _Waiting:
 
 
 async def test_only_authorized_topics_proceed(harness):
-    _, appends = resolve(request(("t", 0), ("u", 0), ("nowhere", 0)), harness.partitions)
+    _, appends = started(resolve(request(("t", 0), ("u", 0), ("nowhere", 0)), harness.partitions))
     asked = []
 
     def may_write(name):

@@ -38,7 +38,7 @@ def resolved(harness, *named):
         for name, *records in named
     ]
     message = ProduceRequest(acks=ACKS_LEADER, timeout_ms=0, topic_data=topics)
-    return resolve(through_wire(message, VERSION), harness.partitions)
+    return started(resolve(through_wire(message, VERSION), harness.partitions))
 
 
 def go_through(harness, appends, may_write=lambda _topic: True, transactional_id=None):

@@ -74,7 +74,7 @@ async def test_large_batch_is_checked_in_thread_stored_unchanged(harness):
 
 async def test_append_waits_until_whole_request_is_checked(harness):
     message = request(batch(b"small"), large())
-    _, appends = resolve(message, harness.partitions)
+    _, appends = started(resolve(message, harness.partitions))
     assert isinstance(validate_now(appends, harness.partitions), Paused)
     assert keys(harness, 0) == []
     assert codes_of(await finished(send(harness, message, connection()))) == [0, 0]
