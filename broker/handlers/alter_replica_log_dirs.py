@@ -54,7 +54,7 @@ def alter_replica_log_dirs(
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                # Of two directories the last counts, as in Kafka.
+                # The last directory counts if there are two, as in Kafka.
                 wanted[TopicPartition(topic.name, index)] = directory.path
                 yield None
             yield None

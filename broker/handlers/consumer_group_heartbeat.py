@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68): a consumer joins, stays in and leaves its group, and is told its partitions (KIP-848).
+"""ConsumerGroupHeartbeat (68): a consumer joins, stays in or leaves its group, and learns its partitions (KIP-848).
 
 Versions: 1 subscription by a pattern, and members choose their ids (KIP-1082). Served from `group.version` 1 on; below,
 the answer is UNSUPPORTED_VERSION, as Kafka's.

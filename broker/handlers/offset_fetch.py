@@ -77,7 +77,7 @@ _topics_once = Once(
 
 
 def _asked_once(request: OffsetFetchRequest) -> OffsetFetchRequest:
-    """Each group, topic and partition once; a group of which all offsets are asked for anywhere is asked for all."""
+    """Names each group, topic and partition once; a group with null topics anywhere has null topics."""
     first: dict[str, OffsetFetchRequestGroup] = {}
     topics: dict[str, list[OffsetFetchRequestTopics] | None] = {}
     for group in request.groups:
@@ -142,7 +142,7 @@ def offset_fetch(
 def _fetched(
     group: OffsetFetchRequestGroup, is_stable: bool, ctx: GroupContext, call: Call, may_see: MaySee
 ) -> Handling[OffsetFetchResponseGroup]:
-    """Returns the response about one group, whose partitions are encoded, or its error."""
+    """Returns the response about one group with encoded partitions, or its error."""
     try:
         topics = yield from _topics(group, is_stable, ctx, call, may_see)
     except KafkaError as error:

@@ -35,7 +35,7 @@ ZOOKEEPER_VERSION = 0
 def committed_to_zookeeper(
     request: OffsetCommitRequest, ctx: GroupContext
 ) -> Handling[OffsetCommitResponse]:
-    """Commits the offsets of a request, whose partitions exist."""
+    """Commits the offsets of a request; its partitions exist."""
     assert ctx.zookeeper_offsets is not None
     codes: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, int] = {}

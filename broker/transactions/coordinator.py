@@ -114,8 +114,8 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> PendingResponse[Transaction]:
-        """What is added is in the metadata here (`wait_known`). Raises CONCURRENT_TRANSACTIONS: markers of the
-        transaction before are still being written.
+        """Adds partitions, which are in the metadata here (`wait_known`). Raises CONCURRENT_TRANSACTIONS: markers of
+        the transaction before are still being written.
         """
         return self.epoch_of(transactional_id).decide(
             lambda shard, at: shard.add_partitions(

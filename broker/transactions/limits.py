@@ -1,4 +1,4 @@
-"""What the transaction coordinator is configured with: Kafka's keys `transaction.*` and `transactional.id.*`."""
+"""The configuration of the transaction coordinator: Kafka's keys `transaction.*` and `transactional.id.*`."""
 
 from __future__ import annotations
 

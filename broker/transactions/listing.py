@@ -27,7 +27,7 @@ IDS_PER_STEP = 250
 # Matched by a pattern in one go of the thread.
 MATCHED_NAMES_MAX = 100
 MATCHED_CHARACTERS_MAX = 10_000
-# Of a pattern: ids are no longer than what a producer may be called.
+# The length of a pattern: no id is longer.
 PATTERN_LENGTH_MAX = 1_000
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
 # Dead and PrepareEpochFence are no states here, but names of states all the same.
@@ -146,6 +146,6 @@ def _passes(request: ListTransactionsRequest, now_ms: int, transaction: Transact
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
-    # Of an id that never began one `started_ms` is -1, so its age is that of the epoch, as in Kafka.
+    # An id that never began a transaction has `started_ms` -1, so it is as old as the clock, as in Kafka.
     age_ms = now_ms - transaction.started_ms
     return request.duration_filter < 0 or age_ms > request.duration_filter

@@ -2,7 +2,7 @@
 
 A transaction is complete when all its partitions have their marker; those of topics that were deleted need none. The
 work belongs to the epoch of the shard and ends with it: another coordinator finds the decision and goes on (T7).
-What this broker leads is written without a request to itself.
+A broker writes to the partitions that it leads without a request to itself.
 Source: Kafka's `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`. Different on purpose: a
 partition in which a newer epoch of the producer has written already needs no marker of this one, where Kafka leaves the
 transaction to hang (KAFKA-16352 and its kind).
@@ -47,7 +47,7 @@ E = ErrorCode
 # Between two attempts: leaders move within tenths of a second, and readers wait for the marker.
 RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 1.0
-# A warning of a transaction that does not end, after so many attempts: some twenty seconds.
+# Attempts until a transaction that does not end is logged: some twenty seconds.
 ATTEMPTS_BEFORE_WARNING = 25
 
 # The partition will not take this marker, nor does it need it.
@@ -59,7 +59,7 @@ Results = Mapping[TopicPartition, ErrorCode]
 
 
 class _Marker(NamedTuple):
-    """Of one transaction, for the partitions that one broker leads."""
+    """The marker of one transaction, for the partitions that one broker leads."""
 
     decided: Transaction
     coordinator_epoch: int
@@ -162,7 +162,7 @@ class MarkerWriter:
         return results
 
     def _by_leader(self, partitions: frozenset[TopicPartition]) -> dict[int, set[TopicPartition]]:
-        """Those without a leader are tried again later."""
+        """Returns the partitions by their leaders; the others are tried again later."""
         image = self._metadata.image
         found: defaultdict[int, set[TopicPartition]] = defaultdict(set)
         for topic, index in partitions:

@@ -1,7 +1,7 @@
 """Writing markers to the partitions that this broker leads: for coordinators on other brokers, which send
 WriteTxnMarkers, and for the one of this broker, which calls.
 
-Those of `__consumer_offsets` go through the group coordinator, whose pending offsets they complete. Source:
+Markers of `__consumer_offsets` go through the group coordinator, as they complete its pending offsets. Source:
 `KafkaApis.handleWriteTxnMarkersRequest` of Kafka (KIP-98, KIP-890, KIP-1228).
 """
 
@@ -76,7 +76,7 @@ class Marking:
     now_ms: Callable[[], int]
 
     def writing(self, request: WriteTxnMarkersRequest) -> Handling[WriteTxnMarkersResponse]:
-        """Returns when every marker is on the whole ISR, or will not be. For coordinators on other brokers."""
+        """Returns when every marker is on the whole ISR, or will not be: for other brokers."""
         yield from opening(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []

@@ -1,4 +1,4 @@
-"""What the transaction coordinator needs of the rest of a broker, beside the partitions of its topic
+"""The interfaces of the transaction coordinator to the rest of a broker, other than the partitions of its topic
 (`trimaran.broker.coordination.ports`).
 """
 
@@ -13,7 +13,7 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 
 def has_partition(image: MetadataImage, topic: str, index: int) -> bool:
-    """What is not in the metadata any more was deleted; what is not yet, may be far behind."""
+    """A partition that is missing in the metadata was deleted, or the metadata is far behind."""
     found = image.topics.by_name.get(topic)
     return found is not None and index in found.partitions
 
@@ -28,7 +28,7 @@ class Metadata(Protocol):
 
 
 class ProducerIds(Protocol):
-    """Producer ids that nobody had before."""
+    """New producer ids."""
 
     async def take(self) -> int:
         """Raises KafkaError: none can be had now."""

@@ -40,7 +40,7 @@ class TransactionRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransactionWrite:
-    """What a shard writes of its own accord: ends of transactions that took too long, ids that expired."""
+    """A write that no request asks for: ends of transactions that took too long, ids that expired."""
 
     records: Sequence[TransactionRecord]
     atomic: bool = False

@@ -32,7 +32,7 @@ S = TransactionState
 
 
 def needs_producer_id(transaction: Transaction | None, told: Producer | None) -> bool:
-    """Whether `init_producer` would take a new producer id."""
+    """Returns whether `init_producer` would take a new producer id."""
     if transaction is None:
         return True
     at_rest = transaction.state is S.EMPTY or transaction.state.is_complete
@@ -40,7 +40,7 @@ def needs_producer_id(transaction: Transaction | None, told: Producer | None) ->
 
 
 def _rotates(transaction: Transaction, told: Producer | None) -> bool:
-    """Its epochs are used up; who asks again for one it was not told may still have the last."""
+    """Returns whether its epochs are used up; a client that missed its last epoch may still have that one."""
     if told is None or told == _of(transaction):
         return transaction.epochs_used_up
     return transaction.epoch == EPOCH_MAX
@@ -53,9 +53,9 @@ def init_producer(
     new_producer_id: ProducerId,
     now_ms: int,
 ) -> Transaction:
-    """A producer begins, or goes on after an error: then it has `told` who it was (KIP-360).
+    """A producer begins, or goes on after an error: then `told` are its id and epoch (KIP-360).
 
-    Of an open transaction the next state is PrepareAbort; who asks must come back when it is complete.
+    An open transaction changes to PrepareAbort; the caller must try again when that is complete.
 
     Args:
         new_producer_id: used where `needs_producer_id` says so.
@@ -94,7 +94,7 @@ def init_producer(
 
 
 def _check_told(transaction: Transaction, told: Producer) -> None:
-    """It is the present producer, or the one before, whose answer got lost."""
+    """Checks that it is the present producer, or the one before, which did not get its response."""
     if told == _of(transaction):
         return
     if told == Producer(transaction.producer_id, transaction.last_epoch):
@@ -171,7 +171,7 @@ def verify_partitions(
 
 
 def _current(transaction: Transaction | None, producer: Producer) -> Transaction:
-    """The state, if `producer` may act on it now. While markers are written it may be the next producer already."""
+    """Returns the state if `producer` may act on it now. It may be the next producer while markers are written."""
     if transaction is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.state.is_prepared:
@@ -255,7 +255,7 @@ def _end_with_bump(
             last_epoch=transaction.epoch,
             next_producer_id=ProducerId(next_id),
         )
-    # What was aborted in the last epoch was fenced: nobody goes on with that one.
+    # The transaction that was aborted in the last epoch was fenced: that epoch is not used any more.
     went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch
     asked_again = transaction.state.is_complete and (
         (went_on and producer.id == transaction.producer_id) or _rotated_from(transaction, producer)
@@ -331,6 +331,6 @@ def is_timed_out(transaction: Transaction, now_ms: int) -> bool:
 
 
 def is_expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> bool:
-    """Nobody has used the id for so long that it is forgotten."""
+    """Returns whether the id was not used for long enough to be forgotten."""
     at_rest = transaction.state is S.EMPTY or transaction.state.is_complete
     return at_rest and now_ms >= transaction.updated_ms + expiration_ms

@@ -1,8 +1,8 @@
 """One partition of `__transaction_state` as a state machine: transactional ids and their transactions. No I/O.
 
-A `CoordinatorShard`. What was decided (Prepare*) is a follow-up of the runtime: markers are written once the record is
-committed (T6), by `trimaran.broker.transactions.markers`, which comes back with `complete`. After a fail-over the same
-happens to what was found so (T7).
+It is a `CoordinatorShard`. A decision (Prepare*) is a follow-up of the runtime: markers are written once the record is
+committed (T6), by `trimaran.broker.transactions.markers`, which then call `complete`. After a fail-over the same
+happens to decisions found in the log (T7).
 Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
 """
 
@@ -29,16 +29,16 @@ from trimaran.wire.identity import ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-# Of a sweep, ids that are looked at, transactions that are aborted, each by a write of its own, and tombstones of one
-# write: 5 ms of work each, 10 in all. The rest of the sweep is due at once; others have their turn before.
-LOOKED_AT_PER_TURN = 5_000
-ABORTED_PER_TURN = 50
-EXPIRED_PER_TURN = 250
+# The bounds of one step of a sweep: ids that are looked at, transactions that are aborted, each by a write of its own,
+# and tombstones of one write. Each is 5 ms of work, 10 in all. The next step is due at once, after other tasks.
+LOOKED_AT_PER_STEP = 5_000
+ABORTED_PER_STEP = 50
+EXPIRED_PER_STEP = 250
 
 
 class _Timer(Enum):
     ABORT = "abort"  # look for transactions that have taken too long
-    EXPIRY = "expiry"  # look for ids that nobody uses
+    EXPIRY = "expiry"  # look for ids that are not used any more
 
 
 class TransactionCoordinatorShard:
@@ -48,12 +48,12 @@ class TransactionCoordinatorShard:
         self.limits = limits
         self.account = IdAccount(memory)
         self.transactions: dict[str, Transaction] = {}
-        # Those in state Ongoing: few among many ids that are at rest.
+        # The ids in state Ongoing are few: most are at rest.
         self._open: dict[str, None] = {}
-        # Who waits for the end of a transaction that is decided; at most the requests under way.
+        # Waits for the end of transactions that are decided; at most as many as requests are under way.
         self._waiting: defaultdict[str, list[PendingResponse[Any]]] = defaultdict(list)
         self._timers = Timers[_Timer]()
-        # What a sweep that has begun has still to look at.
+        # The ids that a sweep under way has not looked at yet.
         self._to_abort: deque[str] = deque()
         self._to_expire: deque[str] = deque()
         self._effects: Effects[TransactionRecord] = Effects()
@@ -142,7 +142,7 @@ class TransactionCoordinatorShard:
         return Result((record,), None, is_awaited=False)
 
     def await_end(self, transactional_id: str, token: PendingResponse[Any]) -> None:
-        """`token` is told (True) when the transaction that was decided is complete, or the epoch over."""
+        """Completes `token` with True when the transaction that was decided is complete, or the epoch over."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             self._effects.responses.append((token, True))
@@ -150,7 +150,7 @@ class TransactionCoordinatorShard:
             self._waiting[transactional_id].append(token)
 
     def forget_waiting(self, transactional_id: str, token: PendingResponse[Any]) -> None:
-        """Nobody waits with `token` any more."""
+        """Drops `token`: its request has given up."""
         waiting = self._waiting.get(transactional_id)
         if waiting is not None and token in waiting:
             waiting.remove(token)
@@ -189,7 +189,7 @@ class TransactionCoordinatorShard:
                 self._effects.responses.append((token, True))
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """Nobody writes in a transaction here."""
+        """Does nothing: records here are not part of transactions."""
 
     def finish_load(self) -> None:
         pass
@@ -224,7 +224,7 @@ class TransactionCoordinatorShard:
         """Goes on with the sweep, or begins one. Returns True if some are left."""
         ids = self._to_abort = self._to_abort or deque(self._open)
         aborted = 0
-        for transactional_id in _taken(ids, LOOKED_AT_PER_TURN):
+        for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
             transaction = self.transactions.get(transactional_id)
             if transactional_id not in self._open or transaction is None:
                 continue  # it has ended meanwhile
@@ -235,21 +235,21 @@ class TransactionCoordinatorShard:
                 fenced = rules.fence(transaction, at.now_ms)
                 self._write([TransactionRecord(transactional_id, fenced)])
                 aborted += 1
-                if aborted == ABORTED_PER_TURN:
+                if aborted == ABORTED_PER_STEP:
                     break
         return bool(ids)
 
     def _expire(self, at: Instant) -> bool:
-        """As `_abort_timed_out`, of ids that nobody uses."""
+        """As `_abort_timed_out`, for ids that are not used any more."""
         ids = self._to_expire = self._to_expire or deque(self.transactions)
         expired = []
-        for transactional_id in _taken(ids, LOOKED_AT_PER_TURN):
+        for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
             transaction = self.transactions.get(transactional_id)
             if transaction is not None and rules.is_expired(
                 transaction, self.limits.id_expiration_ms, at.now_ms
             ):
                 expired.append(TransactionRecord(transactional_id, None))
-                if len(expired) == EXPIRED_PER_TURN:
+                if len(expired) == EXPIRED_PER_STEP:
                     break
         if expired:
             self._write(expired)
@@ -263,14 +263,14 @@ class TransactionCoordinatorShard:
         return effects
 
     def written(self, write: Write[TransactionRecord], code: ErrorCode, _at: Instant) -> None:
-        """What was not written is found again the next time."""
+        """Logs a failure: the next sweep finds the same ids again."""
         if code:
             events.TRANSACTION_TIMEOUTS_WAIT.log(
                 log, transactions=len(write.records), error=code.name
             )
 
     def close(self, _at: Instant) -> None:
-        """The epoch is over: who waits looks again, and is told NOT_COORDINATOR."""
+        """Ends the epoch: requests that wait try again, and get NOT_COORDINATOR."""
         for tokens in self._waiting.values():
             self._effects.responses += [(token, True) for token in tokens]
         self._waiting.clear()
@@ -282,7 +282,7 @@ class TransactionCoordinatorShard:
 
 
 def _taken(ids: deque[str], most: int) -> Iterator[str]:
-    """Takes away the first ones as they are looked at."""
+    """Yields the first ones, and removes them."""
     for _ in range(min(most, len(ids))):
         yield ids.popleft()
 

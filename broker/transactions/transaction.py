@@ -1,4 +1,4 @@
-"""What is known of one transactional id: its producer, its state, the partitions of its transaction. No rules.
+"""The state of one transactional id: its producer, its state, the partitions of its transaction. No rules.
 
 Source: Kafka's `TransactionMetadata`, `TransactionState` (KIP-98, KIP-890). Left out: the states Dead and
 PrepareEpochFence, which Kafka never writes: an id that expires is a tombstone, and a producer is fenced in the record
@@ -93,7 +93,7 @@ class Transaction(NamedTuple):
 
     @property
     def told_producer(self) -> Producer:
-        """Who the producer is after the end of its transaction, as EndTxn answers."""
+        """The producer after the end of its transaction, as EndTxn answers."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return Producer(self.next_producer_id, ProducerEpoch(0))
         return Producer(self.producer_id, self.epoch)

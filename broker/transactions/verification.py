@@ -1,8 +1,8 @@
 """Whether a partition belongs to a producer's transaction: leaders ask the coordinator before an append (KIP-890).
 
 Clients of version 2 of transactions do not add partitions themselves: there the leader adds them with the same request.
-What is asked for many producers goes to a coordinator together. Without it a batch that comes after its transaction was
-aborted would begin one that nobody ends.
+Questions about many producers go to a coordinator together. Without verification a batch that comes after its
+transaction was aborted would begin one that does not end.
 Source: Kafka's `AddPartitionsToTxnManager`, `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
 """
 
@@ -37,7 +37,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class _Support(Enum):
-    """What the client that writes understands of KIP-890."""
+    """The parts of KIP-890 that the client that writes understands."""
 
     NOTHING = "nothing"
     ABORTABLE = "abortable"  # the error TRANSACTION_ABORTABLE
@@ -87,8 +87,8 @@ class TransactionVerifier:
         partitions: Collection[TopicPartition],
         version: int,
     ) -> Codes:
-        """For each partition NONE or what the client of Produce of `version` is told; added by now where the client
-        leaves that to us.
+        """Returns for each partition NONE or the code for a Produce request of `version`; adds partitions that the
+        client leaves to the broker.
         """
         support = _Support.of(version, abortable=11, adding=12)
         codes = await self._check(transactional_id, producer, partitions, support)
@@ -103,7 +103,7 @@ class TransactionVerifier:
     ) -> bool:
         """Whether `check_produce` would answer NONE for all, without a wait or a word of another broker.
 
-        What the client leaves to us to add is added by now, or will be found so by `check_produce`.
+        Adds partitions that the client leaves to the broker, or `check_produce` finds them added.
         """
         adds = _Support.of(version, abortable=11, adding=12) is _Support.ADDING
         if not adds and not self._is_enabled():

@@ -16,9 +16,9 @@ LIMITS = TransactionLimits()
 
 @pytest.fixture
 def driver(monkeypatch):
-    for limit in ("ABORTED_PER_TURN", "EXPIRED_PER_TURN"):
+    for limit in ("ABORTED_PER_STEP", "EXPIRED_PER_STEP"):
         monkeypatch.setattr(shards, limit, PER_TURN)
-    monkeypatch.setattr(shards, "LOOKED_AT_PER_TURN", 10)
+    monkeypatch.setattr(shards, "LOOKED_AT_PER_STEP", 10)
     return Driver()
 
 
