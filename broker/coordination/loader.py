@@ -150,7 +150,9 @@ class CoordinatorLoader(Generic[R]):
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
     """Yields the batches to decode at once: plain ones together, compressed ones alone, as each may expand to a lot."""
-    for is_compressed, run in groupby(batches, lambda one: one.attributes & ATTRIBUTES_COMPRESSION):
+    for is_compressed, run in groupby(
+        batches, lambda batch: batch.attributes & ATTRIBUTES_COMPRESSION
+    ):
         if is_compressed:
             yield from ([batch] for batch in run)
         else:

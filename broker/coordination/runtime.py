@@ -121,7 +121,7 @@ class CoordinatorRuntime(Generic[S, R]):
     def is_loading(self) -> bool:
         """Whether the shard of some partition that is led here is being loaded."""
         if self._may_load:
-            self._may_load = any(one.state is ShardState.LOADING for one in self.epochs)
+            self._may_load = any(epoch.state is ShardState.LOADING for epoch in self.epochs)
         return self._may_load
 
     async def wait_loaded(self, partition_indexes: Collection[int] | None, seconds: float) -> None:

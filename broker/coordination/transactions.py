@@ -54,7 +54,9 @@ class PendingTransactions(Generic[K, V]):
 
     def __iter__(self) -> Iterator[PendingRecord[K, V]]:
         """In the order of the log."""
-        return iter(sorted(one for records in self._by_key.values() for one in records.values()))
+        return iter(
+            sorted(record for records in self._by_key.values() for record in records.values())
+        )
 
     def __contains__(self, key: object) -> bool:
         """Whether an open transaction has a record of this key."""

@@ -146,9 +146,12 @@ class GroupMemory:
         return of_all + more <= GROUPS_BYTES_MAX and of_one + more <= PRINCIPAL_BYTES_MAX
 
     def metadata_fits(self, more: int) -> bool:
-        used = sum(one.offset_metadata_bytes + one.pending_metadata_bytes for one in self.accounts)
+        used = sum(
+            account.offset_metadata_bytes + account.pending_metadata_bytes
+            for account in self.accounts
+        )
         return used + more <= OFFSET_METADATA_BYTES_MAX
 
     def known_room(self) -> int:
-        used = sum(one.known_bytes + one.pending_known_bytes for one in self.accounts)
+        used = sum(account.known_bytes + account.pending_known_bytes for account in self.accounts)
         return KNOWN_BYTES_MAX - used

@@ -217,7 +217,9 @@ class Lifecycle:
             ],
             rack=identity.rack,
             log_dirs=[
-                one for one in identity.directory_ids if one not in self._offline_directories()
+                directory_id
+                for directory_id in identity.directory_ids
+                if directory_id not in self._offline_directories()
             ],
             previous_broker_epoch=identity.previous_broker_epoch,
         )

@@ -168,7 +168,9 @@ async def _watch_directories(parts: Parts) -> None:
             if directories.offline is not None:
                 raise StorageFailure(f"{failed.path} is offline: {failed.offline}")
             lost = [
-                one for one in ctx.partitions if directories.holding(one.topic_partition) is failed
+                partition
+                for partition in ctx.partitions
+                if directories.holding(partition.topic_partition) is failed
             ]
             for partition in lost:
                 if partition.state.directory_of(ctx.node_id) != failed.directory_id:

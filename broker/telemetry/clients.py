@@ -65,7 +65,8 @@ class Client:
     def may_ask(self, now_ms: int, *, forgiven: bool) -> bool:
         """Once in an interval, pushes counted; `forgiven`: it has a reason to ask at once."""
         last = max(
-            (one for one in (self.asked_ms, self.pushed_ms) if one is not None), default=None
+            (time_ms for time_ms in (self.asked_ms, self.pushed_ms) if time_ms is not None),
+            default=None,
         )
         if not forgiven and last is not None and now_ms - last < self.wanted.interval_ms:
             return False
@@ -243,7 +244,7 @@ class ClientMetrics:
         if now_ms - self._swept_ms < _SWEEP_MS:
             return
         self._swept_ms = now_ms
-        for gone in [one for one in self._clients.values() if one.expires_ms <= now_ms]:
+        for gone in [client for client in self._clients.values() if client.expires_ms <= now_ms]:
             self._forget(gone.instance_id)
 
 

@@ -88,10 +88,10 @@ def _points_of_metric(metric: Metric, of_resource: dict[str, str]) -> Iterator[P
 
 def _labels(attributes: Iterable[Any]) -> dict[str, str]:
     found = {}
-    for one in attributes:
-        kind = one.value.WhichOneof("value")
+    for attribute in attributes:
+        kind = attribute.value.WhichOneof("value")
         if kind in ("string_value", "int_value", "bool_value", "double_value"):
-            text = str(getattr(one.value, kind))
-            if len(one.key) <= _CHARACTERS_MAX and len(text) <= _CHARACTERS_MAX:
-                found[one.key] = text
+            text = str(getattr(attribute.value, kind))
+            if len(attribute.key) <= _CHARACTERS_MAX and len(text) <= _CHARACTERS_MAX:
+                found[attribute.key] = text
     return found

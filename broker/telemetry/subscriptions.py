@@ -69,10 +69,10 @@ def wanted_of(client: Mapping[str, str], subscriptions: Iterable[Subscription]) 
     """All that any matching subscription wants, at the pace of the most impatient."""
     metrics: set[str] = set()
     interval_ms = INTERVAL_MS
-    for one in subscriptions:
-        if one.matches(client):
-            metrics |= one.metrics
-            interval_ms = min(interval_ms, one.interval_ms)
+    for subscription in subscriptions:
+        if subscription.matches(client):
+            metrics |= subscription.metrics
+            interval_ms = min(interval_ms, subscription.interval_ms)
     if ALL_METRICS in metrics:
         metrics = {ALL_METRICS}
     return Wanted(tuple(sorted(metrics)), interval_ms)

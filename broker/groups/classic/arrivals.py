@@ -56,9 +56,9 @@ class Arrivals:
         are_long = self._noted_bytes[connection] >= KEPT_BYTES_PER_CONNECTION
         if are_long or len(known) % KEPT_PER_CONNECTION == 0:
             del self._noted_bytes[connection]
-            for one in [one for one in known if not self._is_awaited(one)]:
-                known.remove(one)
-                del self._connection_of[one]
+            for gone in [key for key in known if not self._is_awaited(key)]:
+                known.remove(gone)
+                del self._connection_of[gone]
 
     def closed(self, connection: int) -> list[MemberKey]:
         """Returns the members of an ended connection that are about to join and have not come on another."""

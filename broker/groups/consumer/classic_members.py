@@ -118,7 +118,7 @@ def _check_protocols(group: ConsumerGroup, join: Join) -> ConsumerProtocolSubscr
     common = {name for name, _ in protocols}
     for member in group.members.values():
         if member.classic is not None and member.id != join.request.member_id:
-            common &= {one.name for one in member.classic.supported_protocols}
+            common &= {protocol.name for protocol in member.classic.supported_protocols}
             if not common:
                 raise refusal
     try:

@@ -49,7 +49,7 @@ def described(
         members=[],
     )
     members = group.members.values()
-    return head, (_member(one, group.target.get(one.id, {}), topics) for one in members)
+    return head, (_member(member, group.target.get(member.id, {}), topics) for member in members)
 
 
 def refused(group_id: str, code: ErrorCode, message: str | None = None) -> DescribedGroup:

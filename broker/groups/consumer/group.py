@@ -284,7 +284,10 @@ def _regex_bytes(regex: str, resolved: ResolvedRegex) -> int:
 def _owned_by(member: ConsumerMember) -> Iterator[tuple[bytes, set[int]]]:
     owned: tuple[Owned, Owned] = (member.assigned, member.revoking)
     for topic_id in member.assigned.keys() | member.revoking.keys():
-        yield topic_id, {partition for one in owned for partition in one.get(topic_id, ())}
+        yield (
+            topic_id,
+            {partition for by_topic in owned for partition in by_topic.get(topic_id, ())},
+        )
 
 
 def _count(counts: Map[str, int], key: str, change: int) -> Map[str, int]:

@@ -193,10 +193,10 @@ def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _same_partitions(one: Owned, other: Owned) -> bool:
-    if one is other:
+def _same_partitions(owned: Owned, other: Owned) -> bool:
+    if owned is other:
         return True
-    return {t: p.keys() for t, p in one.items()} == {t: p.keys() for t, p in other.items()}
+    return {t: p.keys() for t, p in owned.items()} == {t: p.keys() for t, p in other.items()}
 
 
 def _assignment_of(assigned: Owned) -> Assignment:

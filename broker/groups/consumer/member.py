@@ -79,7 +79,8 @@ class ConsumerMember:
         size = sum(map(text_bytes, self.subscribed_names)) + text_bytes(self.regex)
         if self.classic is not None:
             size += sum(
-                len(one.name) + len(one.metadata) for one in self.classic.supported_protocols
+                len(protocol.name) + len(protocol.metadata)
+                for protocol in self.classic.supported_protocols
             )
         return size
 

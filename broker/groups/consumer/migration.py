@@ -97,10 +97,12 @@ def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMemb
     subscription = decode_subscription(member.protocols[0][1])
     assigned: dict[bytes, dict[int, int]] = {}
     if member.assignment:
-        for one in decode_assignment(member.assignment).assigned_partitions:
-            topic = topics.find(one.topic)
+        for assigned_topic in decode_assignment(member.assignment).assigned_partitions:
+            topic = topics.find(assigned_topic.topic)
             if topic is not None:
-                assigned.setdefault(topic.id, {}).update(dict.fromkeys(one.partitions, epoch))
+                assigned.setdefault(topic.id, {}).update(
+                    dict.fromkeys(assigned_topic.partitions, epoch)
+                )
     return ConsumerMember(
         id=member.id,
         instance_id=member.instance_id,
@@ -202,10 +204,10 @@ def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
 def owned_by_subscription(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
     """Returns the partitions that a member of the classic protocol owns by its JoinGroup request."""
     found: dict[bytes, frozenset[int]] = {}
-    for one in subscription.owned_partitions:
-        topic = topics.find(one.topic)
+    for owned in subscription.owned_partitions:
+        topic = topics.find(owned.topic)
         if topic is not None:
-            found[topic.id] = found.get(topic.id, frozenset()) | frozenset(one.partitions)
+            found[topic.id] = found.get(topic.id, frozenset()) | frozenset(owned.partitions)
     return found
 
 

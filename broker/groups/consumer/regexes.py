@@ -60,8 +60,8 @@ def resolved(
 def forget_unused(operation: ConsumerOperation) -> None:
     """Removes patterns without a subscriber."""
     group, work = operation.group, operation.work
-    for regex in [one for one in group.regexes if one not in group.regex_counts]:
+    for regex in [known for known in group.regexes if known not in group.regex_counts]:
         operation.write([regex_record(group.id, regex, None)])
-    for regex in [one for one in work.checked_regexes if one not in group.regex_counts]:
+    for regex in [known for known in work.checked_regexes if known not in group.regex_counts]:
         del work.checked_regexes[regex]
         work.regexes.pop(regex, None)

@@ -157,7 +157,10 @@ class _Balancer:
         for number, partition in enumerate(left):
             if partition[0] != topic_id:
                 topic_id = partition[0]
-                heap = [(self._counts[one], one) for one in self._subscribers[topic_id]]
+                heap = [
+                    (self._counts[member_id], member_id)
+                    for member_id in self._subscribers[topic_id]
+                ]
                 heapq.heapify(heap)
                 yield
             count, member = heap[0]
