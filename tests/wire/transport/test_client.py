@@ -68,7 +68,7 @@ async def test_the_deadline_ends_it_and_tells_why(autojump_clock):
         assert isinstance(caught.value.__cause__, KafkaError)
 
 
-async def test_what_nobody_serves_is_said_at_once():
+async def test_unserved_request_fails_at_once():
     async with open_cluster() as cluster, open_to(cluster) as client:
         with pytest.raises(VersionMismatch):
             await client.call(DescribeGroupsRequest(groups=[]))

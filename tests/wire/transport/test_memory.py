@@ -30,7 +30,7 @@ from trimaran.wire.transport.requests.handles import handles
 MIB = 1 << 20
 
 
-async def test_what_is_larger_than_the_pool_passes_when_it_is_the_only_one():
+async def test_frame_larger_than_pool_passes_alone():
     pool = MemoryPool(100)
     await pool.acquire(1000)
     assert pool.used == 1000
@@ -61,7 +61,7 @@ async def test_the_smallest_is_served_first():
     assert pool.used == 300
 
 
-async def test_what_is_large_is_not_passed_for_ever(monkeypatch):
+async def test_large_waiter_is_not_passed_forever(monkeypatch):
     monkeypatch.setattr(memory, "PASSED_MAX", 3)
     pool = MemoryPool(100)
     pool.take(100)
@@ -79,7 +79,7 @@ async def test_what_is_large_is_not_passed_for_ever(monkeypatch):
 
 
 @pytest.mark.parametrize("granted", [False, True])
-async def test_who_is_cancelled_holds_nothing(granted):
+async def test_cancelled_waiter_holds_nothing(granted):
     pool = MemoryPool(100)
     pool.take(100)
     async with trio.open_nursery() as nursery:
@@ -203,7 +203,7 @@ async def test_buffers_of_quiet_connections_are_given_to_those_that_wait():
             assert await client.answer(14, 5) is not None
 
 
-async def test_who_stalls_while_others_wait_is_closed(autojump_clock):
+async def test_stalled_connection_is_closed_if_others_wait(autojump_clock):
     """A peer that says a large frame comes, and sends none of it, does not keep others from sending theirs."""
     held = Holding()
     held.go.set()

@@ -149,7 +149,7 @@ async def test_frames_are_small_until_the_peer_is_known(caplog):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2])
-async def test_who_does_not_authenticate_is_closed(autojump_clock, steps):
+async def test_unauthenticated_client_is_closed(autojump_clock, steps):
     async with open_server(
         heartbeat, context=Toy(), security=LISTENER, handshake_seconds=3.0
     ) as server:
@@ -163,7 +163,7 @@ async def test_who_does_not_authenticate_is_closed(autojump_clock, steps):
             assert trio.current_time() - began <= 3.0
 
 
-async def test_who_is_known_stays_as_long_as_it_likes(autojump_clock):
+async def test_authenticated_client_stays_indefinitely(autojump_clock):
     async with open_server(
         heartbeat, context=Toy(), security=LISTENER, handshake_seconds=3.0
     ) as server:

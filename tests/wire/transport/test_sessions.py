@@ -58,7 +58,7 @@ async def ping(client, number):
     assert (await client.heartbeat())[0] == number
 
 
-async def test_who_does_not_log_in_again_is_closed_by_the_next_request(autojump_clock):
+async def test_expired_login_is_closed_by_next_request(autojump_clock):
     toy = Toy()
     async with open_server(heartbeat, context=toy, security=listener()) as server:
         async with open_raw(server) as client:
@@ -72,7 +72,7 @@ async def test_who_does_not_log_in_again_is_closed_by_the_next_request(autojump_
     assert toy.begun == ["g"]
 
 
-async def test_who_logs_in_again_goes_on_even_late(autojump_clock):
+async def test_renewed_login_goes_on_even_late(autojump_clock):
     async with open_server(heartbeat, context=Toy(), security=listener()) as server:
         async with open_raw(server) as client:
             await log_in(client)

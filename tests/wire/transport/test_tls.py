@@ -82,7 +82,7 @@ async def test_the_certificate_of_a_client_is_its_principal(certificates, auth):
         assert "CN=alice" in str(toy.connections["g"].principal)
 
 
-async def test_who_shows_no_certificate_is_anonymous_or_refused(certificates):
+async def test_client_without_certificate_is_anonymous_or_refused(certificates):
     toy, bare = Toy(), certificates.client_context()
     context = certificates.server_context(client_auth="requested")
     async with open_server(heartbeat, context=toy, security=listening(context)) as server:
@@ -108,7 +108,7 @@ async def test_rules_make_principals_of_certificates(certificates):
         assert str(toy.connections["g"].principal) == "User:ANONYMOUS"
 
 
-async def test_who_matches_no_rule_is_not_let_in(certificates):
+async def test_client_without_matching_rule_is_refused(certificates):
     toy, context = Toy(), certificates.server_context(client_auth="required")
     security = ListenerSecurity(tls=context, names=PrincipalMapping("RULE:^CN=bob$/bob/"))
     async with open_server(heartbeat, context=toy, security=security) as server:

@@ -171,7 +171,7 @@ async def test_refused_is_told_from_lost():
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "two..dots", "x" * 64, "\udcff"])
-async def test_a_host_that_cannot_be_looked_up_is_lost_whatever_it_is_called(host):
+async def test_unresolvable_host_is_lost_whatever_its_name(host):
     """Brokers connect to what others registered: what they raise else ends them."""
     with pytest.raises(ConnectionLost) as caught:
         await connect(host, 1)

@@ -261,7 +261,7 @@ def response_to(key, what):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_requests_are_sent_answered_and_given_up_as_each_transcript_says(path):
+def test_requests_are_handled_as_each_transcript_says(path):
     clock = trio.testing.MockClock()
 
     async def main():

@@ -465,7 +465,7 @@ async def test_a_handler_may_close(error):
         assert toy.begun == ["g", "bad"]
 
 
-async def test_async_handlers_run_when_their_turn_comes_on_bytes_of_their_own():
+async def test_async_handlers_run_in_turn_on_own_bytes():
     seen = []
     go = trio.Event()
 

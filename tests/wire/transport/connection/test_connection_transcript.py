@@ -17,7 +17,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "connection").glob("*.txt")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_connection_reads_begins_answers_and_ends_as_each_transcript_says(path):
+def test_connection_behaves_as_each_transcript_says(path):
 
     async def check(script: Script):
         await check_steps(path, script.step)
@@ -36,7 +36,7 @@ async def test_connections_that_share_turns_are_of_one_queue():
     assert world.info.principal == Principal("peer")
 
 
-def test_answers_behind_one_that_took_a_whole_turn_leave_together_with_it():
+def test_answers_behind_a_whole_turn_leave_together():
     async def check(script: Script):
         await script.step(SimpleNamespace(source="open\nsteps 1\nframe later a 10|answer 20"))
         told = await script.step(SimpleNamespace(source="known a"))

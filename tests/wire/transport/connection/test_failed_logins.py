@@ -86,7 +86,7 @@ def test_addresses_are_bounded():
 
 
 @pytest.mark.parametrize("later", [0.0, 1.0, 15.0, HALF_LIFE, 45.0])
-def test_of_earlier_failures_half_are_forgotten_in_thirty_seconds(later):
+def test_half_of_earlier_failures_fade_in_thirty_seconds(later):
     failed, expected, now = FailedLogins(), 0.0, 100.0
     for _ in range(9):
         delay = failed.delay("10.0.0.1", 0.001, now)
@@ -104,7 +104,7 @@ def test_a_wait_is_doubled_sixteen_times_at_most():
     assert delays == pytest.approx([1e-5 * 2 ** min(number, 16) for number in range(20)])
 
 
-def test_who_failed_the_longest_ago_is_forgotten_first_whoever_failed_before():
+def test_oldest_failure_is_forgotten_first():
     failed = FailedLogins()
     for number in range(PEERS):
         failed.delay(f"peer {number}", 0.1, 0.0)

@@ -28,6 +28,6 @@ def test_a_login_begins_with_a_handshake_a_second_after_the_last_one():
     assert session.login_began == 2.0
 
 
-def test_the_next_login_is_of_the_same_principal_by_the_same_mechanism():
+def test_next_login_keeps_principal_and_mechanism():
     settings = SaslSettings({})
     assert Session(settings, LOGIN, 5.0).authenticator() == SaslAuthenticator(settings, LOGIN)

@@ -185,7 +185,7 @@ def test_software_is_judged_from_version_3_on(version, software, is_valid):
     assert asked.connection.client_software == noted
 
 
-def test_the_answer_to_a_version_that_is_not_served_names_those_of_itself():
+def test_unserved_version_is_answered_with_own_versions():
     assert unsupported_api_versions(Versions(1, 3)) == ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=18, min_version=1, max_version=3)],

@@ -67,7 +67,7 @@ def producing():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_records_of_a_request_are_bytes_of_their_own_only_where_the_buffer_moves_on(is_async):
+def test_records_are_copied_only_if_buffer_moves_on(is_async):
     """An async handler runs when its turn comes; one that answers at once takes no copy."""
     route = route_of(handler_of(ProduceRequest, "3-12", is_async=is_async), ProduceRequest)
     frame = frame_of(producing(), 9)
@@ -109,9 +109,7 @@ def test_a_frame_that_is_only_passed_on_is_taken_as_it_is(size, heavy):
         (1000, DECODE_BUDGET_BEFORE_AUTHENTICATION, 100, False),
     ],
 )
-def test_a_request_has_no_more_elements_than_its_handler_and_its_connection_allow(
-    elements_max, budget, topics, is_taken
-):
+def test_elements_are_bounded_by_handler_and_connection(elements_max, budget, topics, is_taken):
     handler = handler_of(OffsetDeleteRequest, "0", is_async=False, elements_max=elements_max)
     names = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(topics)]
     frame = frame_of(OffsetDeleteRequest(group_id="g", topics=names), 0)
@@ -124,9 +122,7 @@ def test_a_request_has_no_more_elements_than_its_handler_and_its_connection_allo
 
 
 @pytest.mark.parametrize(("elements", "freezes"), [(49_999, 0), (50_000, 1), (50_001, 1)])
-def test_a_request_of_fifty_thousand_elements_is_taken_out_of_the_collectors_sight(
-    monkeypatch, elements, freezes
-):
+def test_request_of_fifty_thousand_elements_escapes_collector(monkeypatch, elements, freezes):
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
     handler = handler_of(DeleteGroupsRequest, "0-1", is_async=False)
@@ -139,7 +135,7 @@ def test_a_request_of_fifty_thousand_elements_is_taken_out_of_the_collectors_sig
     assert len(frozen) == freezes
 
 
-def test_what_follows_a_request_is_ignored():
+def test_bytes_behind_a_request_are_ignored():
     handler = handler_of(HeartbeatRequest, "0-4", is_async=False)
     frame = memoryview(bytearray(bytes(frame_of(BEAT, 4)) + b"xyz"))
     _, request = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
@@ -220,9 +216,7 @@ async def test_slices_of_an_answer_without_an_error_of_the_whole_are_joined():
 
 @pytest.mark.parametrize("failing", [None, 0, 1, 2])
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_an_error_of_the_whole_of_any_slice_is_the_answer_and_ends_the_others(
-    failing, is_async
-):
+async def test_whole_error_of_a_slice_ends_the_others(failing, is_async):
     seen = []
 
     def at_once(request, _context, _call):

@@ -196,7 +196,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_request_is_decoded_handled_and_answered_as_each_transcript_says(path, monkeypatch):
+def test_request_is_dispatched_as_each_transcript_says(path, monkeypatch):
     scene = Scene(monkeypatch)
 
     async def main():

@@ -59,7 +59,7 @@ def refusal(data):
     return type(refused.value), str(refused.value)
 
 
-def test_versions_are_told_in_the_order_of_keys_without_those_that_are_hidden():
+def test_versions_are_sorted_by_key_without_hidden_ones():
     assert list(registry().api_versions().items()) == [
         (PRODUCE, Versions(6, 9)),
         (FIND_COORDINATOR, Versions(3, 4)),
@@ -84,7 +84,7 @@ def test_a_request_that_nobody_handles_closes_with_the_reason():
         assert refusal(frame(HEARTBEAT, version)) == (UnsupportedRequest, told)
 
 
-def test_a_version_of_api_versions_that_is_too_new_is_answered_in_version_0():
+def test_too_new_api_versions_gets_version_0_answer():
     answer = bytes(registry().dispatch(frame(18, 5), None, connection()))
     number, body = decode_response_header(answer, 18, 0)
     found = ApiVersionsResponse.decode(answer[body:], 0)
@@ -111,7 +111,7 @@ def test_a_large_frame_is_heavy_unless_its_handler_takes_it_at_once():
 @pytest.mark.parametrize(
     ("size", "elements"), [(40_003, 10_000), (80_000, 20_000), (90_000, 20_000)]
 )
-def test_a_large_request_takes_as_much_as_all_the_elements_that_it_may_have(size, elements):
+def test_large_request_counts_all_its_possible_elements(size, elements):
     assert registry().memory_of(frame(PRODUCE, 3, size)) == size + elements * 384
 
 
@@ -149,6 +149,6 @@ def test_an_open_connection_is_not_authenticated_again():
     )
 
 
-def test_a_coordinator_is_refused_in_the_last_version_that_has_a_code_for_all():
+def test_coordinator_is_refused_in_last_version_with_code():
     code = ErrorCode.NOT_COORDINATOR
     assert registry().refuse(frame(FIND_COORDINATOR, 3), code, "not now") is not None

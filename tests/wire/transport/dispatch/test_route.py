@@ -68,7 +68,7 @@ def test_an_answer_that_is_known_is_counted_and_then_told_to_hooks():
     assert (without.metrics.name, without.metrics.times.count) == ("Heartbeat", 1)
 
 
-def test_an_error_is_told_by_the_handlers_own_way_else_by_that_of_its_api():
+def test_error_is_answered_by_handler_before_its_api():
     route = routed(HeartbeatRequest, "0-4")
     assert route.error_response(ERROR, 4) == HeartbeatResponse(error_code=CODE)
     assert route.error_response_to(BEAT, ERROR, 4) == HeartbeatResponse(error_code=CODE)
@@ -89,9 +89,7 @@ def test_an_error_is_told_by_the_handlers_own_way_else_by_that_of_its_api():
 @pytest.mark.parametrize(
     ("request_class", "version"), [(ProduceRequest, 9), (FindCoordinatorRequest, 4)]
 )
-def test_an_error_that_no_answer_can_say_closes_the_connection_with_its_cause(
-    request_class, version
-):
+def test_unanswerable_error_closes_connection_with_its_cause(request_class, version):
     route = routed(request_class, "3-5" if request_class is FindCoordinatorRequest else "3-9")
     with pytest.raises(CloseConnection) as closed:
         route.error_response(ERROR, version)
@@ -99,7 +97,7 @@ def test_an_error_that_no_answer_can_say_closes_the_connection_with_its_cause(
     assert closed.value.__cause__ is ERROR
 
 
-def test_an_error_of_the_whole_is_told_up_to_the_last_version_that_can():
+def test_whole_error_is_answered_up_to_last_version():
     route = routed(FindCoordinatorRequest, "3-5")
     expected = FindCoordinatorResponse(error_code=CODE, error_message="why")
     assert route.error_response(ERROR, 3) == expected
@@ -120,7 +118,7 @@ def test_an_error_of_the_whole_is_told_up_to_the_last_version_that_can():
     ],
     ids=lambda one: type(one).__name__,
 )
-def test_a_code_of_the_whole_is_taken_away_where_its_version_cannot_carry_it(said, version, code):
+def test_whole_code_is_dropped_if_version_lacks_it(said, version, code):
     request = {
         FindCoordinatorResponse: FindCoordinatorRequest,
         FetchResponse: FetchRequest,
@@ -133,7 +131,7 @@ def test_a_code_of_the_whole_is_taken_away_where_its_version_cannot_carry_it(sai
     assert type(said).decode(answered.encode(version), version) is not None
 
 
-async def test_an_exception_that_was_not_meant_for_the_peer_stays_in_our_log(caplog):
+async def test_unintended_exception_stays_in_our_log(caplog):
     route = routed(HeartbeatRequest, "0-4")
     assert route.as_kafka_error(ERROR) is ERROR
     assert caplog.records == []

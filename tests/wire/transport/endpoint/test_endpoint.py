@@ -100,7 +100,7 @@ async def receive_all(stream, size) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["socket", "stream"])
-async def test_what_is_queued_arrives(fd, data, kind):
+async def test_queued_bytes_arrive(fd, data, kind):
     queue, expected = SendQueue(), b""
     for parts in FRAMES:
         frame, wire = frame_of(parts, fd, data)
@@ -128,7 +128,7 @@ async def test_what_is_queued_arrives(fd, data, kind):
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="only Linux tells")
-async def test_what_lies_on_a_disk_only_is_read_by_a_thread_first(fd, data, monkeypatch):
+async def test_bytes_only_on_disk_are_read_by_thread(fd, data, monkeypatch):
     """Here nothing is in memory but what was read by a thread."""
     warmed, pread = [], os.pread
 
@@ -166,7 +166,7 @@ async def test_what_lies_on_a_disk_only_is_read_by_a_thread_first(fd, data, monk
 
 @pytest.mark.parametrize("tries", [False, True])
 @pytest.mark.parametrize("kind", ["socket", "stream"])
-async def test_what_arrives_is_cut_into_frames(data, kind, tries):
+async def test_arriving_bytes_are_cut_into_frames(data, kind, tries):
     """Also where what has come already is received without waiting."""
     if kind == "socket":
         a, b = pair()
@@ -298,7 +298,7 @@ async def test_a_fetch_answer_with_file_pieces(fd, data, sizes):
 
 
 @pytest.mark.parametrize("gives_up", [False, True])
-async def test_what_is_given_up_is_not_sent_any_more(gives_up):
+async def test_dropped_bytes_are_not_sent(gives_up):
     """The peer's window is full: what the system holds back would come when it reads."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         mine = socket.create_connection(server.getsockname())

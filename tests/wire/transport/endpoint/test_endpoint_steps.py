@@ -189,7 +189,7 @@ def test_sockets_are_set_up_not_to_wait_and_not_to_hold_back():
 
 
 @pytest.mark.parametrize("make", [plain, secured])
-async def test_what_has_come_is_received_at_once_and_then_others_have_their_turn(world, make):
+async def test_ready_bytes_are_received_before_others_run(world, make):
     made, _ = make(7)
     frames = NotingFrames()
     before = world.ticks.now
@@ -232,7 +232,7 @@ async def test_tls_that_has_nothing_is_waited_for_either_way(world):
         (secured, ssl.SSLWantWriteError()),
     ],
 )
-def test_what_has_come_is_received_without_waiting(make, nothing):
+def test_ready_bytes_are_received_without_waiting(make, nothing):
     made, _ = make(7, nothing)
     frames = FrameBuffer(100)
     assert [made.receive_nowait(frames), made.receive_nowait(frames)] == [7, 0]
@@ -265,7 +265,7 @@ def test_buffers_leave_together_up_to_a_turn_of_the_loop():
     assert script.asked[1:] == [("send", 104, 0)]
 
 
-def test_no_more_than_64_buffers_leave_together_and_the_kernel_is_told_of_more():
+def test_at_most_64_buffers_leave_together():
     made, script = plain(0x7FFF)
     queue = queue_of(*[16_385] * 40)
     script.answers = [BlockingIOError()]
@@ -310,7 +310,7 @@ def test_tls_is_given_no_more_than_a_turn():
         (secured, ssl.SSLWantReadError(), _Next.READABLE),
     ],
 )
-def test_what_is_not_taken_stays(make, refusal, wanted):
+def test_untaken_bytes_stay(make, refusal, wanted):
     made, _ = make(50, refusal)
     queue = queue_of(100)
     assert made._send_some(queue) is wanted
@@ -343,7 +343,7 @@ def test_files_go_by_sendfile_as_far_as_they_are_in_memory(world):
     assert not queue
 
 
-def test_of_a_file_no_more_is_sent_than_is_in_memory(world):
+def test_file_is_sent_only_as_far_as_cached(world):
     made, _ = plain()
     queue = queue_of(-40_000)
     queue.sent_bytes(4)
@@ -380,7 +380,7 @@ def test_tls_reads_files_in_pieces_of_64_kibibytes(world, monkeypatch):
 
 
 @pytest.mark.parametrize("make", [plain, secured])
-async def test_sending_waits_for_what_is_wanted_and_counts_its_own_time_alone(world, make):
+async def test_sending_counts_its_own_time_without_waits(world, make):
     full = BlockingIOError() if make is plain else ssl.SSLWantWriteError()
     made, _ = make(50, full, 50, full)
     queue = queue_of(100)

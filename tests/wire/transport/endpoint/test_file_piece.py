@@ -104,7 +104,7 @@ async def test_a_thread_reads_the_next_stretch(system):
     assert (piece.position, piece.size) == (150, 3 * MEBIBYTE - 50)
 
 
-async def test_of_a_short_piece_no_more_is_read_than_it_has(system):
+async def test_short_piece_is_read_only_to_its_end(system):
     piece = FilePiece(Slice(size=5))
     await warm(piece)
     assert system.asked[0][:3] == ("pread", 100, 5)

@@ -102,7 +102,7 @@ async def test_no_connection_is_made_over_a_cut_link(cut_ports, autojump_clock):
     await listeners[0].aclose()
 
 
-def test_where_nothing_is_ever_cut_no_endpoint_is_guarded(monkeypatch):
+def test_no_endpoint_is_guarded_if_nothing_is_cut(monkeypatch):
     monkeypatch.setattr(links, "_cut_ports", None)
     ours, _ = trio.testing.memory_stream_pair()
     endpoint = StreamEndpoint(ours)
@@ -181,9 +181,7 @@ async def test_nothing_is_asked_of_the_peer_before_the_end_of_the_cut(
     assert inner.asked == [told]
 
 
-async def test_what_came_during_the_cut_is_received_at_its_end(
-    cut_ports, autojump_clock, monkeypatch
-):
+async def test_bytes_during_the_cut_arrive_at_its_end(cut_ports, autojump_clock, monkeypatch):
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     monkeypatch.setattr(links.time, "perf_counter", lambda: trio.current_time() + 100)
@@ -202,7 +200,7 @@ async def test_what_came_during_the_cut_is_received_at_its_end(
     assert endpoint.received_at == trio.current_time() + 100
 
 
-def test_what_does_not_wait_does_nothing_while_the_link_is_cut(cut_ports):
+def test_non_waiting_calls_do_nothing_during_the_cut(cut_ports):
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     cut_ports[PORT] = 1
@@ -243,7 +241,7 @@ async def test_a_connection_that_is_closed_during_the_cut_ends_with_it(cut_ports
     assert inner.asked == ["aclose"]
 
 
-def test_each_port_is_cut_by_its_own_byte_and_none_where_nothing_is_ever_cut(monkeypatch):
+def test_each_port_is_cut_by_its_own_byte(monkeypatch):
     monkeypatch.setattr(links, "_cut_ports", None)
     assert not links.is_cut(PORT)
     ports = bytearray(1 << 16)

@@ -79,7 +79,7 @@ LAYOUTS = [
 
 
 @pytest.mark.parametrize(("frames", "expected"), LAYOUTS)
-def test_pieces_lie_in_memory_as_few_buffers_and_large_ones_as_they_are(fd, frames, expected):
+def test_pieces_are_joined_except_large_ones(fd, frames, expected):
     queue, wire = SendQueue(), b""
     for parts in frames:
         frame, bytes_of = frame_of(fd, *parts)

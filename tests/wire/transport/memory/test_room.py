@@ -53,7 +53,7 @@ def group(**fields):
     return DescribedGroup(**(dict.fromkeys(names, "") | {"members": []} | fields))
 
 
-async def test_what_is_encoded_piece_by_piece_is_what_is_encoded_at_once():
+async def test_piecewise_encoding_equals_encoding_at_once():
     members = [member(size) for size in (0, 200, 70_000)]
     room = room_of()
     item = await room.encoded_with(group(group_id="g"), "members", members)
@@ -71,7 +71,7 @@ def fill(encode):
     return sum(sizes)
 
 
-async def test_at_the_bound_all_that_follows_is_refused_and_can_still_be_told():
+async def test_items_beyond_the_bound_are_refused_and_reported():
     room = room_of()
     size = fill(room.encoded)
     assert RESPONSE_BYTES_MAX - 2 * MIB < size == room.size <= RESPONSE_BYTES_MAX
@@ -119,7 +119,7 @@ async def grown(room, size):
         await room.pause()
 
 
-async def test_what_is_small_asks_nobody_and_what_grows_holds_memory():
+async def test_small_response_holds_none_large_holds_memory():
     memory = Memory()
     room = room_of(memory)
     memory.large.take(OF_LARGE)
@@ -284,9 +284,7 @@ async def yields(act):
         (41, 100, True),
     ],
 )
-async def test_others_have_their_turn_after_four_kibibytes_of_items_of_64_bytes_or_more(
-    count, size, pauses
-):
+async def test_others_run_after_four_kibibytes_of_items(count, size, pauses):
     room = room_of()
     for _ in range(count):
         room.take(size)

@@ -11,7 +11,7 @@ KEPT = 65_536
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_what_is_held_and_what_the_pools_know_are_the_same_sums(seed):
+async def test_held_bytes_match_the_sums_of_the_pools(seed):
     random, memory = Random(seed), Memory(10_000_000, 10_000_000)
     shares = [MemoryShare(memory) for _ in range(3)]
     held = [{"frame": KEPT, "requests": 0, "answers": 0} for _ in shares]

@@ -51,9 +51,7 @@ async def test_several_lines_of_an_interval_may_be_written(autojump_clock, lines
     assert lines() == ["Failed: 0 (and 3 more such since the last line)", "Failed: 1"]
 
 
-async def test_a_line_is_left_out_for_ten_seconds_where_no_other_time_is_said(
-    autojump_clock, lines
-):
+async def test_line_is_suppressed_for_ten_seconds_by_default(autojump_clock, lines):
     limited = LimitedLog(logging.getLogger("test"))
     limited.log(FAILED, reason=0)
     await trio.sleep(9.75)
@@ -68,7 +66,7 @@ async def test_a_line_is_left_out_for_ten_seconds_where_no_other_time_is_said(
     assert lines() == ["Failed: 4 (and 1 more such since the last line)"]
 
 
-async def test_where_fewer_lines_came_than_may_none_is_told_as_left_out(autojump_clock, lines):
+async def test_no_suppression_is_reported_for_few_lines(autojump_clock, lines):
     limited = LimitedLog(logging.getLogger("test"), 10.0, lines_max=3)
     for count in (1, 2, 3, 4, 1):
         for number in range(count):

@@ -53,7 +53,7 @@ def test_after_the_delay_the_rate_is_what_it_may_be():
     )  # as in Kafka a sample counts until the last window is over
 
 
-def test_what_is_taken_back_never_was():
+def test_revoked_event_leaves_no_trace():
     rate = Rate(Windows())
     rate.record(500, 1.0)
     rate.record(-500, 1.5)
@@ -61,9 +61,7 @@ def test_what_is_taken_back_never_was():
 
 
 @given(EVENTS, st.sampled_from([(11, 1), (2, 3), (1, 1)]), st.sampled_from([1.0, 50.0, 4000.0]))
-def test_the_delay_is_how_long_all_that_counts_must_be_spread_to_keep_the_limit(
-    steps, windows, limit
-):
+def test_delay_spreads_counted_events_to_the_limit(steps, windows, limit):
     """Of a simple rate the time since the oldest sample has passed already."""
     windows = Windows(*windows)
     rates, events, now = (Rate(windows), SimpleRate(windows)), [], 0
@@ -82,7 +80,7 @@ def test_the_delay_is_how_long_all_that_counts_must_be_spread_to_keep_the_limit(
         assert rates[1].delay(limit, at) == pytest.approx(delay, abs=1e-6)
 
 
-def test_who_begins_has_all_windows_but_the_last_at_once():
+def test_new_rate_has_all_windows_except_the_last():
     rate, simple = Rate(Windows(11, 2.0)), SimpleRate(Windows(11, 2.0))
     for one in (rate, simple):
         one.record(400, 7.0)
@@ -95,7 +93,7 @@ def test_who_begins_has_all_windows_but_the_last_at_once():
 
 
 @pytest.mark.parametrize("kind", [Rate, SimpleRate])
-def test_a_sample_counts_until_all_windows_after_its_last_event_are_over(kind):
+def test_sample_counts_until_all_later_windows_are_over(kind):
     rate = kind(Windows(3, 1.0))
     rate.record(6, 0.0)
     rate.record(6, 0.5)
@@ -104,7 +102,7 @@ def test_a_sample_counts_until_all_windows_after_its_last_event_are_over(kind):
     assert (rate._total, len(rate._samples)) == (0.0, 0)
 
 
-def test_with_a_single_window_what_comes_at_once_counts_as_a_millisecond_as_in_kafka():
+def test_burst_in_single_window_counts_as_a_millisecond():
     rate = Rate(Windows(1, 1.0))
     rate.record(5, 3.0)
     assert rate.per_second(3.0) == 5000

@@ -34,7 +34,7 @@ async def test_every_answer_is_counted_once_with_its_error():
     assert found["SaslHandshake"].outcomes == {}
 
 
-def test_what_has_no_top_level_error_counts_as_without():
+def test_response_without_top_level_error_counts_as_success():
     metrics = RequestMetrics("Toy")
     metrics.ended(1, 0.0, None)
     metrics.ended(1, 0.0, object())

@@ -44,7 +44,7 @@ def test_quantiles_are_those_of_all_values(values, wanted):
     assert math.isclose(histogram.seconds, sum(values), abs_tol=1e-9)
 
 
-def test_what_is_older_than_two_windows_counts_no_more():
+def test_observation_older_than_two_windows_is_dropped():
     histogram = TimeHistogram()
     histogram.observe(1.0, 0.0)
     assert histogram.summary(MINUTE + 1).quantiles((0.5,))[0] > 0.8

@@ -121,7 +121,7 @@ async def test_items_that_are_not_allowed_never_reach_the_handler(handler):
 
 
 @pytest.mark.parametrize("handler", [at_once, later, deferred])
-async def test_where_no_item_is_left_the_handler_is_not_called(handler):
+async def test_handler_is_not_called_without_allowed_items(handler):
     rules = Rules()
     response = await answer(handler, rules, grown("a", "b"), 3)
     assert (codes(response), rules.seen) == ([("a", REFUSED), ("b", REFUSED)], [])
@@ -170,7 +170,7 @@ async def test_items_may_be_names_themselves():
     assert found == [("g", 0), ("h", ErrorCode.GROUP_AUTHORIZATION_FAILED)]
 
 
-async def test_what_may_not_be_seen_is_not_listed():
+async def test_invisible_items_are_not_listed():
     access = groups(Operation.DESCRIBE, listed="groups.group_id").or_cluster(Operation.DESCRIBE)
 
     @handles(ListGroupsRequest, versions="0-5", access=access)
@@ -231,7 +231,7 @@ async def test_one_of_several_operations_is_enough():
         groups(Operation.READ, "group_id").in_handler("a test"),
     ],
 )
-def test_what_the_registry_does_not_judge_costs_nothing(access):
+def test_unjudged_request_costs_nothing(access):
     handler = heart(access)
     rules = Rules()
     for judge in (rules, None):
@@ -257,7 +257,7 @@ async def test_a_judge_that_cannot_say_refuses():
     assert (response.error_code, rules.seen) == (ErrorCode.UNKNOWN_SERVER_ERROR, [])
 
 
-async def test_who_is_not_answered_hears_of_a_refusal_by_the_end_of_the_connection():
+async def test_refusal_without_answer_closes_the_connection():
     @handles(CreatePartitionsRequest, versions="0-3", access=ALTER_TOPICS, on_error=fail)
     def handler(request, rules, call):
         return None

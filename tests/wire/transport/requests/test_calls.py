@@ -28,7 +28,7 @@ def test_a_connection_begins_open_unknown_and_heard():
     assert str(info).endswith(":5 on L")
 
 
-def test_callbacks_are_called_once_when_the_peer_is_gone_the_last_one_first(caplog):
+def test_callbacks_run_once_in_reverse_on_disconnect(caplog):
     info, called = connection(), []
 
     def first():
@@ -90,7 +90,7 @@ async def test_a_throttled_call_tells_the_milliseconds_of_the_longest(mock_clock
         (False, (1 << 20) + 1, True),
     ],
 )
-async def test_what_would_hold_the_loop_is_encoded_apart(heavy, size, is_large):
+async def test_long_encoding_leaves_the_loop(heavy, size, is_large):
     call = call_of(heavy=heavy)
     call.close_room()
     if size is not None:

@@ -69,22 +69,18 @@ ALL = 32_767
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_a_general_answer_tells_code_and_message_beside_zeros_of_what_is_required(
-    request_class, versions, expected
-):
+def test_general_answer_holds_code_message_and_zeros(request_class, versions, expected):
     general = general_error(request_class)
     assert general.versions == Versions(*versions)
     assert general.build(CODE, "why") == expected
 
 
-def test_a_request_whose_response_has_no_code_of_the_whole_has_no_general_answer():
+def test_response_without_code_has_no_general_answer():
     assert general_error(ProduceRequest) is None
 
 
 @pytest.mark.parametrize(("versions", "is_told"), [("0+", True), ("1+", False)])
-def test_a_message_is_told_only_where_each_version_of_the_code_can_carry_it(
-    monkeypatch, versions, is_told
-):
+def test_message_is_sent_if_all_versions_carry_it(monkeypatch, versions, is_told):
     @response(key=12, versions="0-4", flexible="4+")
     class Response(Message):
         error_code: int16 = 0
@@ -96,7 +92,7 @@ def test_a_message_is_told_only_where_each_version_of_the_code_can_carry_it(
     assert Response.decode(built.encode(0), 0).error_code == CODE
 
 
-def test_each_general_answer_is_read_with_its_code_in_each_of_its_versions():
+def test_general_answer_is_readable_in_each_version():
     for key, request_class in REQUESTS.items():
         general = general_error(request_class)
         fields = {one.name for one in RESPONSES[key].__fields__}

@@ -119,9 +119,7 @@ DELETE_TOPICS = topics(Operation.READ, "topics.name", "topics")
 
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_of_any_number_of_items_the_allowed_ones_reach_the_handler_and_the_others_come_last(
-    kind, heavy
-):
+async def test_allowed_items_are_handled_and_refused_ones_appended(kind, heavy):
     for count in COUNTS:
         names = [str(number) for number in range(count)]
         rules = Rules(is_even)
@@ -153,9 +151,7 @@ async def test_a_request_without_items_reaches_the_handler_and_no_judge(kind, he
         (["1"], ErrorCode.GROUP_ID_NOT_FOUND, []),
     ],
 )
-async def test_an_error_of_the_whole_goes_before_refused_items_where_it_is_declared_so(
-    kind, names, code, told
-):
+async def test_declared_whole_error_precedes_refused_items(kind, names, code, told):
     """As an unknown group in OffsetDelete: the handler is asked even if no item is left."""
     rules = Rules(is_even)
     handler = deleting(DELETE_TOPICS.with_error_of_whole(), kind, code)
@@ -193,7 +189,7 @@ def listing(names, *, is_async):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_of_any_number_of_listed_items_those_allowed_are_seen_in_their_order(is_async):
+async def test_allowed_listed_items_keep_their_order(is_async):
     for count in (0, *COUNTS):
         names, rules = [str(number) for number in range(count)], Rules(is_even)
         response = await answer(listing(names, is_async=is_async), rules, ListGroupsRequest(), 5)
@@ -203,7 +199,7 @@ async def test_of_any_number_of_listed_items_those_allowed_are_seen_in_their_ord
         assert rules.asked == [(Operation.DESCRIBE, group, name, False) for name in names]
 
 
-async def test_of_several_operations_the_last_one_alone_counts_as_asked_for():
+async def test_last_operation_alone_counts_as_requested():
     @handles(
         HeartbeatRequest, versions="0-4", access=cluster(Operation.ALTER, Operation.CLUSTER_ACTION)
     )
@@ -276,7 +272,7 @@ def test_each_way_to_declare_a_need_says_what_it_says():
         assert needs_of(need) == (need,)
 
 
-def test_needs_that_the_registry_does_not_judge_say_where_they_are_and_why():
+def test_unjudged_needs_state_their_place_and_reason():
     for need, expected in needs_that_others_judge():
         assert need == expected
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
@@ -329,7 +325,7 @@ def test_listed_items_have_a_boundary_between_two():
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_who_may_on_the_cluster_sees_all_that_is_listed(is_async):
+async def test_cluster_permission_shows_the_whole_list(is_async):
     def handler(request, rules, call):
         listed = [ListedGroup(group_id=name, protocol_type="") for name in "abc"]
         return ListGroupsResponse(groups=listed)
@@ -351,7 +347,7 @@ async def test_who_may_on_the_cluster_sees_all_that_is_listed(is_async):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("heavy", [False, True])
-async def test_where_nothing_is_left_of_a_request_the_handler_is_not_asked(kind, heavy):
+async def test_handler_is_not_called_for_empty_rest(kind, heavy):
     names = [str(2 * number + 1) for number in range(401)]
     rules = Rules(is_even)
     handler = deleting(DELETE_TOPICS, kind)
@@ -384,7 +380,7 @@ def failing(kind, on_error):
 
 
 @pytest.mark.parametrize("count", [2, 402])
-async def test_a_deferred_answer_that_fails_says_so_and_of_each_refused_item(count):
+async def test_failed_deferred_answer_names_each_refused_item(count):
     names = [str(number) for number in range(count)]
     odd = [f"{name}:{DENIED}" for name in names if not is_even(name)]
     own = failing("deferred", lambda code, message: answered([f"own {code} {message}"]))
@@ -400,7 +396,7 @@ async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
     assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
 
 
-def test_where_no_item_is_asked_for_none_is_judged():
+def test_no_item_is_judged_for_empty_request():
     one = guard._Guard(DELETE_TOPICS, Rules(is_even), refused)
     call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=0))
     for topics_asked, is_judged in ((None, False), ([], False), (["a"], True)):
@@ -409,7 +405,7 @@ def test_where_no_item_is_asked_for_none_is_judged():
 
 
 @pytest.mark.parametrize("has_own_errors", [False, True])
-async def test_a_deferred_answer_that_succeeds_says_so_and_of_each_refused_item(has_own_errors):
+async def test_successful_deferred_answer_names_each_refused_item(has_own_errors):
     def deferred(request, rules, call):
         async def finish():
             return answered([f"done {topic.name}" for topic in request.topics])

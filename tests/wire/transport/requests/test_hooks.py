@@ -93,7 +93,7 @@ async def test_answers_of_async_handlers_and_none_are_seen():
     assert seen.ended == [(1, "NoneType"), (2, "HeartbeatResponse")]
 
 
-async def test_who_is_muted_is_answered_at_once_and_heard_later(mock_clock):
+async def test_muted_client_is_answered_now_and_read_later(mock_clock):
     seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
         async with open_raw(server) as client:
@@ -108,7 +108,7 @@ async def test_who_is_muted_is_answered_at_once_and_heard_later(mock_clock):
     assert toy.begun == ["a", "b"]
 
 
-async def test_what_a_muted_connection_sends_stays_in_the_kernel(mock_clock):
+async def test_bytes_of_muted_connection_stay_in_kernel(mock_clock):
     seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
         async with open_raw(server) as client:
@@ -168,7 +168,7 @@ async def test_a_muted_connection_is_not_idle_and_ends_with_its_server(mock_cloc
             assert await client.is_closed()
 
 
-async def test_who_hangs_up_while_muted_is_let_go_by_the_next_sweep(mock_clock):
+async def test_muted_client_that_disconnects_is_swept(mock_clock):
     seen, toy = Recorded(r1=3600.0), Toy()
     async with open_server(
         Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=8.0
@@ -193,9 +193,7 @@ BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 @pytest.mark.parametrize(
     ("seconds", "muted_ms"), [(-1.0, None), (0.0, None), (0.25, 250), (1.0, 1000), (1.5, 1500)]
 )
-async def test_each_hook_that_asks_for_time_mutes_the_connection_for_so_long(
-    autojump_clock, seconds, muted_ms
-):
+async def test_each_throttling_hook_mutes_the_connection(autojump_clock, seconds, muted_ms):
     for hooks in (Hooks(before=lambda _: seconds), Hooks(charge=lambda _, __: seconds)):
         asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=5)
         hooks.begin(asked)
@@ -244,7 +242,7 @@ async def test_hooks_are_called_in_order_with_what_is_answered(autojump_clock):
         )
 
 
-async def test_where_there_are_no_hooks_an_answer_stays_as_it_is():
+async def test_answer_is_unchanged_without_hooks():
     asked, said = call(BEAT, 4), HeartbeatResponse(throttle_time_ms=3)
     Hooks().begin(asked)
     Hooks().end(asked, said)

@@ -80,7 +80,7 @@ def distinct(items, key, *, last):
 
 
 @given(ITEMS, st.booleans())
-def test_of_items_with_one_key_the_first_or_the_last_stays(items, last):
+def test_first_or_last_item_of_a_key_stays(items, last):
     items = [list(item) for item in items]  # each is another one
     asked = Asked(items)
     found = Once("items", itemgetter(0), last=last)(asked)

@@ -41,9 +41,7 @@ def clock(monkeypatch):
     return passed
 
 
-async def test_an_item_is_expected_to_take_a_twentieth_second_and_counts_as_long_as_it_took(
-    shares, clock
-):
+async def test_unknown_item_is_expected_to_take_twentieth_second(shares, clock):
     def compute(first, second):
         shares.told.append("computes")
         clock.append(0.25)

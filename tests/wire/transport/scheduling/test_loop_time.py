@@ -47,7 +47,7 @@ async def test_steps_count_and_waits_do_not(steps: Steps) -> None:
     assert sum(steps.lengths) == 7
 
 
-async def test_what_is_raised_comes_through_and_counts(steps: Steps) -> None:
+async def test_exception_is_raised_and_its_step_counted(steps: Steps) -> None:
     async def answer() -> None:
         await trio.lowlevel.checkpoint()
         steps.now += 3
@@ -58,7 +58,7 @@ async def test_what_is_raised_comes_through_and_counts(steps: Steps) -> None:
     assert steps.lengths == [0, 3]
 
 
-async def test_who_is_cancelled_cleans_up(steps: Steps) -> None:
+async def test_cancelled_task_cleans_up(steps: Steps) -> None:
     cleaned = []
 
     async def answer() -> None:
@@ -74,7 +74,7 @@ async def test_who_is_cancelled_cleans_up(steps: Steps) -> None:
     assert (cleaned, scope.cancelled_caught, sum(steps.lengths)) == ([True], True, 5)
 
 
-async def test_what_does_not_wait_is_one_step(steps: Steps) -> None:
+async def test_call_without_waiting_is_one_step(steps: Steps) -> None:
     async def answer() -> int:
         steps.now += 2
         return 1
@@ -83,7 +83,7 @@ async def test_what_does_not_wait_is_one_step(steps: Steps) -> None:
     assert steps.lengths == [2]
 
 
-def test_each_second_is_taken_once_those_of_the_step_that_runs_included() -> None:
+def test_each_second_is_taken_once_with_current_step() -> None:
     time = LoopTime()
     time.seconds = 3.0
     assert time.take(10.0) == 3.0

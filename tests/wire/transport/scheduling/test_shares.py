@@ -54,7 +54,7 @@ async def test_among_equals_the_first_to_come_is_the_first():
     assert await begun(Thread(), ("a", 1), ("b", 1), ("c", 1)) == ["a", "b", "c"]
 
 
-async def test_who_has_used_less_goes_before_who_has_used_more():
+async def test_lighter_user_precedes_heavier_user():
     thread = Thread()
     for whom, seconds in (("much", 1.0), ("little", 0.1)):
         await thread.shares.enter(whom, 0)
@@ -64,12 +64,12 @@ async def test_who_has_used_less_goes_before_who_has_used_more():
     ]
 
 
-async def test_what_is_expected_to_take_little_goes_before_what_takes_long():
+async def test_short_item_precedes_long_item():
     items = [("x", 1), ("long", 1), ("longer", 1, 0.6), ("short", 0.01, 0.02)]
     assert await begun(Thread(), *items) == ["x", "short", "long", "longer"]
 
 
-async def test_who_asks_for_little_again_and_again_keeps_nobody_waiting_for_ever():
+async def test_repeated_short_items_starve_no_other():
     """One item of half a second waits for fewer than half a second of others'."""
     thread = Thread()
     await thread.shares.enter("greedy", 0.02)
@@ -95,7 +95,7 @@ async def _enter(thread, again):
     again.append(1)
 
 
-async def test_what_was_used_long_ago_is_forgotten():
+async def test_old_use_is_forgotten():
     thread = Thread()
     await thread.shares.enter("old", 0)
     thread.shares.leave("old", 1.0)
@@ -105,7 +105,7 @@ async def test_what_was_used_long_ago_is_forgotten():
     assert await begun(thread, ("x", 1), ("new", 1), ("old", 1)) == ["x", "old", "new"]
 
 
-async def test_who_gives_up_is_passed_over():
+async def test_cancelled_waiter_is_skipped():
     thread = Thread()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(thread.compute, "first", 1)
@@ -118,7 +118,7 @@ async def test_who_gives_up_is_passed_over():
     assert thread.began == ["first", "last"]
 
 
-async def test_of_how_many_it_is_known_what_they_used_has_a_bound():
+async def test_number_of_known_users_is_bounded():
     shares = Shares()
     for whom in range(KNOWN + 10):
         await shares.enter(whom, 0)
@@ -126,7 +126,7 @@ async def test_of_how_many_it_is_known_what_they_used_has_a_bound():
     assert len(shares._used) <= KNOWN
 
 
-async def test_when_more_are_known_than_may_be_the_half_that_came_last_is_kept():
+async def test_newest_half_is_kept_beyond_the_bound():
     """What is known of each is when it computed last, and how long."""
     clock = Clock()
     shares = Shares(clock)
@@ -147,7 +147,7 @@ async def test_when_more_are_known_than_may_be_the_half_that_came_last_is_kept()
 
 
 @pytest.mark.parametrize("later", [0.0, 0.5, FADING, 7.0])
-async def test_what_was_used_fades_to_a_third_in_two_seconds_and_is_added_up(later):
+async def test_use_is_summed_and_fades_within_two_seconds(later):
     clock = Clock()
     shares = Shares(clock)
     for seconds in (0.75, 0.25):
@@ -162,7 +162,7 @@ async def test_what_was_used_fades_to_a_third_in_two_seconds_and_is_added_up(lat
     assert shares._lately("b", clock.now) == 0.0
 
 
-async def test_who_computes_for_no_connection_has_used_nothing():
+async def test_work_without_connection_counts_for_none():
     shares = Shares(Clock())
     await shares.enter(None, 0)
     shares.leave(None, 3.0)
@@ -195,7 +195,7 @@ async def test_one_item_computes_at_a_time_and_a_failure_lets_in_the_next():
     assert len(failures) == 5
 
 
-async def test_a_large_message_waits_for_one_of_a_connection_that_sends_many():
+async def test_large_message_waits_for_one_of_many():
     goes_on, done = threading.Event(), []
 
     def decode(name):

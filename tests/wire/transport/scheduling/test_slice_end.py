@@ -51,7 +51,7 @@ async def test_within_one_it_is_done_at_its_end_and_once():
     assert done == [0, 1, 2, 3]
 
 
-async def test_what_is_done_then_may_ask_for_more():
+async def test_function_at_slice_end_may_schedule_another():
     turn, done = Turn(TurnQueue(loop_turns()), LoopTime()), []
     await turn.begin()
     slice_end().then(lambda: slice_end().then(lambda: done.append(1)))
@@ -102,7 +102,7 @@ def sharing(request, toy, call):
         pytest.param(Following, LONG, [1, 2], id="where nothing is shared"),
     ],
 )
-async def test_what_has_come_meanwhile_is_of_the_slice(kind, seconds, handled_by_then, monkeypatch):
+async def test_later_arrivals_join_the_slice(kind, seconds, handled_by_then, monkeypatch):
     """Unless others are to have their turn, or nobody gains by it."""
     monkeypatch.setattr("trimaran.wire.transport.scheduling.turn.ALONE_SECONDS", seconds)
     toy = kind()

@@ -85,9 +85,7 @@ class Busy:
 
 @pytest.mark.parametrize("count", [1, 8, 100])
 @pytest.mark.parametrize("slice_seconds", [SLICE, LITTLE], ids=["long", "short"])
-async def test_who_asks_for_little_waits_for_two_turns_however_many_are_busy(
-    queue, clock, count, slice_seconds
-):
+async def test_light_user_waits_two_turns_however_busy(queue, clock, count, slice_seconds):
     async with trio.open_nursery() as nursery:
         Busy(queue, clock, count, slice_seconds).start(nursery)
         honest, waited = made(queue), []
@@ -140,7 +138,7 @@ async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
     assert sum(busy.slices) / turns > SLICE / LITTLE / 2
 
 
-async def test_who_is_alone_does_not_wait(queue, clock):
+async def test_lone_connection_does_not_wait(queue, clock):
     turn = made(queue)
     for _ in range(3):
         await turn.begin()
@@ -153,7 +151,7 @@ async def test_who_is_alone_does_not_wait(queue, clock):
         assert turn.is_over()
 
 
-async def test_who_is_not_alone_has_shorter_slices_for_a_while(queue, clock):
+async def test_accompanied_connection_has_shorter_slices_for_a_while(queue, clock):
     turn, other = made(queue), made(queue)
     for one in (turn, other):
         await work(one, clock, LITTLE)
@@ -168,7 +166,7 @@ async def test_who_is_not_alone_has_shorter_slices_for_a_while(queue, clock):
     assert not turn.is_over()
 
 
-async def test_what_came_before_a_slice_is_of_it(queue, clock):
+async def test_work_before_a_slice_counts_as_its_part(queue, clock):
     """Also where the slice must wait, but not the wait."""
     turn, other = made(queue), made(queue)
     since, clock.now = clock.now, clock.now + LITTLE
@@ -183,7 +181,7 @@ async def test_what_came_before_a_slice_is_of_it(queue, clock):
     assert turn.loop_time.seconds == pytest.approx(3 * LITTLE)
 
 
-async def test_who_took_least_lately_is_next(clock):
+async def test_connection_with_least_use_is_next(clock):
     loop = LoopTurns()
     queue = TurnQueue(loop, clock)
     turns = [made(queue) for _ in range(4)]
@@ -208,7 +206,7 @@ async def test_who_took_least_lately_is_next(clock):
     assert went == [1, 3, 2, 0]
 
 
-async def test_what_was_taken_long_ago_does_not_count(queue, clock):
+async def test_old_use_does_not_count(queue, clock):
     was_busy, other = made(queue), made(queue)
     await work(was_busy, clock, 100 * SLICE)
     clock.now += LONG
@@ -218,7 +216,7 @@ async def test_what_was_taken_long_ago_does_not_count(queue, clock):
     assert math.isfinite(was_busy.order())
 
 
-async def test_who_gives_up_holds_up_nobody(queue, clock):
+async def test_cancelled_waiter_delays_no_other(queue, clock):
     """Connections end while they wait, in whatever order trio runs them: those who stay have their turn."""
     went = []
 
@@ -293,7 +291,7 @@ async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clo
             await work(less, clock, LITTLE)
 
 
-async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clock):
+async def test_slice_in_this_turn_exceeds_little(queue, clock):
     turn, other = made(queue), made(queue)
     await work(other, clock, LITTLE)
     await work(turn, clock, SLICE)
@@ -304,7 +302,7 @@ async def test_who_has_had_a_slice_in_this_turn_took_more_than_little(queue, clo
     assert lets_begin(queue, turn)
 
 
-async def test_who_took_much_long_ago_took_little(queue, clock):
+async def test_heavy_use_long_ago_counts_as_little(queue, clock):
     turn = made(queue)
     add(turn, SLICE * 1000)
     clock.now += LONG
@@ -313,7 +311,7 @@ async def test_who_took_much_long_ago_took_little(queue, clock):
     assert lets_begin(queue, turn)
 
 
-async def test_who_was_let_in_is_expected_in_the_next_turn(queue, clock):
+async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
     """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
     first, second, third = made(queue), made(queue), made(queue)
     for one in (first, second, third):
@@ -341,7 +339,7 @@ async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
 
 
 @pytest.mark.parametrize(("difference", "is_little"), [(0.3, False), (0.4, True)])
-async def test_who_left_the_line_is_not_compared_with(queue, difference, is_little):
+async def test_departed_waiter_is_not_compared(queue, difference, is_little):
     """One at most is let in, of those who leave or of the others. e to the power of -0.36 is 0.7."""
     late = made(queue)
     add(late, 2 * SELDOM)
@@ -366,7 +364,7 @@ async def test_who_left_the_line_is_not_compared_with(queue, difference, is_litt
         nursery.cancel_scope.cancel()
 
 
-async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_last(queue, clock):
+async def test_little_is_relative_to_last_admitted_if_alone(queue, clock):
     busy, less, hardly_less = made(queue), made(queue), made(queue)
     add(busy, 2 * SELDOM)
     add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.9)
@@ -379,7 +377,7 @@ async def test_where_nobody_is_in_line_little_is_less_than_of_who_was_let_in_las
     assert lets_begin(queue, less)
 
 
-async def test_what_was_spent_before_a_slice_counts_and_does_not_shorten_it(queue, clock):
+async def test_time_before_a_slice_counts_without_shortening(queue, clock):
     turn = made(queue)
     clock.now += 1.0
     await turn.begin(clock.now, spent=ALONE)
@@ -390,7 +388,7 @@ async def test_what_was_spent_before_a_slice_counts_and_does_not_shorten_it(queu
     assert turn.loop_time.seconds == pytest.approx(ALONE * 1.9)
 
 
-async def test_what_was_spent_counts_once_where_a_slice_has_to_wait(queue, clock):
+async def test_time_before_a_delayed_slice_counts_once(queue, clock):
     turn = made(queue)
     await work(turn, clock, SLICE)
     since, clock.now = clock.now, clock.now + LITTLE

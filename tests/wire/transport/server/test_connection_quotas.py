@@ -77,7 +77,7 @@ BOUNDED = st.builds(
 
 
 @given(BOUNDS | BOUNDED, COMINGS)
-def test_who_comes_waits_by_the_rates_of_those_who_did_not_come_too_early(bounds, comings):
+def test_punctual_arrivals_set_the_waiting_rate(bounds, comings):
     """Where both the listener and the server bound the rate the longer wait counts; other nodes wait for the first."""
     early = {}
     quotas = ConnectionQuotas(bounds, WINDOWS, lambda ip: early[ip])
@@ -112,7 +112,7 @@ def test_an_address_without_connections_is_forgotten():
     assert len(quotas._of_addresses) == 0
 
 
-async def test_those_who_wait_hear_of_a_connection_that_closed_and_of_other_bounds():
+async def test_waiters_notice_closed_connection_and_new_bounds():
     quotas = ConnectionQuotas(ConnectionBounds(connections_max=1))
     quotas.opened("CLIENTS", "10.0.0.1")
     heard = []

@@ -68,9 +68,7 @@ class NotingSocket(socket.socket):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", ""])
 @pytest.mark.parametrize(("options", "backlog"), [({}, 4096), ({"backlog": 7}, 7)])
-def test_a_listening_socket_takes_both_families_a_used_port_and_many_at_once(
-    monkeypatch, host, options, backlog
-):
+def test_listening_socket_takes_both_families_and_used_port(monkeypatch, host, options, backlog):
     if host != "127.0.0.1" and not socket.has_dualstack_ipv6():
         pytest.skip("this machine has no IPv6")
     monkeypatch.setattr(socket, "socket", NotingSocket)
@@ -86,7 +84,7 @@ def test_a_listening_socket_takes_both_families_a_used_port_and_many_at_once(
     assert (listener.name, listener.security, listener.for_nodes) == ("L", security, True)
 
 
-def test_of_a_taken_address_the_socket_is_closed_and_the_address_told(monkeypatch):
+def test_taken_address_is_reported_and_socket_closed(monkeypatch):
     monkeypatch.setattr(socket, "socket", NotingSocket)
     listener = Listener.bind("A", "127.0.0.1", 0)
     assert (listener.security, listener.for_nodes) == (PLAINTEXT_LISTENER, False)
@@ -283,7 +281,7 @@ async def test_new_connections_come_at_a_rate(autojump_clock):
     assert server.counters.delayed
 
 
-async def test_fewer_connections_close_those_that_were_quiet_for_the_longest(autojump_clock):
+async def test_lower_bound_closes_the_quietest_connections(autojump_clock):
     bounds = quotas(connections_max=3)
     async with (
         open_server(heartbeat, context=Toy(), quotas=bounds) as server,
@@ -300,7 +298,7 @@ async def test_fewer_connections_close_those_that_were_quiet_for_the_longest(aut
         assert (server.counters.excess_closed, bounds.total) == (2, 1)
 
 
-async def test_who_waits_for_a_place_is_let_in_when_more_may_come(autojump_clock):
+async def test_waiting_connection_enters_when_bound_rises(autojump_clock):
     bounds = quotas(connections_max=1)
     async with open_server(heartbeat, context=Toy(), quotas=bounds) as server:
         async with open_raw(server) as first, open_raw(server) as second:
@@ -332,7 +330,7 @@ async def test_a_node_takes_the_place_of_a_client():
         nursery.cancel_scope.cancel()
 
 
-async def test_who_comes_too_early_is_kept_waiting_and_not_served(mock_clock):
+async def test_early_connection_is_delayed_and_not_served(mock_clock):
     """Whoever reconnects as soon as it is closed would be closed again at once, and so on."""
     delays = [0.0, 5.0, 0.0]
     asked_of = []
