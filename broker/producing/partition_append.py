@@ -103,13 +103,13 @@ def resolve(
     has failed with UNKNOWN_TOPIC_ID.
     """
     parts: list[PartitionAppend] = []
-    topics = []
+    topics: list[TopicProduceResponse] = []
     for topic in request.topic_data:
+        if topics:
+            yield None
         name, held = partitions.named(topic.name, topic.topic_id)
         responses = []
         for data in topic.partition_data:
-            if parts:
-                yield None
             index, records = data.index, data.records
             response = PartitionProduceResponse(
                 index=index, base_offset=NO_OFFSET, current_leader=_NO_LEADER

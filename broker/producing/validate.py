@@ -81,10 +81,10 @@ def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Ha
             leader = partition.leader_or_none
             if leader is None or not leader.log.knows_producers:
                 leader = yield from opened_leader(partition)
+                yield None
             part.leader = leader
         except KafkaError as error:
             part.fail(error)
-        if len(parts) > 1:
             yield None
 
 
