@@ -102,9 +102,6 @@ class TransactionCoordinator:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.epoch_of(self.partition_of(transactional_id))
 
-    def _known(self, transactional_id: str) -> Transaction | None:
-        return self.epoch_of(transactional_id).active().transactions.get(transactional_id)
-
     # -- decisions: each is made before the method returns, and committed later
 
     def add_partitions(
@@ -210,13 +207,16 @@ class TransactionCoordinator:
         until `deadline`, by default for `END_SECONDS_MAX`.
         """
         while True:
-            new_id = NO_PRODUCER_ID
-            if needs_id is not None and needs_id(known := self._known(transactional_id)):
-                new_id = yield Blocking(self._producer_ids.take)
-                if self._known(transactional_id) is not known:
-                    continue
+            epoch, new_id = self.epoch_of(transactional_id), NO_PRODUCER_ID
+            if needs_id is not None:
+                known = epoch.active().transactions.get(transactional_id)
+                if needs_id(known):
+                    new_id = yield Blocking(self._producer_ids.take)
+                    epoch = self.epoch_of(transactional_id)
+                    if epoch.active().transactions.get(transactional_id) is not known:
+                        continue
             try:
-                return self.epoch_of(transactional_id).decide(decide(new_id))
+                return epoch.decide(decide(new_id))
             except KafkaError as error:
                 if error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
                     raise
