@@ -1,4 +1,4 @@
-"""What went over connections to other nodes, in plain integers. Source: Kafka's `raft-channel-metrics`."""
+"""The traffic of connections to other nodes, in plain integers. Source: Kafka's `raft-channel-metrics`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One connection to one node: many requests in flight, answers matched in order.
 
 The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so that the death of the
-node is seen when its socket closes, not at the next request. Left out: which node, and trying again
+node is seen when its socket closes, not at the next request. Not implemented here: which node, and trying again
 (`trimaran.wire.client.calls`).
 """
 
@@ -43,9 +43,9 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
-# Requests without an answer on one connection; further callers wait. Servers read no more than so many either.
+# Requests without an answer on one connection; further callers wait. Servers read no more than this many either.
 IN_FLIGHT_MAX = 64
-# Requests that nobody waits for any more, timed out and still unanswered: a node that lets so many pile up is stuck.
+# Requests that timed out without an answer: a node that lets this many pile up is stuck.
 _UNANSWERED_MAX = 256
 # Answers taken between two checkpoints.
 _ANSWERS_PER_TURN = 32
@@ -122,13 +122,13 @@ class NodeConnection:
 
     @property
     def negotiated(self) -> Negotiated:
-        """What the node said about itself."""
+        """The API versions and features that the node announced."""
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
     @property
     def unsent_bytes(self) -> int:
-        """Of requests that the kernel has not taken yet."""
+        """The bytes of requests that the kernel has not taken yet."""
         return self._unsent.size
 
     async def call(
@@ -168,7 +168,7 @@ class NodeConnection:
             await self._places.acquire()
 
     def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
-        """`call` without a task that waits, for who has few requests under way and a clock of its own.
+        """Sends as `call`, without a task that waits: for a caller with few requests under way and a clock of its own.
 
         Raises:
             ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_answer` will not be called.
@@ -214,7 +214,7 @@ class NodeConnection:
             raise RequestTimedOut(f"ApiVersions: no answer from {self._name} in {timeout} s")
 
     async def _log_in(self, credentials: ClientMechanism) -> int:
-        """For how many milliseconds it holds; 0 for ever."""
+        """Logs in, and returns for how many milliseconds the login holds; 0 means without end."""
         if credentials.blocks:
             await trio.to_thread.run_sync(credentials.prepare)
         steps = login(credentials)
@@ -285,7 +285,7 @@ class NodeConnection:
         self._running.cancel()
 
     async def run(self) -> None:
-        """Reads and writes until the connection closes, by whom ever; never raises but Cancelled."""
+        """Reads and writes until either side closes the connection; never raises but Cancelled."""
         try:
             with self._running:
                 async with trio.open_nursery() as nursery:
@@ -336,7 +336,8 @@ class NodeConnection:
         self.closed.set()
         held = [on_answer for _, _, on_answer in self._held or () if on_answer is not None]
         if self._conversation.unanswered_count:
-            # Whoever asks again elsewhere, or here anew, must not be overtaken by what is given up (AlterPartition).
+            # A request that is given up must not overtake the caller's next try, here or at another node
+            # (AlterPartition).
             self._endpoint.give_up()
         for on_answer in [*self._conversation.unanswered(), *held]:
             error = ConnectionLost(str(self._why))
@@ -364,7 +365,7 @@ async def connect(
         except (
             OSError,
             UnicodeError,
-        ) as error:  # what cannot be a name is met before it is asked for
+        ) as error:  # an impossible name fails before the lookup
             raise ConnectionLost(f"cannot look up {host}: {error}") from error
         for family, kind, protocol, _, address in found:
             try:

@@ -6,7 +6,7 @@ it. The rules, in the order in which a frame meets them:
     muted         nothing is read until `muted_until` (KIP-219), responses still leave
     memory        while all connections together hold too much, no request begins
     login         on a listener with SASL an authenticator takes the frames until the peer is known, and again when it
-                  logs in anew (KIP-368); until then frames are small, and there is a `deadline`
+                  logs in again (KIP-368); until then frames are small, and there is a `deadline`
     begin         the handler runs; its response leaves at once if no earlier one is outstanding, else it queues up
     back-pressure nothing more begins while `is_full`: a request blocks the next one, or too many or too large ones
                   are under way, or the peer does not take its responses; so the kernel's buffers fill and it stops
@@ -38,7 +38,7 @@ from trimaran.wire.transport.memory.share import MemoryShare
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
-# A frame that trickles in counts as progress only every so many bytes.
+# A frame that trickles in counts as progress only every this many bytes.
 _PROGRESS_BYTES = 16384
 # The same while others wait for memory.
 _STALLED_BYTES = 65536
@@ -49,7 +49,7 @@ Pending: TypeAlias = RunningRequest | DelayedAnswer
 
 @dataclass(slots=True, frozen=True, eq=False)
 class Service:
-    """What all connections of a server share. `clock` is that of the event loop, in seconds."""
+    """The state that all connections of a server share. `clock` is that of the event loop, in seconds."""
 
     registry: Registry[Any]
     context: Any
@@ -284,7 +284,7 @@ class ConnectionCore:
         return None
 
     def proceeded(self, pending: Pending, held: int) -> None:
-        """The pending response at the front, which held so many bytes, has been driven on."""
+        """Takes note that the pending response at the front, which held `held` bytes, has proceeded."""
         if not pending.is_known:
             self.share.give_back_request(held - pending.held)
             return
@@ -298,7 +298,7 @@ class ConnectionCore:
             self.count_responses()
 
     def sends_enough(self) -> bool:
-        """Whether so much is to be sent that it is sent before further responses are made."""
+        """True if enough bytes wait to be sent that they are sent before further responses are made."""
         return self.unsent.size >= self._limits.unsent_bytes_max
 
     def count_responses(self) -> None:

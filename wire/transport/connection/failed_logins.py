@@ -17,7 +17,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 
 # Below the ten seconds that a connection has for its login.
 DELAY_SECONDS_MAX = 5.0
-# Without a failure for so long half of them are forgotten.
+# After this long without a failure half of them are forgotten.
 HALF_LIFE_SECONDS = 30.0
 # Addresses remembered, some 200 bytes each; the one that has failed longest ago is forgotten first.
 ADDRESSES_MAX = 4096

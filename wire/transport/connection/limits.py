@@ -18,18 +18,17 @@ class ConnectionLimits:
 
     Args:
         frame_bytes_max: `socket.request.max.bytes`.
-        idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved
-            for so long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
+        idle_seconds: `connections.max.idle.ms`. A connection on which neither a request arrived nor an answer moved for
+            this long is closed: also one that sends a byte now and then, or stops reading. Time that an answer is
             deferred on our side does not count.
         descriptors_end: a connection whose descriptor has this number, or a higher one, is closed as soon as it is
             accepted: those that are left are for files. Descriptors are given out from the lowest free one on.
-        handshake_seconds: for TLS and authentication together; a connection that nobody has proved to own may not
-            linger.
+        handshake_seconds: for TLS and authentication together; a connection without a proven owner may not linger.
         in_flight_max: requests of one connection that are begun and not answered. librdkafka's idempotent producers
             keep 5; each holds an answer and perhaps a wait, no more.
         in_flight_bytes_max: what requests of one connection that are begun and not answered may hold; one alone may
             hold more. Room for the 5 produce requests of a megabyte that an idempotent producer keeps under way.
-        unsent_bytes_max: while so many bytes of answers wait to be sent, no further request is begun.
+        unsent_bytes_max: while this many bytes of answers wait to be sent, no further request is begun.
         request_bytes_max: `queued.max.request.bytes`, of all connections of one kind of listener (`Memory`).
         answer_bytes_max: the same for answers that wait to be sent.
         stalled_seconds: while others wait for memory, a connection that holds some and neither receives nor sends
@@ -56,7 +55,7 @@ class ConnectionLimits:
 
 @dataclass(slots=True)
 class Counters:
-    """What a server has seen since it began."""
+    """Counts of a server since it began."""
 
     accepted: int = 0
     closed: int = 0

@@ -1,8 +1,7 @@
-"""The session of a login on an open connection: when it ends, and when the peer may log in anew.
+"""The session of a login on an open connection: when it ends, and when the peer may log in again.
 
 Source: KIP-368, `KafkaChannel.maybeBeginServerReauthentication` of Kafka: a connection whose session has ended is
-closed by its next request, unless that begins another login. Left out: the login itself
-(`trimaran.wire.security.sasl`).
+closed by its next request, unless that begins another login. See `trimaran.wire.security.sasl` for the login itself.
 """
 
 from __future__ import annotations
@@ -39,5 +38,5 @@ class Session:
         return True
 
     def authenticator(self) -> SaslAuthenticator:
-        """For the same principal by the same mechanism only."""
+        """Returns an authenticator that takes the same principal by the same mechanism only."""
         return SaslAuthenticator(self.settings, self.login)

@@ -42,7 +42,7 @@ class Writer:
         self._wanted.set()
 
     async def run(self) -> None:
-        """Until the reading has ended and all responses have left."""
+        """Writes until the reading has ended and all responses have left."""
         core = self._core
         while True:
             await self._wanted.wait()

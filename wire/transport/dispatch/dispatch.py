@@ -31,7 +31,7 @@ from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 
 Answer: TypeAlias = Outgoing | RunningRequest | None
-# What leaves a handler that has not paused yet: the bytes of the request may make no sense to it.
+# These exceptions leave a handler that has not paused yet: the bytes of the request may make no sense to it.
 _PASSES = (CloseConnection, RemoteProtocolError)
 
 
@@ -41,7 +41,7 @@ def decode(
     """The request in `frame`, or for a handler that takes no more the bytes of that; that of an async handler on bytes
     of its own, as the receive buffer has moved on by then.
 
-    What follows it is ignored, as Kafka ignores it: librdkafka 2.16 asks for the metadata of all topics with three
+    Bytes behind the request are ignored, as in Kafka: librdkafka 2.16 asks for the metadata of all topics with three
     bytes too many.
     """
     header, start = decode_request_header(frame, budget)

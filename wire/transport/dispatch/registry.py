@@ -1,7 +1,7 @@
 """Which handler answers which request.
 
-ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511. Left out: reading and writing;
-quotas.
+ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511. Not implemented here: reading and
+writing; quotas.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ C = TypeVar("C")
 
 API_VERSIONS_KEY = 18
 
-# Most elements have at least so many bytes on the wire: an index, or a name.
+# Most elements have at least this many bytes on the wire: an index, or a name.
 ELEMENT_FRAME_BYTES = 4
 
 # api key, api version, correlation id: the same in every header version, so readable before the header is
@@ -85,8 +85,9 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 class Registry(Generic[C]):
     """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
 
-    `judge` says who may do what the handlers declare; without one everybody may. `hooks` see every request.
-    `unadvertised` are the lowest versions of some requests: they are answered, but ApiVersions does not tell of them.
+    `judge` decides which principal may do what the handlers declare; without one every client may. `hooks` see every
+    request. `unadvertised` are the lowest versions of some requests: they are answered, but ApiVersions does not tell
+    of them.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Registry(Generic[C]):
             self._routes[route.request.KEY] = route
 
     def api_versions(self) -> dict[int, Versions]:
-        """What is advertised: api key → versions."""
+        """The versions that are advertised, by api key."""
         return {key: self._advertised(route) for key, route in sorted(self._routes.items())}
 
     def _advertised(self, route: Route) -> Versions:
@@ -123,7 +124,7 @@ class Registry(Generic[C]):
         return [route for _, route in sorted(self._routes.items())]
 
     def handled(self) -> dict[int, Handled]:
-        """What the functions declare, by api key."""
+        """The declarations of the functions, by api key."""
         return {key: declaration_of(route.handler) for key, route in sorted(self._routes.items())}
 
     def dispatch(
@@ -186,7 +187,7 @@ class Registry(Generic[C]):
         return route is not None and not route.is_light
 
     def memory_of(self, frame: memoryview) -> int:
-        """What a request that is heavy may take while it is decoded and handled."""
+        """Returns how many bytes a heavy request may take while it is decoded and handled."""
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         elements = min(len(frame) // ELEMENT_FRAME_BYTES, route.elements_max)
         return len(frame) + elements * ELEMENT_BYTES

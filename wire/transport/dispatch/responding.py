@@ -18,7 +18,7 @@ from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 
 Response: TypeAlias = Message | Outgoing | None
-# What a handler leaves behind: its response, or the error that the peer hears of.
+# The result of a handler: its response, or the error that the peer receives.
 Outcome: TypeAlias = Response | KafkaError
 
 

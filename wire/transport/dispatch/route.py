@@ -49,7 +49,7 @@ class Route:
     hooks: Hooks | None
     takes_frame: bool
     once: Callable[[Any], Any] | None
-    # What a request may make us do on an open connection.
+    # The bounds of a request on an open connection.
     budget: DecodeBudget
     metrics: RequestMetrics
 
@@ -59,7 +59,7 @@ class Route:
         return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
 
     def ended(self, call: Call, response: Message | Outgoing | None) -> None:
-        """The answer to a request is known: it is counted, and hooks are told before it is encoded."""
+        """Counts the answer to a request, and calls the hooks, before the answer is encoded."""
         self.metrics.ended(call.header.api_version, call.began, response)
         hooks = self.hooks
         if hooks is not None:
@@ -71,7 +71,7 @@ class Route:
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """What to answer for what `as_kafka_error` made of an exception; `special` is the handler's own way to say it.
+        """Returns the answer for an error out of `as_kafka_error`; `special` is the handler's own way to say it.
 
         Raises:
             CloseConnection: no answer can say it.
@@ -91,8 +91,8 @@ class Route:
         return self.error_response(error, version, special)
 
     def as_kafka_error(self, error: Exception) -> KafkaError:
-        """What the peer hears of an exception out of the handler; the text of one that was not meant for it stays in
-        our log.
+        """Returns the error that the peer receives for an exception out of the handler; the text of one that was not
+        meant for the peer stays in our log.
         """
         if isinstance(error, KafkaError):
             return error

@@ -29,7 +29,7 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 
-# What leaves a handler that has paused: bytes that make no sense then came from another peer.
+# These exceptions leave a handler that has paused: bytes that make no sense then came from another peer.
 _PASSES = (CloseConnection,)
 
 

@@ -1,7 +1,8 @@
 """The byte-moving end of a connection: a plain TCP socket, one with TLS, or any trio stream (memory in simulations).
 
-A socket is tried first and waited for only when it is not ready; file pieces go by `sendfile`, through TLS in bounded
-reads. What lies on a disk only is read by a thread first. Left out: TLS contexts (`trimaran.wire.security.tls`).
+A socket is tried first and waited for only when it is not ready; file pieces are sent by `sendfile`, through TLS in
+bounded reads. A thread first reads the pieces that are on a disk only. See `trimaran.wire.security.tls` for TLS
+contexts.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _NO_TIME_TO_LINGER = struct.pack("ii", 1, 0)
 
 
 class _Next(enum.Enum):
-    """What must happen before more can be sent."""
+    """The condition for sending more."""
 
     TURN = enum.auto()  # the others' turn
     WRITABLE = enum.auto()
@@ -55,11 +56,11 @@ class Endpoint(Protocol):
 
     # When it began to keep the loop with what `receive` returned last, on the clock of `time.perf_counter`.
     received_at: float
-    # For how long `receive`, before that, and `send` kept the loop; who has counted it sets it to 0.
+    # For how long `receive`, before that, and `send` kept the loop; the caller that has counted it sets it to 0.
     seconds: float
 
     async def handshake(self) -> Principal:
-        """Comes to terms with the peer before anything else; who it is, ANONYMOUS if that does not show.
+        """Negotiates with the peer before anything else, and returns its principal; ANONYMOUS if it shows none.
 
         Raises:
             ssl.SSLError: it speaks something else, or is not trusted.
@@ -86,7 +87,7 @@ class Endpoint(Protocol):
         """
 
     async def aclose(self) -> None:
-        """Closes at once; whoever waits gets an error."""
+        """Closes at once; tasks that wait get an error."""
 
 
 class SocketEndpoint:
@@ -296,7 +297,8 @@ class TlsEndpoint:
                 await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
-        """Sends up to a turn's worth. What OpenSSL took and could not send must come first again: pieces only grow.
+        """Sends up to a turn's worth. Bytes that OpenSSL took and could not send must come first again: pieces only
+        grow.
 
         It takes all that it is given before it says how much that was, so it is given a turn's worth at the most.
         """
@@ -344,7 +346,7 @@ def _reset_when_closed(sock: socket.socket) -> None:
 
 
 def _peer_is_gone(sock: socket.socket) -> bool:
-    """By the state of TCP, which is the first byte of what Linux tells (tcp(7)); False where nobody tells."""
+    """Asks for the state of TCP, which is the first byte of Linux's answer (tcp(7)); False on other systems."""
     if not hasattr(socket, "TCP_INFO") or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED

@@ -1,4 +1,4 @@
-"""Whether sending a piece of a file would wait for a disk, which on the loop would make everybody wait.
+"""Finds whether sending a piece of a file would wait for a disk, which on the loop would make all connections wait.
 
 Linux tells (`preadv2` with RWF_NOWAIT); elsewhere, and on file systems that do not know the flag, pieces are sent as
 they are.

@@ -18,7 +18,7 @@ from trimaran.wire.transport.endpoint.endpoint import Endpoint
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
 PORTS = 1 << 16
-# How often a cut link is looked at: well below every timeout of a cluster, and cheap.
+# The interval of looking at a cut link: well below every timeout of a cluster, and cheap.
 _POLL_SECONDS = 0.02
 _cut_ports: Sequence[int] | None = None
 
@@ -59,7 +59,7 @@ class _GuardedEndpoint:
         return await self._endpoint.handshake()
 
     async def receive(self, frames: FrameBuffer) -> int:
-        """Nobody looks into `frames` before this returns."""
+        """Receives into `frames`; the caller does not look into them before this returns."""
         count = await self._endpoint.receive(frames)
         await until_open(self._port)
         self.received_at = time.perf_counter()

@@ -1,6 +1,6 @@
-"""What waits to be sent on one connection: bytes, and pieces of files that go by `sendfile`.
+"""The queue of one connection: bytes, and pieces of files that are sent by `sendfile`.
 
-Left out: sockets; `trimaran.wire.transport.endpoint.endpoint` empties the queue.
+Sockets are not handled here: `trimaran.wire.transport.endpoint.endpoint` empties the queue.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.wire.transport.endpoint.file_piece import FilePiece, read_cached
 _COPY_BYTES_MAX = 16384
 # Below this reading a file piece into memory is cheaper than a `sendfile` of its own.
 _SPLICE_COPY_BYTES_MAX = 32768
-# Of one answer; a peer that does not read may be owed no more of it in memory.
+# The bytes of one answer that are copied; a peer that does not read may be owed no more of it in memory.
 _SPLICES_COPIED_MAX = 1 << 20
 
 
@@ -129,7 +129,7 @@ class SendQueue:
             self._drop_front()
 
     def load_front(self, bytes_max: int) -> None:
-        """Reads the first bytes of the file piece at the front into memory, for who cannot send files."""
+        """Reads the first bytes of the file piece at the front into memory, for endpoints that cannot send files."""
         piece = self.pieces[0]
         assert isinstance(piece, FilePiece)
         data = os.pread(piece.splice.fileno(), min(piece.size, bytes_max), piece.position)

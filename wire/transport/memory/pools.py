@@ -1,8 +1,8 @@
-"""What the connections of one kind of listener may hold in memory together, in bytes.
+"""The memory that connections of one kind of listener may hold together, in bytes.
 
-Pools of their own, so that nobody who waits for one holds what it waits for: buffers of frames that arrive (given back
-when the frame's request begins), requests that were begun (given back when they are answered), responses that have
-grown while they are made, the largest of those and the responses that peers have not taken yet.
+The pools are separate, so that no connection that waits for one holds a part of it: buffers of frames that arrive
+(given back when the frame's request begins), requests that were begun (given back when they are answered), responses
+that have grown while they are made, the largest of those and the responses that peers have not taken yet.
 Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of memory fails
 all its clients, one that stops reading delays those who send much.
 """
@@ -25,16 +25,17 @@ REQUEST_BYTES_MAX = 128 << 20
 # Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory. Two of the largest are made at
 # once (`transport.room`), the second above the bound.
 ANSWER_BYTES_MAX = 96 << 20
-# Of responses that are made and have grown beyond what is free: 16 at a time, of a megabyte each (`transport.room`).
+# The bytes of responses that are made and have grown beyond what is free: 16 at a time, of a megabyte each
+# (`transport.room`).
 LARGE_BYTES_MAX = 16 << 20
 # So often others go before the one that has waited longest.
 PASSED_MAX = 1000
-# What a request, or an answer, is taken to need before it is known; few waits end at once, so.
+# A request, or an answer, is taken to need this much before its size is known, so that few waits end at once.
 EXPECTED_BYTES = 1 << 20
 # Smaller things are not waited for: every connection may have that much.
 SMALL_BYTES = 4096
-# What an element of a decoded request takes, with its numbers and its share of lists, with what is looked up for it and
-# its item in the response: structs have 80 to 250. Requests for 150,000 partitions took 400 to 500 an element.
+# The memory of an element of a decoded request, with its numbers, its share of lists, the state that is looked up for
+# it and its item in the response: structs have 80 to 250. Requests for 150,000 partitions took 400 to 500 an element.
 ELEMENT_BYTES = 384
 
 
@@ -105,7 +106,7 @@ class MemoryPool:
             raise
 
     async def wait_pressed(self) -> None:
-        """Returns when somebody waits."""
+        """Returns when a connection waits."""
         while not self._waiting:
             await self._pressed.wait()
 
@@ -128,8 +129,8 @@ class _Waiting:
 
 
 class Memory:
-    """The pools; who waits for `large` may wait for `answers` then, and for nothing else. `making` is held for one turn
-    of the loop by who goes on to make a large response.
+    """The pools; a handler that waits for `large` may wait for `answers` then, and for no other pool. A handler that
+    goes on to make a large response holds `making` for one turn of the loop.
     """
 
     __slots__ = ("answers", "frames", "large", "making", "requests")

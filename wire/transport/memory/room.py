@@ -1,19 +1,20 @@
 """The room for one response: its bytes are counted, bounded and held against the node's memory while it is made.
 
 A handler whose response grows with the state of the node takes the `Room` of its `Call` and encodes each item as soon
-as it is made: an encoded item takes a tenth of the memory of an object, what is asked for twice can share it, and the
-response knows its size all the time. At the bound the item is refused (`ResponseTooLarge`), and the handler says so of
-that item and of those that follow, or of the whole.
+as it is made: an encoded item takes a tenth of the memory of an object, items that are requested twice can share it,
+and the response knows its size all the time. At the bound the item is refused (`ResponseTooLarge`), and the handler
+says so of that item and of those that follow, or of the whole.
 
-Memory is taken in three stages, so that little is never held up by much:
+Memory is taken in three stages, so that small responses never wait long for large ones:
 
-    up to 64 KiB   nobody is asked
+    up to 64 KiB   no pool is used
     up to 1 MiB    one of a few places (`Memory.large`)
     up to the end  twice the largest response in the pool of responses, as its items are joined when it is complete
 
-Whoever waits for a stage holds nothing but the stage before, so nobody waits in a circle. What takes more than a first
-step goes on one step in a turn of the loop, whoever's it is: a thousand such responses hold up nobody else. Not
-implemented: responses that are linear in their requests are not counted here; encoders bound them.
+A response that waits for a stage holds only the stage before, so responses never wait in a circle. One that takes more
+than a first step goes on by one step in a turn of the loop, for all connections together: a thousand such responses
+hold up no other. Not implemented: responses that are linear in their requests are not counted here; encoders bound
+them.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 STEP_BYTES = 64 << 10
 # The same before the first one: half a millisecond, after which a response waits for its turn.
 FIRST_STEP_BYTES = 4 << 10
-# What an item counts for at least, for the work that it takes.
+# An item counts for at least this many bytes, for the work that it takes.
 ITEM_BYTES = 64
-# What an item takes as an object.
+# The memory that an item takes as an object.
 OBJECT_BYTES = 256
-# What is judged by ACLs takes as much as so many things that are only looked at.
+# An item that is judged by ACLs takes as much work as this many that are only looked at.
 JUDGED_WORK = 5
 # How far a response may grow in each stage, and what is held from then on.
 FREE_BYTES = 64 << 10
@@ -50,7 +51,7 @@ HUGE_BYTES = 2 * RESPONSE_BYTES_MAX
 
 
 class Room(Protocol):
-    """What a handler sees of it."""
+    """The room as a handler sees it."""
 
     def take(self, size: int) -> None:
         """Counts `size` bytes of the response. Raises ResponseTooLarge, and counts nothing: it has no room for them."""
@@ -68,7 +69,7 @@ class Room(Protocol):
 
     @property
     def size(self) -> int:
-        """What is counted."""
+        """The bytes that were counted."""
         ...
 
     def rewind(self, size: int) -> None:
@@ -76,7 +77,7 @@ class Room(Protocol):
         ...
 
     def worked(self, count: int) -> None:
-        """So many things were looked at that are not part of the response."""
+        """Counts the work of looking at `count` things that are not part of the response."""
         ...
 
     def expect(self, size: int) -> None:
@@ -126,7 +127,7 @@ class ResponseRoom:
         self._step = STEP_BYTES - FIRST_STEP_BYTES
         # Expected before the next pause.
         self._coming = 0
-        # How far the response may grow until more is asked for.
+        # The response may grow to this size until more is acquired.
         self._held = FREE_BYTES
         # Something was refused: so is all that follows, or each would be made first.
         self._is_full = False
@@ -163,7 +164,7 @@ class ResponseRoom:
         self._coming = size
 
     def wants_pause(self) -> bool:
-        """For the transport: asked at each boundary of items."""
+        """True if a pause is due; the transport reads this at each boundary of items."""
         if self._step + self._coming >= STEP_BYTES:
             return True
         self._coming = 0
@@ -221,7 +222,7 @@ class ResponseRoom:
         return data
 
     def close(self) -> None:
-        """The response is handed on, or nobody waits for it any more."""
+        """Gives back the memory: the response is handed on, or no client waits for it any more."""
         if self._held >= LARGE_BYTES:
             self._memory.large.give_back(LARGE_BYTES)
         if self._held == HUGE_BYTES:

@@ -1,4 +1,4 @@
-"""What one connection holds of the pools of its listeners (`trimaran.wire.transport.memory.pools`)."""
+"""The part of one connection in the pools of its listeners (`trimaran.wire.transport.memory.pools`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trimaran.wire.transport.memory.pools import Memory, MemoryPool
 
 
 class MemoryShare:
-    """Bytes by pool; `frame` is how large a buffer may be: up to `BUFFER_BYTES_KEPT` nobody is asked."""
+    """Bytes by pool; `frame` is how large a buffer may be: up to `BUFFER_BYTES_KEPT` no pool is used."""
 
     __slots__ = ("_memory", "answers", "frame", "requests")
 
@@ -26,8 +26,8 @@ class MemoryShare:
         return self.answers if pool is memory.answers else 0
 
     async def acquire_frame(self, size: int) -> None:
-        """Waits until a frame of `size` bytes may be received; what was held is given back first: nobody waits and
-        holds.
+        """Waits until a frame of `size` bytes may be received; gives back the bytes of the last frame first, so that no
+        connection waits while it holds some.
         """
         self.give_back_frame()
         await self._memory.frames.acquire(size)

@@ -1,6 +1,6 @@
 """Named lines of the log that a hostile peer can cause: a few of a kind in a while, with a count of those left out.
 
-Left out: what is logged once by our own doing; that goes to the logger directly.
+Not implemented here: what is logged once by our own doing; that goes to the logger directly.
 """
 
 from __future__ import annotations

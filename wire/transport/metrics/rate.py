@@ -67,7 +67,9 @@ class Rate:
         return self._total / elapsed, elapsed
 
     def _elapsed(self, seconds: float) -> float:
-        """What use over the last `seconds` counts for: who begins has not had all windows yet."""
+        """Returns the seconds over which the events of the last `seconds` are spread: a new rate has not had all
+        windows yet.
+        """
         number, window = self._windows
         return seconds + max(number - 1 - int(seconds / window), 0) * window
 
@@ -76,8 +78,8 @@ class Rate:
 
 
 class SimpleRate(Rate):
-    """Over the time since the oldest sample, at least a window: no burst is allowed to who begins. What replication is
-    measured by.
+    """A rate over the time since the oldest sample, at least a window: it allows no burst at the beginning. Replication
+    is measured by it.
     """
 
     __slots__ = ()

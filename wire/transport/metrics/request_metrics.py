@@ -1,7 +1,7 @@
-"""What is counted of the requests of one API: how many of each version, how they ended, how long they took.
+"""Counts of the requests of one API: how many of each version, how they ended, how long they took.
 
 Always on: a request costs it less than a microsecond. Source: Kafka's `RequestMetrics`. The time is that from when the
-request is decoded to when its answer is encoded, with all that it waited in between. Left out: errors of single
+request is decoded to when its answer is encoded, with all that it waited in between. Not counted: errors of single
 topics or partitions within an answer; answers that another node wrote count as such without error.
 """
 
@@ -13,7 +13,7 @@ from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
 
 class RequestMetrics:
-    """Of one API; a few hundred bytes until it is first asked for."""
+    """The metrics of one API; a few hundred bytes until the first request."""
 
     __slots__ = ("name", "outcomes", "times")
 

@@ -92,7 +92,7 @@ class TimeHistogram:
         self._ends = 0.0
 
     def observe(self, seconds: float, now: float | None = None) -> None:
-        """`now` is that of `time.monotonic`, for who has it at hand."""
+        """Counts one duration; `now` is that of `time.monotonic`, for callers that have read it already."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
             self._turn(now)
@@ -120,7 +120,7 @@ class TimeHistogram:
             start = end
 
     def summary(self, now: float | None = None) -> TimeSummary:
-        """What was observed, with the times of the last one to two minutes."""
+        """Returns all durations that were observed, with those of the last one to two minutes by bucket."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
             self._turn(now)

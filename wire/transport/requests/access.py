@@ -1,10 +1,11 @@
-"""What a request needs: which operation on which resource. Declared beside the handler, in `@handles(…, access=…)`.
+"""The permissions that a request needs: which operation on which resource. Declared beside the handler, in `@handles(…,
+access=…)`.
 
 A declaration is one `Need` or several, all of which must be met. Nothing is open by default: a registry takes no
 handler that declares nothing. Paths say where the names are: `"group_id"` is a field, `"topics.name"` the field `name`
 of each item of `topics`, `"groups.*"` each item of `groups` itself.
-Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. Left out: the decision, a `Judge`'s
-(`trimaran.wire.transport.requests.guard`).
+Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. See `trimaran.wire.transport.requests.guard` for the decision,
+a `Judge`'s.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ class Need:
     """One of `operations` on a resource.
 
     Args:
-        asked: where the request names the resources; empty for the cluster, and for what is only listed.
-        answered: the list of the response that tells of the items of `asked`; who may not gets an error for each.
-        listed: where the response names resources that nobody asked for by name; what may not be seen is left out.
+        asked: the place of the names in the request; empty for the cluster, and for what is only listed.
+        answered: the list of the response that tells of the items of `asked`; a client without the permission gets an
+            error for each.
+        listed: the place in the response of resources that the client did not name; those that it may not see are left
+            out.
         on_cluster: one of these on the cluster is enough, too.
-        why: why nobody is asked, or somebody else than the registry.
-        asks_anyway: the handler is asked even if every item is refused, and an error of the whole is told instead.
+        why: the reason why no judge decides, or another one than the registry.
+        asks_anyway: the handler is called even if every item is refused, and an error of the whole is answered instead.
     """
 
     resource_type: ResourceType
@@ -48,11 +51,11 @@ class Need:
     asks_anyway: bool = False
 
     def with_error_of_whole(self) -> Need:
-        """What is wrong with the whole request goes before what is refused of it."""
+        """Returns a need by which an error of the whole request goes before the refusal of its items."""
         return replace(self, asks_anyway=True)
 
     def or_cluster(self, *operations: Operation) -> Need:
-        """Whoever may do one of `operations` on the cluster need not be asked about each resource."""
+        """Returns a need that one of `operations` on the cluster meets, too, without a decision on each resource."""
         return replace(self, on_cluster=operations)
 
     def in_handler(self, why: str) -> Need:
@@ -99,7 +102,7 @@ def users(operation: Operation) -> Need:
 
 
 def open_to_all(why: str) -> Need:
-    """Whoever is connected may ask."""
+    """Declares that every connected client may send the request."""
     return Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why=why)
 
 

@@ -1,4 +1,4 @@
-"""What a handler is given: the call and its connection. What quotas do is `Call.throttle`.
+"""The arguments of a handler: the call and its connection. Quotas use `Call.throttle`.
 
 The form of a handler: `trimaran.wire.transport.scheduling.effects`. `DeferredResponse` is a former one: the plain call
 puts effects in order, and the connection's writer awaits `finish` when the turn of that response comes.
@@ -102,7 +102,7 @@ class ConnectionInfo:
     owes: bool = False
     # In seconds of trio's clock, None for never: until then nothing of the connection is read.
     muted_until: float | None = None
-    # What all connections of this kind of listener hold; for who makes large responses.
+    # The memory that all connections of this kind of listener hold; handlers that make large responses need it.
     memory: Memory = field(default_factory=Memory)
     loop_time: LoopTime = field(default_factory=LoopTime)
     # When a request that pauses goes on.
@@ -127,7 +127,7 @@ class ConnectionInfo:
         return seconds
 
     def mark_closed(self) -> None:
-        """For the transport: the peer is gone."""
+        """Takes note that the peer is gone; only the transport calls this."""
         self.closed = True
         while self._callbacks:
             _call(self._callbacks.popitem()[0])
@@ -155,26 +155,26 @@ class Call:
     began: float = field(default_factory=time.monotonic)
     # Bytes of the request as it came, its header with it.
     frame_bytes: int = 0
-    # What it holds in memory, about.
+    # The bytes that the call holds in memory, about.
     held: int = 0
     # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
     # (`heavy.run_apart`).
     heavy: bool = False
-    # For how long the connection is muted on account of this request.
+    # The connection is muted for this long on account of this request.
     throttle_ms: int = 0
-    # What it takes of the event loop counts for no quota.
+    # True if the call's time on the event loop counts for no quota.
     is_exempt: bool = False
     _room: ResponseRoom | None = None
 
     def room(self) -> Room:
-        """For the response, the same whenever it is asked for. Only for handlers that answer in stage two."""
+        """The room for the response, the same at each access. Only for handlers that answer in stage two."""
         if self._room is None:
             of, version = RESPONSES[self.header.api_key], self.header.api_version
             self._room = ResponseRoom(of, version, self.connection.memory)
         return self._room
 
     def share_room(self, outer: Call) -> None:
-        """Puts the response into the room of `outer`, whose response will be made of it."""
+        """Puts the response into the room of `outer`, a call with a response that will contain it."""
         self._room = outer._room = self.room()  # type: ignore[assignment]
 
     @property

@@ -6,8 +6,8 @@ Compiled decoders let others have their turn every few thousand elements; genera
 # Frames above it are decoded in a thread, and handled in slices: below it ten thousand elements take some 30 ms at the
 # worst.
 HEAVY_BYTES = 16 << 10
-# For Produce, whose bytes are records and not looked into: who allows no more than these has requests decoded at once,
-# 3 ms, and refused in 30.
+# The bound of Produce, as its bytes are records and are not looked into: a handler that allows no more elements has
+# requests decoded at once, in 3 ms, and refused in 30.
 LIGHT_ELEMENTS_MAX = 12_000
 # For requests about a quorum, or the nodes of a cluster, or with names of what there are few kinds of: dozens. Decoded
 # at once, too.

@@ -1,9 +1,9 @@
-"""Handlers behind a guard: what who is connected may not do does not reach them.
+"""Handlers behind a guard: requests that a client may not make do not reach them.
 
 A handler without needs of its own stays what it is, and a node without rules calls each as it is. A whole request is
-refused by its `on_error`. Of several items the refused ones are taken out of the request; what `on_error` says of them
-is added to the answer, behind the others, as in Kafka.
-Left out: items that name a topic by its id, which the handler of that request must look up.
+refused by its `on_error`. If it has several items, the refused ones are taken out of it; the answer of `on_error` for
+them is added to the response, behind the others, as in Kafka.
+Not implemented here: items that name a topic by its id, which the handler of that request must look up.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CODES = {
 
 
 class Judge(Protocol):
-    """Who decides, for one kind of node."""
+    """The authority that decides, for one kind of node."""
 
     def judges(self, context: Any) -> bool:
         """Whether there is anything to ask; asked first for each request, so that who has no rules pays nothing."""
@@ -57,7 +57,9 @@ class Judge(Protocol):
         *,
         asked_for: bool,
     ) -> bool:
-        """Whether who asks may do it; `asked_for`: a denial is a refusal. Raises KafkaError: nobody can say."""
+        """Returns whether the client may do it; `asked_for`: a denial is a refusal. Raises KafkaError: no decision is
+        possible.
+        """
         ...
 
 
@@ -81,7 +83,7 @@ def guarded(
 
 @dataclass(slots=True, frozen=True)
 class _Refused:
-    """What on_error says of the items that were taken out of a request."""
+    """The answer of `on_error` for the items that were taken out of a request."""
 
     response: Message | None
     path: str
@@ -90,9 +92,7 @@ class _Refused:
     def merged(self, response: Any, call: Call) -> Any:
         if self.response is None:
             return response
-        if (
-            response is None
-        ):  # acks=0: who is not answered hears of an error by the end of the connection
+        if response is None:  # acks=0: the client learns of an error by the end of the connection
             raise CloseConnection("part of a request without an answer is not allowed")
         if self.asks_anyway and response.error_code:
             return response
@@ -117,7 +117,7 @@ class _Guard:
         assert not self.need.answered or self.on_error, "items are refused by on_error"
 
     def admit(self, request: Any, context: Any, call: Call) -> Handling[tuple[Any, _Refused]]:
-        """What is left of the request, None for nothing, and what is said of the rest.
+        """Returns the allowed part of the request, None if that is empty, and the answer for the rest.
 
         Raises:
             KafkaError: the whole of it is refused.
@@ -125,7 +125,7 @@ class _Guard:
         if not self._is_judged_by_item(request, context, call):
             return request, _NOTHING
         names = self._names(request)
-        # A name that is asked for many times is judged once.
+        # A name that occurs many times is judged once.
         verdicts: dict[str, bool] = {}
         for one in dict.fromkeys(names):
             if verdicts:
@@ -185,7 +185,7 @@ class _Guard:
         return (request.replace(**{field: left}) if is_asked else None), refused
 
     def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
-        """Of several operations the last one is what was asked for."""
+        """Decides about `name`; among several operations the last one is the requested one."""
         kind, *others = self.need.resource_type, *self.need.operations
         last = others.pop()
         allows = self.judge.allows

@@ -40,13 +40,14 @@ def handles(
     takes_frame: bool = False,
     once: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
-    """Declares which request, in which versions (`"3-13"`), a function answers, and who may ask; does nothing else.
+    """Declares which request, in which versions (`"3-13"`), a function answers, and which clients may send it; does
+    nothing else.
 
-    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler where Kafka's error is
-    not just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are
-    refused. A large request is handled in `slices`, if the function can. `once` makes of the request one in which
-    nothing is named twice (`trimaran.wire.transport.requests.once`), which the function sees. An async function that
-    `takes_frame` gets the bytes of the request, header and all: no message is made of them but to answer an error.
+    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler if Kafka's error is not
+    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A
+    large request is handled in `slices`, if the function can. `once` makes of the request one in which nothing is named
+    twice (`trimaran.wire.transport.requests.once`), which the function sees. An async function that `takes_frame` gets
+    the bytes of the request, header and all: they are decoded only to answer an error.
     """
 
     def note(function: F) -> F:

@@ -1,7 +1,8 @@
-"""What is called for every request of a registry: quotas before it is handled, metrics when its answer is known.
+"""The functions that a registry calls for every request: quotas before it is handled, metrics when its answer is known.
 
-Without hooks a request costs one look. Source: KIP-219: who asks too much is answered at once, told for how long, and
-not read meanwhile. Left out: quotas themselves. An answer that another node wrote is not told the time.
+Without hooks a request costs one look. Source: KIP-219: a client that sends too much is answered at once, with the time
+for which it is not read, and is not read meanwhile. Not implemented here: quotas themselves. The time is not put into
+an answer that another node wrote.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a request names twice is asked once: else a repeated item is looked up, and answered, again and again.
+"""Reduces items that a request names twice to one: else a repeated item is looked up, and answered, again and again.
 
-For requests whose answers clients find by name, as they find Apache Kafka's. Where Kafka refuses what is named twice,
-or clients find answers by their place, handlers see every item.
+For requests whose answers clients find by name, as they find Apache Kafka's. If Kafka refuses a repeated name, or
+clients find answers by their place, handlers see every item.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def itself(item: Any) -> Hashable:
 
 @dataclass(slots=True, frozen=True)
 class Once:
-    """Where the items are, `"groups"` or `"topics.partitions"`. Items with the same `key` are one: the first, or the
-    `last`. Of two levels the inner items of those come together; with the same `inner_key` they are one, too.
+    """The place of the items, `"groups"` or `"topics.partitions"`. Items with the same `key` are one: the first, or the
+    `last`. If there are two levels, the inner items of those are merged; with the same `inner_key` they are one, too.
     """
 
     asked: str

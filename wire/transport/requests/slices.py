@@ -1,7 +1,7 @@
 """A request of many items, handled as several of few, so that others have their turn between two of them.
 
-For handlers that answer item by item: what they say of one does not hang on the others. The answers become one, in
-order. What is answered is encoded slice by slice, so that the largest response takes no more than its bytes.
+Only for handlers that answer item by item: no answer depends on the other items. The answers become one, in order. The
+answer is encoded slice by slice, so that the largest response takes no more than its bytes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ S = TypeVar("S", bound=Struct)
 ITEMS_PER_SLICE = 2000
 # The same for what is written to a log, 20 µs each.
 COMMITS_PER_SLICE = 500
-# What an outer item of a response takes beside its items, about.
+# The bytes that an outer item of a response takes in addition to its items, about.
 _OUTER_BYTES = 64
 
 
 @dataclass(slots=True, frozen=True)
 class Slices:
-    """Where the items are, `"keys"` or `"topics.partitions"`: in the request and in the response; `items` of a slice.
+    """The place of the items, `"keys"` or `"topics.partitions"`, in the request and in the response, and the `items` of
+    a slice.
 
-    Of two levels the inner ones are counted; an outer one that is cut in two is whole again in the answer.
+    If there are two levels, the inner items are counted; an outer one that is cut in two is whole again in the answer.
     """
 
     asked: str

@@ -1,12 +1,12 @@
 """The thread for work that computes: decoding and encoding of large messages, conversions, checks of records.
 
-One item runs at a time; a second one would double what is held in memory. Of the connections that wait, the one that
+One item runs at a time; a second one would double what is held in memory. Among the connections that wait, the one that
 has used the thread least lately is next, as in `trimaran.wire.transport.scheduling.turn`. An item is never interrupted,
 so the time that it is expected to take counts, too. A connection that needs the thread seldom, and for little, thus
 waits for the item that runs and hardly for another. No connection waits for ever: one that is passed over uses nothing
 meanwhile, and the others do.
 
-Shares are those of connections, not of principals: one principal may stand for all services of a company, or for all
+Shares are those of connections, not of principals: one principal may represent all services of a company, or for all
 peers if none has to log in. Connections of one address are bounded by `max.connections.per.ip`.
 """
 
@@ -25,11 +25,11 @@ Ts = TypeVarTuple("Ts")
 # The expected duration of one item.
 ITEM_SECONDS = 0.05
 
-# What was used so long ago counts a third of what is used now. Short enough that who comes again after a crowd of long
-# items was served is known by what it asks for; long enough that one who asks again at once is not first again.
+# Use this long ago counts a third of present use. Short enough that a connection that comes again after a crowd of long
+# items was served is known by its requests; long enough that one that asks again at once is not first again.
 MEMORY_SECONDS = 2.0
-# Of whom it is known what they used: as many connections have computed within some seconds at the most. The others
-# used nothing.
+# The bound of connections with known use: as many have computed within some seconds at the most. The others used
+# nothing.
 KNOWN_MAX = 10_000
 
 
@@ -43,7 +43,9 @@ class _Waiting:
 
 
 class Shares:
-    """Of one thread: `enter` returns when it is free for the caller, who then calls `leave`, whatever happens."""
+    """The shares of one thread: `enter` returns when it is free for the caller, which then calls `leave`, whatever
+    happens.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -52,7 +54,8 @@ class Shares:
         self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, faded as of a moment
 
     async def enter(self, whom: Hashable, expected: float) -> None:
-        """Waits for its turn; it is expected to take so many seconds. No checkpoint where the thread is free.
+        """Waits for the turn of an item that is expected to take `expected` seconds. No checkpoint if the thread is
+        free.
 
         `whom` is a connection's id; None counts as one that has used nothing.
         """
@@ -87,7 +90,7 @@ class Shares:
         return seconds * math.exp((at - now) / MEMORY_SECONDS)
 
     def _forget_half(self) -> None:
-        """Those who were there the longest ago."""
+        """Forgets the half that used the thread the longest ago."""
         kept = sorted(self._used.items(), key=lambda one: one[1][1])[KNOWN_MAX // 2 :]
         self._used = dict(kept)
 

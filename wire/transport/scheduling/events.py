@@ -1,6 +1,6 @@
-"""What tasks wait for that happens again and again, where `trio.Event` happens once; and how they let others run.
+"""Events that happen again and again, unlike `trio.Event`, which happens once; and how tasks let others run.
 
-Left out: who is woken first, and what has happened; the waiter looks at the state that it waits for.
+An event does not say which waiter is woken first, nor what has happened: the waiter looks at the state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AutoResetEvent:
 
     def __init__(self) -> None:
         self._is_set = False
-        # Half a kilobyte, and every connection has events for which nobody waits.
+        # Created on demand: it takes half a kilobyte, and every connection has events without a waiter.
         self._event: trio.Event | None = None
 
     def set(self) -> None:

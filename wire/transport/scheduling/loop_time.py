@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopTime:
-    """Of one connection, in seconds. Source: Kafka counts the time of its network threads, too, for
+    """The loop time of one connection, in seconds. Source: Kafka counts the time of its network threads, too, for
     `request_percentage` (`KafkaChannel.addNetworkThreadTimeNanos`).
     """
 
@@ -24,18 +24,18 @@ class LoopTime:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.taken = 0.0
-        # Of the step that runs; None between two.
+        # The start of the step that runs; None between two.
         self.began: float | None = None
 
     def take(self, now: float) -> float:
-        """What has come since this was last asked, the step that runs included."""
+        """Returns the seconds since the last call, those of the step that runs included."""
         seconds = self.seconds if self.began is None else self.seconds + now - self.began
         before, self.taken = self.taken, seconds
         return seconds - before
 
 
 class Timed(Protocol):
-    """Whose steps are counted."""
+    """An owner of steps that are counted."""
 
     def resume(self) -> object:
         """A step begins."""

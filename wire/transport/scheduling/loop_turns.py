@@ -1,6 +1,6 @@
 """The turns of a trio loop: how many there were, and when the newest began. A trio instrument, one for each run.
 
-Whoever is told of each turn costs each turn: trio takes a microsecond for a hook. So those who need to know ask here.
+Each instrument costs time in each turn: trio takes a microsecond for a hook. So all users of turns share this one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _of_run: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar(
 
 
 def loop_turns() -> LoopTurns:
-    """Those of this run, counted since this was first called in it."""
+    """Returns the turns of this run, counted since the first call in it."""
     try:
         return _of_run.get()
     except LookupError:

@@ -1,8 +1,8 @@
-"""What begins when a slice of requests ends, and their answers have left.
+"""The work that begins when a slice of requests ends, and their answers have left.
 
-The requests of a slice begin one after another, and no other task runs in between (`turn.py`).
-What costs as much for one as for all, e.g. an fsync, takes along all that has come by then (`then_for_all`). What no
-answer needs, e.g. the markers of a transaction, holds up none (`then`). Nobody waits for a turn of the loop more.
+The requests of a slice begin one after another, and no other task runs in between (`turn.py`). Work that costs as much
+for one request as for all, e.g. an fsync, is done for all that have come by then (`then_for_all`). Work that no answer
+needs, e.g. the markers of a transaction, holds up none (`then`). No request waits for another turn of the loop.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _of_run: trio.lowlevel.RunVar[SliceEnd] = trio.lowlevel.RunVar(
 
 
 def slice_end() -> SliceEnd:
-    """That of this run."""
+    """Returns the slice end of this run."""
     try:
         return _of_run.get()
     except LookupError:

@@ -1,10 +1,11 @@
-"""Whose requests begin: at once while the loop has little to do, else those of who took the least of it lately.
+"""The order in which requests begin: at once while the loop has little to do, else those of the lightest users first.
 
 trio runs every task that is ready once in each turn of its loop. With a hundred connections that always have something
-to do a turn would take a hundred slices, and whoever asks for little would wait so long for each step of its request.
-So between two turns only `TURN_SECONDS` of requests are begun; who comes later waits in line, and who has taken little
-lately goes before who took much, or at once. Everything that a connection does on the loop counts; what follows from
-its requests is held back as they are. Left out: other tasks of the loop.
+to do a turn would take a hundred slices, and a connection that asks for little would wait that long for each step of
+its request. So between two turns only `TURN_SECONDS` of requests are begun; a connection that comes later waits in
+line, and one that has taken little lately goes before those that took much, or at once. Everything that a connection
+does on the loop counts; work that follows from its requests is held back as they are. Not implemented here: other tasks
+of the loop.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from trimaran.wire.transport.scheduling.loop_time import LoopTime
 from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
-# For so long requests are begun between two turns of the loop, and so long is the slice of one connection. A turn of
-# the loop itself takes some 40 µs; and a request waits for some five turns.
+# Requests are begun for this long between two turns of the loop; the slice of one connection is as long. A turn of the
+# loop itself takes some 40 µs; and a request waits for some five turns.
 TURN_SECONDS = 0.00025
-# The slice of a connection beside which no other was served for `MEMORY_SECONDS`: a shorter one would serve nobody, and
-# cost a turn of the loop and a packet of answers each.
+# The slice of a connection beside which no other was served for `MEMORY_SECONDS`: a shorter one would help no other,
+# and cost a turn of the loop and a packet of answers each.
 ALONE_SECONDS = 0.001
-# What a connection took so long ago counts a third of what it takes now: some hundred slices.
+# Use this long ago counts a third of present use: some hundred slices.
 MEMORY_SECONDS = 0.1
-# What was taken fades in steps of so long: each request of each connection has several steps.
+# Use fades in steps of this length: each request of each connection has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
-# So much of each turn is kept for those who took little lately: however full the turn is, such a one does not wait for
-# another. Two slices, for one is often taken by somebody of a crowd who was kept from asking for a while.
+# This much of each turn is kept for connections that took little lately: however full the turn is, one of them does not
+# wait for another. It is two slices, as one is often taken by a busy connection that was kept from asking for a while.
 RESERVED_SECONDS = 2 * TURN_SECONDS
-# Little is so much less than the geometric mean of those in line; where nobody is, than who was let in last, or a
-# twentieth of the loop. Of eight who share the loop each takes a tenth of it, and half of that who asks for one thing
-# after the other. Not less than the first in line: that is often one of the crowd who was kept from asking.
+# Use is little below this part of the geometric mean of those in line; if the line is empty, of the use of the
+# connection that was let in last, or of a twentieth of the loop. If eight share the loop, each takes a tenth of it, and
+# one that asks for one thing after the other takes half of that. The first in line is no measure: that is often a busy
+# connection that was kept from asking.
 LITTLE_SHARE = 0.7
 LITTLE_SECONDS = MEMORY_SECONDS / 20
 _LITTLE_ORDER = math.log(LITTLE_SHARE)
@@ -55,7 +57,7 @@ class _Waiting:
 
 
 class TurnQueue:
-    """Of the connections that share a loop, whose turns `loop` counts: each has a `Turn`."""
+    """The queue of connections that share a loop, with turns that `loop` counts: each has a `Turn`."""
 
     __slots__ = (
         *("_ahead", "_granted", "_in_line", "_loop", "_numbers", "_orders", "_reserved"),
@@ -73,9 +75,9 @@ class TurnQueue:
         self._taken = 0.0
         # The same of the next one.
         self._granted = 0.0
-        # What was expected of those who began although the turn was full.
+        # The seconds expected of connections that began although the turn was full.
         self._reserved = 0.0
-        # A heap; with those who gave up, who do not count.
+        # A heap; it includes connections that gave up, which do not count.
         self._waiting: list[tuple[float, int, _Waiting]] = []
         self._in_line = 0
         # The sum of their orders.
@@ -83,7 +85,7 @@ class TurnQueue:
         # The order of who left the line last, or would have been the only one in it.
         self._ahead = -math.inf
         self._numbers = itertools.count()
-        # Who had the last step, and when that was another one than before.
+        # The connection that had the last step, and when that was another one than before.
         self.last: Turn | None = None
         self.shared_at = -math.inf
 
@@ -96,7 +98,7 @@ class TurnQueue:
         self.number = number
 
     def lets_begin(self, turn: Turn, expected: float) -> bool:
-        """Lets one more begin in this turn if there is room, of whom so many seconds are expected."""
+        """Lets one more connection begin in this turn if there is room for the `expected` seconds."""
         if self.number != self._loop.number:
             self._begin_turn()
         if self._taken < TURN_SECONDS and not self._in_line:
@@ -118,8 +120,8 @@ class TurnQueue:
         return turn.order() < self._orders / self._in_line + _LITTLE_ORDER
 
     async def enter(self, order: float, expected: float) -> None:
-        """Waits in line for another turn of the loop: those with the least `order` go first. It is then expected to
-        take so many seconds, until `took` says how many it took.
+        """Waits in line for another turn of the loop: those with the least `order` go first. The slice is then expected
+        to take `expected` seconds, until `took` says how many it took.
         """
         if self.number != self._loop.number:
             self._begin_turn()
@@ -149,8 +151,8 @@ class TurnQueue:
         self._orders = self._orders - order if self._in_line else 0.0
 
     def took(self, seconds: float, expected: float) -> None:
-        """So much of this turn is taken, where so much was expected; lets in who may run in the next turn. Whoever
-        entered says this in that turn, so nobody is forgotten.
+        """Counts `seconds` of this turn for a slice that was expected to take `expected`, and lets in those that may
+        run in the next turn. Each connection that entered calls this in that turn, so none is forgotten.
         """
         if self.number != self._loop.number:
             self._begin_turn()
@@ -169,7 +171,7 @@ class TurnQueue:
 
 
 class Turn:
-    """Of one connection: its slices, and what it took of the loop lately. Its steps never overlap."""
+    """The turn of one connection: its slices, and its use of the loop lately. Its steps never overlap."""
 
     __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "ended_in", "loop_time")
 
@@ -179,7 +181,7 @@ class Turn:
         self._lately = 0.0
         self._at = 0.0
         self._ends = 0.0
-        # What the queue expects of a slice that it let in, and what the last one took.
+        # The seconds that the queue expects of a slice that it let in, and those that the last one took.
         self._entered = 0.0
         self._last = TURN_SECONDS
         # The turn of the loop that the last slice ended in.
@@ -256,5 +258,5 @@ class Turn:
         return self._lately * math.exp((self._at - now) / MEMORY_SECONDS)
 
     def order(self) -> float:
-        """Greater for who took more lately, at whatever time it is asked: all fade alike."""
+        """Greater for a connection that took more lately, at whatever time it is read: all fade alike."""
         return math.log(self._lately + _LEAST_SECONDS) + self._at / MEMORY_SECONDS

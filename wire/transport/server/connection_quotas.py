@@ -21,8 +21,8 @@ class ConnectionBounds:
     """Kafka's keys about connections.
 
     Args:
-        connections_max: `max.connections` of all listeners together. Above it nobody is accepted but other nodes.
-        of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts nobody.
+        connections_max: `max.connections` of all listeners together. Above it only other nodes are accepted.
+        of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts no connection.
         per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
         per_ip: `max.connections.per.ip.overrides`, by address.
         rate: `max.connection.creation.rate`, in connections a second; those that come faster wait.
@@ -44,8 +44,9 @@ class ConnectionQuotas:
     and however fast they come, it has only bounds of its own.
 
     Args:
-        too_early: counts a new connection of an address, and tells by how many seconds it comes too early. Such a one
-            is not served, and closed after that time: who reconnects at once is slowed down (KIP-612).
+        too_early: counts a new connection of an address, and tells by how many seconds it comes too early. An early
+            connection is not served, and closed after that time: a client that reconnects at once is slowed down
+            (KIP-612).
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ConnectionQuotas:
         self._rates: dict[str, Rate] = {}  # one for each listener
 
     def change(self, bounds: ConnectionBounds) -> None:
-        """Who waits looks again; connections that are too many now are the server's to close."""
+        """Sets other bounds; connections that wait look again, and the server closes those above the new bounds."""
         self.bounds = bounds
         self.freed.notify_all()
 

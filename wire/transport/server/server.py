@@ -45,7 +45,7 @@ _ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
 # The idle are looked for this often within the idle time: one is closed at most an eighth late.
 _SWEEPS_PER_IDLE_TIME = 8
-# While connections wait for memory, quiet ones are asked for theirs this often: a millisecond of work for a thousand.
+# While connections wait for memory, quiet ones give theirs back this often: a millisecond of work for a thousand.
 _RELIEF_SECONDS = 0.1
 
 
@@ -142,7 +142,7 @@ class Server:
         self._drain = trio.Event()
         self._drained = trio.Event()
         self._drain_seconds = 0.0
-        # For clients and for nodes: neither waits for the other.
+        # Clients and nodes have queues of their own: neither waits for the other.
         turns = loop_turns()
         self._turns = {for_nodes: TurnQueue(turns) for for_nodes in (False, True)}
         self._memory = {
@@ -184,7 +184,7 @@ class _Acceptor(Server):
         self._accepting = trio.CancelScope()
 
     async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
-        """Accepts until drained; then nobody is listening any more."""
+        """Accepts until drained; after that no listener is open."""
         try:
             with self._accepting:
                 async with trio.open_nursery() as nursery:
@@ -299,7 +299,7 @@ class _Acceptor(Server):
                 self._close_excess()
 
     def _close_excess(self) -> None:
-        """Of clients those that sent nothing for the longest; other nodes stay."""
+        """Closes the clients that sent nothing for the longest; other nodes stay."""
         closing = [one for one in self.connections.values() if one.is_closing]
         excess = self._quotas.excess - len(closing)
         of_clients = [
