@@ -28,7 +28,6 @@ NOT_YET_PLAIN = (
     "broker/transactions",
     "node",
     "trimaran",
-    "tests/wire/transport",
 )
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 

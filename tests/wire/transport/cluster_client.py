@@ -1,7 +1,7 @@
 """A client of a cluster: connections by address, calls routed to whoever is responsible, tried again until a deadline.
 
-The trio shell of `trimaran.wire.client.calls`. Left out: batching of produced records, groups, sessions; what needs
-them builds them on `call` or on `connection_to`.
+The trio shell of `trimaran.wire.client.calls`. Not implemented here: batching of produced records, groups, sessions;
+what needs them builds them on `call` or on `connection_to`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS = 30.0
-# One node may take so long before another is asked: a process that is stopped accepts connections all the same.
+# An attempt at one node may take this long before the next: a process that is stopped accepts connections all the same.
 ATTEMPT_SECONDS = 10.0
 
 

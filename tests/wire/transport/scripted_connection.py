@@ -1,6 +1,6 @@
-"""A `Connection` whose endpoint, registry, turn and clock do what a transcript says, and tell all that they are asked.
+"""A `Connection` whose endpoint, registry, turn and clock do what a transcript says, and report all calls.
 
-What the reader does is told by lines with `r`, what the writer does by `w`; a step ends when both wait.
+Lines with `r` are of the reader, those with `w` of the writer; a step ends when both wait.
 """
 
 from __future__ import annotations
@@ -370,14 +370,14 @@ class Script:
         self.world.endpoint.give.send_nowait(b"".join(map(framed, rest.split("|"))))
 
     async def _parts(self, rest):
-        """Frames that come in two parts, the first of so many bytes."""
+        """Sends frames in two parts; the first number is the bytes of the first part."""
         size, _, texts = rest.partition(" ")
         data = b"".join(map(framed, texts.split("|")))
         for part in (data[: int(size)], data[int(size) :]):
             self.world.endpoint.give.send_nowait(part)
 
     async def _bytes(self, rest):
-        """The size of a frame, and so much of it."""
+        """Sends the size of a frame, and a part of its bytes."""
         size, filled = map(int, rest.split())
         self.world.endpoint.give.send_nowait(size.to_bytes(4, "big") + b"." * filled)
 
@@ -385,7 +385,7 @@ class Script:
         self.world.endpoint.give.send_nowait(b"." * int(rest))
 
     async def _also(self, rest):
-        """What comes while the slice of the next frame runs."""
+        """Adds frames that come while the slice of the next frame runs."""
         self.world.endpoint.also.append(b"".join(map(framed, rest.split("|"))))
         self.world.turn.joined = True
 
@@ -416,7 +416,7 @@ class Script:
         return self.world.registry.later[name]
 
     async def _room(self, rest):
-        """What the kernel takes from now on."""
+        """Sets how many bytes the kernel takes from now on."""
         self.world.endpoint.room = math.inf if rest == "all" else int(rest)
         self.world.endpoint.more_room.set()
 
@@ -492,7 +492,7 @@ class Script:
 
 
 def framed(text):
-    """`answer 3*5000` is filled up to so many bytes by dots."""
+    """Returns the frame of a text; `answer 3*5000` is filled up to that many bytes by dots."""
     text, _, size = text.partition("*")
     data = text.encode()
     data += b"." * (int(size) - len(data)) if size else b""

@@ -1,4 +1,4 @@
-"""What connections hold together is bounded in bytes, and nobody waits for ever (KIP-72)."""
+"""The memory that connections hold together is bounded in bytes, and none of them waits for ever (KIP-72)."""
 
 import pytest
 import trio
@@ -118,7 +118,7 @@ class Holding:
         self.handler = sync_group
 
 
-async def test_requests_of_a_connection_hold_no_more_than_they_may():
+async def test_requests_of_connection_hold_bounded_memory():
     held = Holding()
     async with (
         open_server(held.handler, in_flight_bytes_max=100_000) as server,
@@ -133,7 +133,7 @@ async def test_requests_of_a_connection_hold_no_more_than_they_may():
             assert (await client.answer(14, 5))[0] == i
 
 
-async def test_requests_of_all_connections_hold_no_more_than_they_may(autojump_clock):
+async def test_requests_of_all_connections_hold_bounded_memory(autojump_clock):
     held = Holding()
     async with (
         open_server(held.handler, request_bytes_max=200_000, stalled_seconds=60) as server,
@@ -144,7 +144,7 @@ async def test_requests_of_all_connections_hold_no_more_than_they_may(autojump_c
             await client.send(sync_frame(10_000))
         await settled()
         assert held.begun == 10
-        # What is small is not waited for.
+        # Small requests do not wait.
         assert (await ask_api_versions(await nursery.start(connected, server))).error_code == 0
         held.go.set()
         for client in clients:
@@ -163,8 +163,8 @@ def receive_buffers(server):
     return sum(len(one.core.frames._buffer) for one in server.connections.values())
 
 
-async def test_frames_that_arrive_hold_no_more_than_they_may(autojump_clock):
-    """Whoever says that a large frame comes is read no further until there is room for all of it."""
+async def test_arriving_frames_hold_bounded_memory(autojump_clock):
+    """A connection that announces a large frame is read no further until there is room for all of it."""
     async with (
         open_server(Holding().handler, request_bytes_max=4 * MIB, stalled_seconds=60) as server,
         trio.open_nursery() as nursery,
@@ -180,7 +180,7 @@ async def test_frames_that_arrive_hold_no_more_than_they_may(autojump_clock):
     assert (frames.used, frames.waiting) == (0, 0)
 
 
-async def test_a_frame_larger_than_the_budget_is_read_when_nothing_else_is():
+async def test_frame_above_budget_is_read_alone():
     held = Holding()
     held.go.set()
     async with open_server(held.handler, request_bytes_max=4096) as server:
@@ -190,7 +190,7 @@ async def test_a_frame_larger_than_the_budget_is_read_when_nothing_else_is():
                 assert (await client.answer(14, 5))[0] == i
 
 
-async def test_buffers_of_quiet_connections_are_given_to_those_that_wait():
+async def test_buffers_of_quiet_connections_serve_waiting_ones():
     held = Holding()
     held.go.set()
     async with (
@@ -237,7 +237,7 @@ def answering(size):
     return greedy, large
 
 
-async def test_answers_that_nobody_takes_hold_no_more_than_they_may(autojump_clock):
+async def test_untaken_answers_hold_bounded_memory(autojump_clock):
     small = sync_frame(1)
     async with (
         open_server(*answering(8 * MIB), answer_bytes_max=16 * MIB, stalled_seconds=5) as server,
@@ -249,7 +249,7 @@ async def test_answers_that_nobody_takes_hold_no_more_than_they_may(autojump_clo
         await settled()
         _, _, answers, *_ = server.pools()
         assert 16 * MIB <= answers.used <= 24 * MIB
-        # Those that take nothing are closed when others wait for them.
+        # Connections that take nothing are closed when others wait for them.
         async with open_raw(server) as client:
             assert (await ask_api_versions(client)).error_code == 0
         assert server.counters.stalled_closed >= 1
@@ -273,7 +273,7 @@ async def test_answers_behind_one_that_is_parked_are_counted():
             assert (await client.answer(18, 4))[0] == 2
 
 
-async def test_large_requests_are_decoded_apart_and_keep_their_order():
+async def test_large_requests_are_decoded_apart_in_order():
     held = Holding()
     held.go.set()
     many = SyncGroupRequest(
@@ -297,7 +297,7 @@ async def test_large_requests_are_decoded_apart_and_keep_their_order():
         assert server.counters.bad_requests == 1
 
 
-async def test_a_frame_that_has_not_begun_keeps_its_share(autojump_clock):
+async def test_frame_not_begun_keeps_its_share(autojump_clock):
     """Relief takes the memory of quiet connections; one whose large request waits for its turn is none."""
     toy = Toy()
     event = toy.defer("slow")

@@ -1,4 +1,4 @@
-"""What other people's clients make of our connections and ApiVersions."""
+"""Other people's clients on our connections, and our ApiVersions as they read it."""
 
 import pytest
 import trio

@@ -46,7 +46,7 @@ async def authenticate(client, token=b"\0alice\0secret", version=2):
     return (await client.answer(36, version))[1]
 
 
-async def test_both_shells_log_in_and_handlers_see_who_it_is():
+async def test_both_shells_log_in_and_show_principal():
     toy, security = Toy(), ClientSecurity(sasl=PlainCredentials("alice", "secret"))
     async with open_server(heartbeat, context=toy, security=LISTENER) as server:
         address = server.addresses["PLAINTEXT"]
@@ -99,7 +99,7 @@ async def test_other_requests_are_refused_and_close():
     assert not toy.begun
 
 
-async def test_an_unknown_mechanism_is_told_the_others_and_closes():
+async def test_unknown_mechanism_is_refused_with_known_ones():
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         async with open_raw(server) as client:
             response = await handshake(client, mechanism="GSSAPI\n")
@@ -180,7 +180,7 @@ def asking(ask):
     return ListenerSecurity(sasl=SaslSettings({"PLAIN": exchange}, blocks=True))
 
 
-async def test_somebody_else_may_check_passwords_and_holds_nobody_up():
+async def test_external_password_check_blocks_no_other():
     may_answer, asked = threading.Event(), []
 
     def ask(name, password):
@@ -224,7 +224,7 @@ async def test_anything_but_true_is_no(answer, caplog):
     assert "topsecret" not in caplog.text
 
 
-async def test_an_answer_that_never_comes_ends_with_the_time_for_logins():
+async def test_missing_login_answer_ends_by_login_time():
     may_answer = threading.Event()
     security = asking(lambda *_: may_answer.wait(10))
     async with open_server(
@@ -238,7 +238,7 @@ async def test_an_answer_that_never_comes_ends_with_the_time_for_logins():
             may_answer.set()
 
 
-async def test_before_the_login_a_connection_holds_no_more_than_a_frame():
+async def test_connection_before_login_holds_one_frame():
     async with open_server(heartbeat, context=Toy(), security=LISTENER) as server:
         async with open_raw(server) as client:
             await client.send(BEFORE_LOGIN.to_bytes(4, "big"))

@@ -1,4 +1,4 @@
-"""Logins that end: who logs in again goes on, who does not is closed by its next request (KIP-368)."""
+"""Logins that end: a client that logs in again goes on, one that does not is closed by its next request (KIP-368)."""
 
 import math
 from functools import partial
@@ -83,7 +83,7 @@ async def test_renewed_login_goes_on_even_late(autojump_clock):
                 await ping(client, number)
 
 
-async def test_a_login_does_not_wait_for_what_was_asked_before(autojump_clock):
+async def test_login_does_not_wait_for_earlier_requests(autojump_clock):
     """It comes behind, and its answer too."""
     toy = Toy()
     event = toy.defer("slow")
@@ -111,7 +111,7 @@ async def test_neither_principal_nor_mechanism_may_change(autojump_clock, token,
             assert await client.is_closed()
 
 
-async def test_nothing_else_is_answered_in_the_middle_of_a_login(autojump_clock):
+async def test_only_login_is_answered_during_a_login(autojump_clock):
     toy, security = Toy(), listener()
     async with open_server(
         heartbeat, context=toy, security=security, handshake_seconds=3.0
@@ -131,7 +131,7 @@ async def test_nothing_else_is_answered_in_the_middle_of_a_login(autojump_clock)
     assert toy.begun == []
 
 
-async def test_a_login_without_an_end_takes_the_place_of_one_with(autojump_clock):
+async def test_endless_login_replaces_one_with_an_end(autojump_clock):
     """A token first, then a password: what was to end does not."""
     lives = iter([5000, None])
 
@@ -167,7 +167,7 @@ async def test_without_a_bound_sessions_last(autojump_clock):
             assert await handshake(client) == ErrorCode.ILLEGAL_SASL_STATE
 
 
-async def test_our_own_connections_log_in_again_and_their_calls_wait(autojump_clock):
+async def test_own_connections_renew_login_while_calls_wait(autojump_clock):
     toy = Toy()
     security = ClientSecurity(sasl=PlainCredentials("alice", "secret"))
     async with open_server(heartbeat, context=toy, security=listener()) as server:
@@ -180,7 +180,7 @@ async def test_our_own_connections_log_in_again_and_their_calls_wait(autojump_cl
         assert server.counters.expired_sessions == 0
 
 
-async def test_our_own_connections_close_when_they_may_not_log_in_again(autojump_clock):
+async def test_own_connections_close_if_login_is_refused(autojump_clock):
     users = dict(USERS)
     mechanisms = {"PLAIN": partial(PlainExchange, users)}
     settings = SaslSettings(mechanisms, session_ms_max={"PLAIN": SESSION_MS})
@@ -198,7 +198,7 @@ async def test_our_own_connections_close_when_they_may_not_log_in_again(autojump
     assert toy.begun == []
 
 
-async def test_the_blocking_client_logs_in_again_before_a_call():
+async def test_blocking_client_renews_login_before_a_call():
     security = ClientSecurity(sasl=PlainCredentials("alice", "secret"))
     async with open_server(heartbeat, context=Toy(), security=listener()) as server:
         address = server.addresses["PLAINTEXT"]

@@ -1,4 +1,4 @@
-"""TLS on real sockets: what arrives, who is let in, who is not."""
+"""TLS on real sockets: the bytes that arrive, and the clients that are let in or refused."""
 
 import os
 import random
@@ -133,9 +133,7 @@ async def test_revoked_certificates_are_not_taken(certificates, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["old", "of another authority"])
-async def test_a_list_that_says_nothing_of_a_certificate_lets_nobody_in(
-    certificates, tmp_path, kind
-):
+async def test_list_without_certificate_rule_refuses_all(certificates, tmp_path, kind):
     lists, toy = tmp_path / "crl.pem", Toy()
     other = certificates if kind == "old" else Certificates()
     lists.write_text(other.revocation_list(days=-1 if kind == "old" else 1))
@@ -241,7 +239,7 @@ PLAIN_STARTS = {
 
 
 @pytest.mark.parametrize("kind", PLAIN_STARTS)
-async def test_plaintext_on_a_tls_port_closes_with_one_line(certificates, kind, caplog):
+async def test_plaintext_on_tls_port_closes_with_line(certificates, kind, caplog):
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         for _ in range(5):
@@ -261,7 +259,7 @@ async def _receive(client):
         return b""
 
 
-async def test_a_client_hello_on_a_plaintext_port_is_named(certificates, caplog):
+async def test_client_hello_on_plaintext_port_is_named(certificates, caplog):
     async with open_server(heartbeat, context=Toy()) as server:
         with pytest.raises(Exception, match="TLS with"):
             await ask(server, certificates.client_context())
@@ -308,7 +306,7 @@ class FileSlice:
         return self.fd
 
 
-async def test_pieces_of_files_and_of_memory_arrive_in_order(certificates, tmp_path):
+async def test_pieces_of_files_and_memory_keep_order(certificates, tmp_path):
     """More than the socket takes at once, so that OpenSSL's unfinished writes are taken up again."""
     data = random.Random(3).randbytes(3_000_000)
     (tmp_path / "segment").write_bytes(data)
@@ -344,7 +342,7 @@ async def test_pieces_of_files_and_of_memory_arrive_in_order(certificates, tmp_p
     await receiver.aclose()
 
 
-async def test_a_large_answer_moves_before_it_is_all_sent(certificates):
+async def test_large_answer_moves_before_all_is_sent(certificates):
     """Else a slow peer would look idle, and a fast one would hold the loop for all of it."""
     ours, theirs = _tcp_pair()
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
@@ -376,7 +374,7 @@ def _tcp_pair():
 
 
 async def test_the_server_says_goodbye(certificates):
-    """close_notify: an end that nobody in between could have made."""
+    """close_notify is an end that no attacker in between could have made."""
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
         stream = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
@@ -396,7 +394,7 @@ def client_hello(context) -> bytes:
     return outgoing.read()
 
 
-async def test_an_end_at_any_byte_of_a_handshake_leaves_nothing_behind(certificates):
+async def test_end_at_any_handshake_byte_leaves_nothing(certificates):
     hello = client_hello(certificates.client_context())
     context = certificates.server_context()
     async with open_server(heartbeat, context=Toy(), security=listening(context)) as server:
@@ -412,7 +410,7 @@ async def test_an_end_at_any_byte_of_a_handshake_leaves_nothing_behind(certifica
         await ask(server, certificates.client_context())
 
 
-async def test_a_node_that_resets_before_the_handshake_is_lost(certificates, monkeypatch):
+async def test_node_resetting_before_the_handshake_is_lost(certificates, monkeypatch):
     """The process is gone while its kernel still accepts."""
     listener = socket.create_server(("127.0.0.1", 0))
     sock = socket.create_connection(listener.getsockname())

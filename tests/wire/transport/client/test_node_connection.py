@@ -43,7 +43,7 @@ def open_to(server, **options):
     return open_node_connection(*server.addresses["PLAINTEXT"], client_id="me", **options)
 
 
-async def test_many_calls_are_in_flight_and_each_gets_its_own_answer():
+async def test_calls_in_flight_each_get_their_own_answer():
     toy = Toy()
     events = {group: toy.defer(group) for group in ("a", "b")}
     got = []
@@ -85,7 +85,7 @@ async def test_versions_are_negotiated():
         assert await connection.call(beat(), timeout=5)
 
 
-async def test_a_timed_out_answer_is_dropped_when_it_comes(autojump_clock):
+async def test_timed_out_answer_is_dropped_on_arrival(autojump_clock):
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
@@ -111,7 +111,7 @@ async def test_a_node_that_answers_nothing_is_given_up(autojump_clock):
             await connection.call(beat(), timeout=1)
 
 
-async def test_the_death_of_the_node_is_seen_at_once():
+async def test_death_of_the_node_is_seen_at_once():
     toy = Toy()
     toy.defer("never")
     async with open_server(heartbeat, context=toy) as server, open_to(server) as connection:
@@ -132,7 +132,7 @@ async def test_the_death_of_the_node_is_seen_at_once():
             connection.send_unanswered(beat())
 
 
-async def test_a_request_whose_connection_is_lost_is_freed_at_once():
+async def test_request_on_lost_connection_is_freed_at_once():
     """Its error refers to the frames that hold the request; a waiter that kept the error would make that a cycle."""
 
     class Held(HeartbeatRequest):
@@ -192,7 +192,7 @@ async def test_a_socket_that_cannot_be_made_is_lost(monkeypatch, error):
     assert not isinstance(caught.value, ConnectRefused)
 
 
-async def test_errors_of_the_body_come_out_as_they_are():
+async def test_errors_of_the_body_come_out_unchanged():
     async with open_server(heartbeat, context=Toy()) as server:
         with pytest.raises(KeyError):
             async with open_to(server):
@@ -294,7 +294,7 @@ async def test_an_answer_nobody_asked_for():
 
 
 @pytest.mark.parametrize("copy_records", [True, False])
-async def test_records_of_an_answer_are_never_those_of_another(copy_records):
+async def test_records_of_answers_are_never_mixed(copy_records):
     """Views that are held across later answers keep their bytes (CVE-2026-35554)."""
     rng = random.Random(4)
     payloads = [rng.randbytes(rng.choice([10, 3000, 70_000, 200_000])) for _ in range(40)]
@@ -319,7 +319,7 @@ async def test_records_of_an_answer_are_never_those_of_another(copy_records):
 
 
 @pytest.mark.parametrize("answered", [True, False])
-async def test_a_request_that_is_given_up_does_not_come_later(monkeypatch, answered):
+async def test_request_that_is_given_up_never_comes_later(monkeypatch, answered):
     """Not behind what is sent on another connection instead."""
     given_up = []
     real = SocketEndpoint.give_up

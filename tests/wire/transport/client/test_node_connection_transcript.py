@@ -1,4 +1,4 @@
-"""What our own connection to a node sends, whom it answers, and how it ends, after each step of the transcript."""
+"""Our own connection to a node: its requests, its answers, and its end, after each step of the transcript."""
 
 import math
 import os
@@ -160,7 +160,7 @@ class Scene:
         await wait_all_tasks_blocked()
 
     async def _meets(self, *words):
-        """Opens, and has come to terms."""
+        """Opens the connection, and negotiates."""
         await self._open(*words)
         await self._negotiates()
         await self._answers()
@@ -212,7 +212,7 @@ class Scene:
         self.endpoint.asked.pop(0)
 
     async def _says(self, what):
-        """What is no answer."""
+        """Sends bytes that are no answer."""
         things = {"end": b"", "rubbish": support.sized(b"\0\0\0\x63"), "reset": OSError("reset")}
         self.endpoint.give.send_nowait(things[what])
 
@@ -324,9 +324,7 @@ async def failure_of(awaited):
         ([113, 111], ConnectionLost, "Connection refused"),
     ],
 )
-async def test_every_address_of_a_host_is_tried_and_the_last_error_told(
-    monkeypatch, errnos, kind, said
-):
+async def test_all_addresses_are_tried_and_last_error_raised(monkeypatch, errnos, kind, said):
     async def getaddrinfo(host, port, type):  # noqa: A002 - as it is called
         assert (host, port, type) == ("node", 9092, socket.SOCK_STREAM)
         return [(2, 1, 6, "", (str(n), 9092)) for n, _ in enumerate(errnos)]
@@ -351,7 +349,7 @@ async def test_every_address_of_a_host_is_tried_and_the_last_error_told(
     assert found == (kind, f"cannot connect to node:9092: {said}")
 
 
-async def test_a_connection_that_is_not_made_in_time_is_lost(autojump_clock, monkeypatch):
+async def test_connection_not_made_in_time_is_lost(autojump_clock, monkeypatch):
     async def getaddrinfo(*_, **__):
         await trio.sleep_forever()
 
@@ -413,7 +411,7 @@ async def test_tls_that_fails_closes_and_says_why(autojump_clock, monkeypatch, k
     assert len(closed) == (kind == "name")
 
 
-async def test_a_login_is_renewed_after_85_hundredths_of_its_life(autojump_clock, monkeypatch):
+async def test_login_is_renewed_after_85_percent_of_life(autojump_clock, monkeypatch):
     connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
     credentials, logins = PlainCredentials("alice", "secret"), []
     lives = [2_000_000, 0]
@@ -432,7 +430,7 @@ async def test_a_login_is_renewed_after_85_hundredths_of_its_life(autojump_clock
     assert len(logins) == 2
 
 
-async def test_a_connection_that_is_closed_is_so_at_once():
+async def test_closed_connection_ends_at_once():
     connection = NodeConnection(Endpoint(lambda _: None), ("node", 9092), "me")
     assert not connection.closed.is_set()
     connection.close()
@@ -442,7 +440,7 @@ async def test_a_connection_that_is_closed_is_so_at_once():
             act(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
 
 
-async def test_without_tls_the_endpoint_is_that_of_the_socket(monkeypatch):
+async def test_endpoint_without_tls_is_that_of_socket(monkeypatch):
     async def connect(host, port, timeout):  # noqa: ASYNC109 - as it is called
         assert (host, port, timeout) == ("node", 9092, 7)
         return "socket"

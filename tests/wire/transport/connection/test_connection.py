@@ -55,7 +55,7 @@ async def test_a_frame_may_come_byte_by_byte():
         assert (await client.heartbeat())[0] == 9
 
 
-async def test_requests_behind_a_parked_one_begin_and_wait_for_their_turn():
+async def test_requests_behind_a_parked_one_begin_and_wait():
     toy = Toy()
     first, third = toy.defer("first"), toy.defer("third")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as client:
@@ -74,7 +74,7 @@ async def test_requests_behind_a_parked_one_begin_and_wait_for_their_turn():
             assert (correlation_id, response.throttle_time_ms) == (i, i + 1)
 
 
-async def test_a_parked_answer_holds_up_its_own_connection_only():
+async def test_parked_answer_blocks_its_own_connection_only():
     toy = Toy()
     event = toy.defer("slow")
     async with open_server(heartbeat, context=toy) as server, open_raw(server) as slow:
@@ -103,7 +103,7 @@ async def test_no_more_begin_than_may_be_in_flight():
 
 
 @pytest.mark.slow
-async def test_a_peer_that_does_not_read_is_not_read_from():
+async def test_peer_that_does_not_read_is_not_read():
     async with (
         open_server(heartbeat, context=Toy(), unsent_bytes_max=4096) as server,
         open_raw(server, receive_buffer=4096) as client,
@@ -196,7 +196,7 @@ async def test_a_reset_ends_what_is_parked():
         assert gone == [1]
 
 
-async def test_on_close_is_called_as_soon_as_the_peer_is_gone_and_once(autojump_clock):
+async def test_on_close_runs_once_when_peer_is_gone(autojump_clock):
     toy = Toy()
     toy.defer("never")
     gone = []
@@ -245,7 +245,7 @@ async def test_on_close_is_called_as_soon_as_the_peer_is_gone_and_once(autojump_
         sized(heartbeat_frame("g")[4:-1]),  # cut short
     ],
 )
-async def test_bad_input_closes_after_what_was_asked_before_is_answered(data, caplog):
+async def test_bad_input_closes_after_earlier_answers(data, caplog):
     async with (
         open_server(heartbeat, context=Toy()) as server,
         open_raw(server) as client,
@@ -262,7 +262,7 @@ async def test_bad_input_closes_after_what_was_asked_before_is_answered(data, ca
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
 
 
-async def test_bytes_behind_a_request_are_ignored_as_by_kafka():
+async def test_trailing_bytes_are_ignored_as_by_kafka():
     """librdkafka 2.16.1 lists all topics so: null, false, false, no tags, and three bytes more."""
     asked = []
 
@@ -280,7 +280,7 @@ async def test_bytes_behind_a_request_are_ignored_as_by_kafka():
 
 
 @given(st.data())
-def test_mutated_requests_close_or_are_answered_and_harm_nobody_else(data):
+def test_mutated_requests_harm_no_other_connection(data):
     async def main():
         frames = [heartbeat_frame("g", 1), api_versions_frame(4, 2), produce_frame(1, 3)]
         sent = bytearray(b"".join(data.draw(st.lists(st.sampled_from(frames), min_size=1))))
@@ -306,7 +306,7 @@ def test_mutated_requests_close_or_are_answered_and_harm_nobody_else(data):
     trio.run(main)
 
 
-async def test_an_answer_that_cannot_be_written_closes_with_a_traceback(caplog):
+async def test_unwritable_answer_closes_with_a_traceback(caplog):
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def broken(request, ctx, call):
         return HeartbeatResponse(throttle_time_ms="soon")
@@ -340,10 +340,10 @@ async def test_client_ids_never_reach_the_log_unescaped(caplog):
     assert not caplog.records
 
 
-# What handlers raise
+# Exceptions out of handlers
 
 
-async def test_errors_are_answered_where_the_response_has_room_for_them(caplog):
+async def test_errors_are_answered_if_response_has_room(caplog):
     toy = Toy()
     toy.failures = {
         "known": KafkaError(ErrorCode.NOT_COORDINATOR, "elsewhere"),
@@ -386,7 +386,7 @@ def produce(request, toy, call):
 
 
 @pytest.mark.parametrize("ends", ["resets", "sends nonsense"])
-async def test_a_connection_that_ends_in_its_turn_keeps_nobody_waiting(ends):
+async def test_connection_ending_in_its_turn_blocks_no_other(ends):
     """The turn of a busy one is passed on, however it ends."""
     toy, crowd = Toy(), 8
 
@@ -413,7 +413,7 @@ async def test_a_connection_that_ends_in_its_turn_keeps_nobody_waiting(ends):
                 await clients[0].heartbeat()
 
 
-async def test_acks_0_is_not_answered_and_an_error_closes():
+async def test_acks_0_is_not_answered_and_errors_close():
     toy = Toy()
     async with open_server(produce, context=toy) as server, open_raw(server) as client:
         await client.send(
@@ -438,7 +438,7 @@ async def test_an_error_that_no_response_can_carry_closes(caplog):
     assert "a bug" in caplog.text
 
 
-async def test_the_handler_may_say_how_an_error_is_answered():
+async def test_handler_may_say_how_errors_are_answered():
     def on_error(request, code, message):
         assert isinstance(request, MetadataRequest)
         return MetadataResponse(brokers=[], topics=[], cluster_id=f"{code.name} {message}")
@@ -490,7 +490,7 @@ async def test_async_handlers_run_in_turn_on_own_bytes():
         assert seen == ["a", "bad", "x" * 3000]
 
 
-async def test_records_held_by_a_parked_answer_stay_what_they_were():
+async def test_records_held_by_parked_answer_stay_unchanged():
     """A late reader of a request's bytes must never see another request's (CVE-2026-35554)."""
     go = trio.Event()
     answers = []

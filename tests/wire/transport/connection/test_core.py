@@ -62,7 +62,7 @@ class Peer:
         self.core = ConnectionCore(self.info, self.service, sasl)
 
     def send(self, data: bytes) -> None:
-        """What has come is begun as far as it may be."""
+        """Receives the bytes, and begins the requests in them as far as they may."""
         frames = self.core.frames
         while data:
             room = frames.room()
@@ -128,7 +128,7 @@ def test_response_behind_a_pending_one_waits_for_it():
     assert (len(peer.core.owed), peer.core.owed_bytes) == (0, 0)
 
 
-def test_request_that_blocks_keeps_the_next_one_from_beginning():
+def test_blocking_request_keeps_next_one_from_beginning():
     peer = Peer()
     peer.send(heartbeat_frame("1 blocks") + heartbeat_frame("2"))
     assert (peer.began, peer.core.is_blocked(), peer.core.is_full()) == (["1"], True, True)
@@ -138,7 +138,7 @@ def test_request_that_blocks_keeps_the_next_one_from_beginning():
     assert (peer.began, peer.received()) == (["1", "2"], [99, 2])
 
 
-def test_no_more_requests_begin_than_may_be_in_flight():
+def test_requests_in_flight_are_bounded():
     peer = Peer()
     peer.send(b"".join(heartbeat_frame(f"{number} waits") for number in range(5)))
     assert peer.began == ["0", "1", "2"]
@@ -147,7 +147,7 @@ def test_no_more_requests_begin_than_may_be_in_flight():
     assert peer.began == ["0", "1", "2", "3"]
 
 
-def test_requests_that_hold_too_much_keep_others_from_beginning():
+def test_requests_that_hold_much_keep_others_waiting():
     peer = Peer()
     peer.send(heartbeat_frame("0 waits " + "x" * 5000) + heartbeat_frame("1"))
     assert (peer.began, peer.core.share.requests > 5000) == (["0"], True)
@@ -155,7 +155,7 @@ def test_requests_that_hold_too_much_keep_others_from_beginning():
     assert peer.core.share.requests == 0
 
 
-def test_peer_that_takes_no_responses_is_not_answered_further():
+def test_peer_that_takes_no_responses_gets_none():
     peer = Peer()
     peer.send(b"".join(heartbeat_frame(str(number)) for number in range(100)))
     begun = len(peer.began)
@@ -168,7 +168,7 @@ def test_peer_that_takes_no_responses_is_not_answered_further():
     assert peer.info.memory.answers.used == 0
 
 
-def test_memory_of_others_holds_up_only_what_is_not_small():
+def test_memory_of_others_delays_only_large_requests():
     peer = Peer()
     memory = peer.info.memory
     assert not peer.core.lacks_memory(1 << 20)

@@ -11,7 +11,7 @@ LONGEST = 5.0
 HALF_LIFE = 30.0
 
 
-def test_each_failure_doubles_the_wait_up_to_a_bound():
+def test_each_failure_doubles_the_bounded_wait():
     failed = FailedLogins()
     assert [failed.delay("10.0.0.1", 0.1, 0.0) for _ in range(7)] == [
         0.1,
@@ -71,7 +71,7 @@ def test_other_networks_are_other_peers(first, second):
     assert failed.delay(second, 0.1, 0.0) == 0.1
 
 
-def test_an_operator_may_have_no_delay_or_a_longer_one():
+def test_operator_may_set_no_or_longer_delay():
     failed = FailedLogins()
     assert [failed.delay("a", 0.0, 0.0) for _ in range(9)] == [0.0] * 9
     assert [failed.delay("b", 8.0, 0.0) for _ in range(3)] == [8.0] * 3

@@ -1,4 +1,4 @@
-"""When a login of an open connection may begin anew, and by what."""
+"""Renewed logins on an open connection: when and by which mechanism they may begin."""
 
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.principal import Principal
@@ -12,7 +12,7 @@ def request(key):
     return memoryview(int(key).to_bytes(2, "big") + b"rest")
 
 
-def test_a_login_begins_with_a_handshake_a_second_after_the_last_one():
+def test_login_begins_a_second_after_the_last():
     session = Session(SaslSettings({}), LOGIN, ends_at=5.0)
     assert session.login_began is None
     for key in ApiKey:

@@ -140,7 +140,7 @@ def asked_in(version, name="toy", software_version="1.0"):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_all_of_an_answer_is_that_of_its_version(version):
+def test_answer_is_wholly_that_of_its_version(version):
     request, asked = asked_in(version)
     supported = [
         SupportedFeatureKey(name="zero", min_version=0, max_version=3),

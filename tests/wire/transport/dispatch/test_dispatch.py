@@ -1,4 +1,6 @@
-"""From the bytes of a request to those of its answer: who holds which bytes, and whose error is the answer."""
+"""The way from the bytes of a request to those of its answer: the holder of the bytes, and the error that is the
+answer.
+"""
 
 import gc
 
@@ -77,7 +79,7 @@ def test_records_are_copied_only_if_buffer_moves_on(is_async):
     assert bytes(records_of(request)) == (b"records" if is_async else bytes(7))
 
 
-def test_a_call_knows_how_many_bytes_came_and_are_held():
+def test_call_knows_its_arrived_and_held_bytes():
     handler = handler_of(OffsetDeleteRequest, "0", is_async=True)
     topics = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(5)]
     frame = frame_of(OffsetDeleteRequest(group_id="g", topics=topics), 0)
@@ -89,7 +91,7 @@ def test_a_call_knows_how_many_bytes_came_and_are_held():
 
 
 @pytest.mark.parametrize(("size", "heavy"), [(HEAVY, False), (HEAVY + 1, True)])
-def test_a_frame_that_is_only_passed_on_is_taken_as_it_is(size, heavy):
+def test_forwarded_frame_is_taken_unchanged(size, heavy):
     handler = handler_of(HeartbeatRequest, "0-4", is_async=True, takes_frame=True)
     whole = bytes(frame_of(BEAT, 4)).ljust(size, b"x")
     frame = memoryview(bytearray(whole))
@@ -163,7 +165,7 @@ async def answered(handler, request, version, *, heavy=False):
         (ValueError("secret"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_an_exception_out_of_a_handler_is_the_answer(error, code, is_async, heavy):
+async def test_exception_out_of_handler_is_the_answer(error, code, is_async, heavy):
     def at_once(request, context, call):
         raise error
 
@@ -176,7 +178,7 @@ async def test_an_exception_out_of_a_handler_is_the_answer(error, code, is_async
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-async def test_a_handler_that_closes_the_connection_is_no_error(is_async):
+async def test_handler_that_closes_connection_is_no_error(is_async):
     def at_once(request, context, call):
         raise CloseConnection("enough")
 
@@ -189,7 +191,7 @@ async def test_a_handler_that_closes_the_connection_is_no_error(is_async):
             await answered(handler, BEAT, 4, heavy=heavy)
 
 
-async def test_slices_of_an_answer_without_an_error_of_the_whole_are_joined():
+async def test_slices_of_answer_without_whole_error_are_joined():
     seen = []
 
     @handles(
@@ -250,7 +252,7 @@ async def test_whole_error_of_a_slice_ends_the_others(failing, is_async):
         assert seen == [2, 2, 1][: failing + 1]
 
 
-async def test_an_answer_is_made_of_a_request_that_once_made_simple():
+async def test_answer_is_made_of_request_after_once():
     @handles(
         HeartbeatRequest,
         versions="0-4",

@@ -1,4 +1,4 @@
-"""What is done for one request, in which order, by the loop or apart from it, as the transcripts say."""
+"""The steps of one request, in their order, by the loop or apart from it, as the transcripts say."""
 
 import gc
 from pathlib import Path
@@ -50,7 +50,7 @@ class Hooks:
 
 
 class Scene:
-    """A request goes to a handler of that kind, which answers as it is told."""
+    """A scene in which a request reaches a handler of one kind, which answers as the transcript says."""
 
     def __init__(self, monkeypatch):
         self.lines = []

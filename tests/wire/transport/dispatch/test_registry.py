@@ -1,4 +1,4 @@
-"""Whose request it is, in which versions, how large, and what is said to those that nobody handles."""
+"""The registry: the handler of a request, its versions, its size, and the answer to requests without a handler."""
 
 import struct
 
@@ -75,7 +75,7 @@ def test_versions_are_sorted_by_key_without_hidden_ones():
     assert registry().handled()[LIST_GROUPS].elements_max == 1000
 
 
-def test_a_request_that_nobody_handles_closes_with_the_reason():
+def test_request_without_handler_closes_with_reason():
     head = (RemoteProtocolError, "a request of 7 bytes has no header")
     assert refusal(frame(HEARTBEAT, 1)[:7]) == head
     assert refusal(frame(99, 0)) == (UnsupportedRequest, "api key 99 is not served here")
@@ -94,12 +94,12 @@ def test_too_new_api_versions_gets_version_0_answer():
     ]
 
 
-async def test_a_version_that_is_too_new_is_not_decoded_apart_either():
+async def test_too_new_version_is_not_decoded_apart():
     answer = await registry().dispatch_heavy(frame(18, 5, 20_000), None, connection())
     assert isinstance(answer, Outgoing)
 
 
-def test_a_large_frame_is_heavy_unless_its_handler_takes_it_at_once():
+def test_large_frame_is_heavy_unless_taken_at_once():
     one = registry()
     for size, heavy in ((16_384, False), (16_385, True)):
         assert one.is_heavy(frame(HEARTBEAT, 1, size)) is heavy
@@ -128,7 +128,7 @@ def test_large_request_counts_all_its_possible_elements(size, elements):
         (FIND_COORDINATOR, 4, False),
     ],
 )
-def test_a_request_is_refused_unread_where_its_response_can_say_so(key, version, is_answered):
+def test_request_is_refused_unread_if_response_can(key, version, is_answered):
     answer = registry().refuse(frame(key, version), ErrorCode.NOT_COORDINATOR, "not now")
     assert (answer is not None) is is_answered
     if answer is not None:

@@ -1,4 +1,4 @@
-"""What a handler declares, and what the peer hears of an error: the answer of each kind of route, exactly."""
+"""Routes: the declarations of a handler, and the answer to an error of each kind of route, exactly."""
 
 import logging
 
@@ -46,16 +46,14 @@ def routed(request, versions, hooks=None, **options):
         (1000, True, True),
     ],
 )
-def test_requests_of_few_elements_or_that_are_passed_on_are_light(
-    elements_max, takes_frame, is_light
-):
+def test_few_elements_or_forwarding_make_request_light(elements_max, takes_frame, is_light):
     options = {"elements_max": elements_max, "takes_frame": takes_frame}
     route = routed(HeartbeatRequest, "0-4", **options)
     assert route.is_light is is_light
     assert route.budget == DECODE_BUDGET._replace(elements_max=elements_max)
 
 
-def test_an_answer_that_is_known_is_counted_and_then_told_to_hooks():
+def test_known_answer_is_counted_before_hooks_run():
     told = []
     after = Hooks(after=lambda *given: told.append((*given, dict(route.metrics.outcomes))))
     route, asked = routed(HeartbeatRequest, "0-4", hooks=after), call(BEAT, 3)

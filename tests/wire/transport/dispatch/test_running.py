@@ -40,7 +40,7 @@ def beat(handler, **options):
 
 
 def dispatched(handler, turn_seconds=0.0):
-    """What a registry returns for one heartbeat; with 0 every boundary is a pause."""
+    """Returns the registry's answer to one heartbeat; with 0 every boundary is a pause."""
     info = connection()
     info.turn = Unscheduled(turn_seconds)
     frame = memoryview(bytearray(encode_request(BEAT, 4, 7, "me")))
@@ -81,7 +81,7 @@ async def test_boundary_pauses_once_the_slice_is_over():
 
 
 @pytest.mark.parametrize(("more", "apart"), [(0, False), (1, True)])
-async def test_compute_runs_in_a_thread_only_above_its_bound(more, apart):
+async def test_compute_uses_a_thread_only_above_bound(more, apart):
     def handler(request, ctx, call):
         ran_in = yield Compute(INLINE_COST_MAX + more, threading.get_ident)
         return said(int(ran_in != threading.get_ident()))
@@ -92,7 +92,7 @@ async def test_compute_runs_in_a_thread_only_above_its_bound(more, apart):
     assert decoded(outgoing).throttle_time_ms == int(apart)
 
 
-async def test_wait_lets_the_next_request_begin_and_blocking_does_not():
+async def test_wait_admits_next_request_and_blocking_does_not():
     def handler(request, ctx, call):
         first = yield Blocking(partial(trio.sleep, 0))
         second = yield Wait(_value(3), ready=lambda: True)
@@ -145,7 +145,7 @@ FAILING = [
 
 
 @pytest.mark.parametrize("effect", FAILING, ids=["inline", "thread", "blocking", "wait"])
-async def test_error_of_an_effect_is_raised_at_its_yield(effect):
+async def test_error_of_effect_is_raised_at_its_yield(effect):
     def handler(request, ctx, call):
         try:
             yield effect
@@ -188,7 +188,7 @@ async def test_handler_that_closes_the_connection_is_obeyed(pauses):
         await dispatched(handler, turn_seconds=60).finish()
 
 
-async def test_senseless_bytes_after_a_wait_are_no_fault_of_the_peer():
+async def test_senseless_bytes_after_wait_do_not_blame_peer():
     def handler(request, ctx, call):
         yield Wait(_value(1))
         raise RemoteProtocolError("of another node")

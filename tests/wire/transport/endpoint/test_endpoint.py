@@ -194,7 +194,7 @@ async def test_arriving_bytes_are_cut_into_frames(data, kind, tries):
 
 
 @pytest.mark.parametrize("size", [100, 100_000])
-async def test_a_file_shorter_than_promised_is_an_error_not_a_hang(fd, data, size):
+async def test_short_file_is_an_error_not_a_hang(fd, data, size):
     a, b = pair()
     endpoint = SocketEndpoint(a)
     queue = SendQueue()
@@ -245,7 +245,7 @@ class CountingSocket:
         return counted
 
 
-async def test_small_pieces_leave_together_and_heads_wait_for_their_file(fd, data):
+async def test_small_pieces_leave_together_and_heads_with_files(fd, data):
     a, b = pair()
     endpoint = SocketEndpoint(a)
     endpoint._socket = counting = CountingSocket(a)

@@ -1,4 +1,4 @@
-"""What an endpoint asks of its socket, step by step, and how long it says to have kept the loop."""
+"""The calls of an endpoint to its socket, step by step, and how long it says to have kept the loop."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ class Slice:
 
 
 class Script:
-    """A socket that does what it is told, and notes what it was asked for."""
+    """A socket that acts by a script, and notes the calls."""
 
     family = socket.AF_INET
 
@@ -156,7 +156,7 @@ def plain(*answers):
 
 
 def secured(*answers, server_name=None, side=True):
-    """Of a socket that is its own TLS."""
+    """Returns an endpoint on a socket that is its own TLS, and that socket."""
     script = Script()
     wrapped = {}
 
@@ -169,7 +169,7 @@ def secured(*answers, server_name=None, side=True):
     return made, script
 
 
-def test_sockets_are_set_up_not_to_wait_and_not_to_hold_back():
+def test_sockets_are_non_blocking_without_delay():
     made, script = plain()
     assert (script.blocking, script.asked, made.seconds) == (False, [TCP], 0.0)
     unix = Script()
@@ -204,7 +204,7 @@ async def test_ready_bytes_are_received_before_others_run(world, make):
     assert made.seconds == 2
 
 
-async def test_a_socket_that_has_nothing_is_waited_for_until_it_has(world):
+async def test_empty_socket_is_waited_for(world):
     made, _ = plain(BlockingIOError(), BlockingIOError(), 7)
     frames = NotingFrames(world.waited)
     assert await made.receive(frames) == 7
@@ -214,7 +214,7 @@ async def test_a_socket_that_has_nothing_is_waited_for_until_it_has(world):
     assert made.received_at == world.ticks.now > 2000
 
 
-async def test_tls_that_has_nothing_is_waited_for_either_way(world):
+async def test_empty_tls_is_waited_for_either_way(world):
     made, _ = secured(ssl.SSLWantReadError(), ssl.SSLWantWriteError(), 7)
     frames = NotingFrames(world.waited)
     assert await made.receive(frames) == 7
@@ -241,7 +241,7 @@ def test_ready_bytes_are_received_without_waiting(make, nothing):
 
 
 def queue_of(*sizes):
-    """Of frames, all of them but their size fields gone where one is given as a negative number: a file."""
+    """Returns a queue of frames with bodies of these sizes; the body of a negative size is a file."""
     queue = SendQueue()
     for size in sizes:
         out = Outgoing()
@@ -253,7 +253,7 @@ def queue_of(*sizes):
     return queue
 
 
-def test_buffers_leave_together_up_to_a_turn_of_the_loop():
+def test_buffers_leave_together_within_a_turn():
     made, script = plain()
     queue = queue_of(20_000, 10, 20_000)
     assert made._send_some(queue) is _Next.TURN
@@ -322,7 +322,7 @@ def test_untaken_bytes_stay(make, refusal, wanted):
     assert made.seconds == 0.0
 
 
-def test_files_go_by_sendfile_as_far_as_they_are_in_memory(world):
+def test_files_in_memory_are_sent_by_sendfile(world):
     made, script = plain()
     queue = queue_of(-3 * MEBIBYTE)
     assert made._send_some(queue) is _Next.TURN
@@ -408,7 +408,7 @@ async def test_sending_waits_for_the_disk(world):
     assert not queue
 
 
-async def test_tls_waits_to_read_where_it_must_before_it_can_send(world):
+async def test_tls_reads_first_if_sending_requires_it(world):
     made, _ = secured(ssl.SSLWantReadError())
     await made.send(queue_of(100))
     assert world.waited == ["readable"]
@@ -430,7 +430,7 @@ async def lets_others_run(act):
     return task._schedule_points > before
 
 
-async def test_an_endpoint_closes_once_and_says_goodbye_by_tls(world):
+async def test_endpoint_closes_once_and_says_goodbye_by_tls(world):
     for make, asked in ((plain, ["close"]), (secured, ["unwrap", "close"])):
         made, script = make(*[OSError("gone")] * (make is secured))
         script.asked.clear()
@@ -451,7 +451,7 @@ async def test_an_endpoint_closes_once_and_says_goodbye_by_tls(world):
         assert script.asked[-1] == "close"
 
 
-def test_a_peer_is_gone_when_tcp_says_so_and_unix_sockets_never_say():
+def test_peer_is_gone_by_tcp_never_by_unix():
     state = [1]
 
     def getsockopt(*asked):

@@ -1,4 +1,4 @@
-"""What is asked of the page cache before a piece of a file is sent, and what is read by a thread."""
+"""The questions to the page cache before a piece of a file is sent, and the reads of a thread."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ class Slice:
 
 
 class System:
-    """Notes what is read, and answers as it is told."""
+    """Notes the reads, and answers as the test says."""
 
     def __init__(self, answer=None):
         self.asked = []
@@ -53,7 +53,7 @@ def system(monkeypatch):
     return found
 
 
-def test_the_first_and_the_last_byte_of_a_stretch_are_tried(system):
+def test_first_and_last_byte_of_stretch_are_tried(system):
     piece = FilePiece(Slice())
     assert not is_cold(piece)
     assert system.asked == [(100, 1), (100 + MEBIBYTE - 1, 1)]
@@ -81,7 +81,7 @@ def test_it_is_cold_where_either_byte_is(system, cold):
     assert is_cold(piece)
 
 
-def test_a_file_system_that_does_not_know_is_taken_for_warm(system, monkeypatch):
+def test_file_system_without_answer_counts_as_warm(system, monkeypatch):
     piece = FilePiece(Slice(size=5))
     system.answer = OSError("unknown")
     assert not is_cold(piece)
@@ -111,7 +111,7 @@ async def test_short_piece_is_read_only_to_its_end(system):
     assert piece.cached_until == 105
 
 
-def test_a_small_piece_is_read_whole_or_not_at_all(system, monkeypatch):
+def test_small_piece_is_read_whole_or_not(system, monkeypatch):
     piece = Slice(size=9)
     assert read_cached(piece) == bytes(9)
     assert system.asked == [(100, 9)]

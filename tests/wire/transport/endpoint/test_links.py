@@ -39,7 +39,7 @@ def queue_of(data):
     return queue
 
 
-async def test_nothing_is_received_before_the_end_of_the_cut(pair, cut_ports, autojump_clock):
+async def test_nothing_is_received_before_the_cut_ends(pair, cut_ports, autojump_clock):
     endpoint, peer = pair
     cut_ports[PORT] = 1
     await peer.send_all(b"while it is cut")
@@ -55,7 +55,7 @@ async def test_nothing_is_received_before_the_end_of_the_cut(pair, cut_ports, au
     assert trio.current_time() - began == pytest.approx(0.1)
 
 
-async def test_nothing_that_has_come_is_received_while_it_is_cut(cut_ports):
+async def test_arrived_bytes_are_not_received_during_cut(cut_ports):
     ours, peer = socket.socketpair()
     with ours, peer:
         endpoint, frames = links.guarded(SocketEndpoint(ours), PORT), FrameBuffer(100)
@@ -67,7 +67,7 @@ async def test_nothing_that_has_come_is_received_while_it_is_cut(cut_ports):
         assert endpoint.receive_nowait(frames) == 0
 
 
-async def test_nothing_is_sent_before_the_end_of_the_cut(pair, cut_ports, autojump_clock):
+async def test_nothing_is_sent_before_the_cut_ends(pair, cut_ports, autojump_clock):
     endpoint, peer = pair
     cut_ports[PORT] = 1
     queue = queue_of(b"waits")
@@ -81,7 +81,7 @@ async def test_nothing_is_sent_before_the_end_of_the_cut(pair, cut_ports, autoju
     assert await peer.receive_some() == b"waits"
 
 
-async def test_the_peer_learns_of_an_end_when_the_link_is_whole(pair, cut_ports, autojump_clock):
+async def test_peer_learns_of_end_after_the_cut(pair, cut_ports, autojump_clock):
     endpoint, peer = pair
     cut_ports[PORT] = 1
     await endpoint.aclose()
@@ -110,7 +110,7 @@ def test_no_endpoint_is_guarded_if_nothing_is_cut(monkeypatch):
 
 
 class TellingEndpoint:
-    """Answers at once, and notes what it is asked for."""
+    """An endpoint that answers at once, and notes the calls."""
 
     received_at, seconds = 3.0, 9.0
 
@@ -155,7 +155,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-async def test_a_link_that_is_whole_passes_everything_at_once(cut_ports, autojump_clock, name):
+async def test_whole_link_passes_everything_at_once(cut_ports, autojump_clock, name):
     given, told, answer = ASKED[name]
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
@@ -166,9 +166,7 @@ async def test_a_link_that_is_whole_passes_everything_at_once(cut_ports, autojum
 
 
 @pytest.mark.parametrize("name", ["handshake", "send"])
-async def test_nothing_is_asked_of_the_peer_before_the_end_of_the_cut(
-    cut_ports, autojump_clock, name
-):
+async def test_peer_is_not_asked_before_the_cut_ends(cut_ports, autojump_clock, name):
     given, told, answer = ASKED[name]
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
@@ -221,8 +219,8 @@ def test_non_waiting_calls_do_nothing_during_the_cut(cut_ports):
     ]
 
 
-async def test_a_connection_that_is_closed_during_the_cut_ends_with_it(cut_ports, autojump_clock):
-    """Whoever closes goes on, also if it is cancelled."""
+async def test_connection_closed_during_the_cut_ends_with_it(cut_ports, autojump_clock):
+    """The task that closes goes on, also if it is cancelled."""
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     cut_ports[PORT] = 1

@@ -1,4 +1,4 @@
-"""What waits to be sent, against a twin that keeps the bytes as they must arrive; and how it lies in memory."""
+"""The queue of bytes to send, against a twin that keeps the bytes as they must arrive; and how it lies in memory."""
 
 import os
 from random import Random
@@ -112,7 +112,7 @@ def taken(queue):
     return got
 
 
-def test_a_piece_that_is_not_in_memory_stays_a_piece_of_the_file(fd, monkeypatch):
+def test_piece_not_in_memory_stays_in_file(fd, monkeypatch):
     def cold(_fd, _buffers, _position, _flags):
         raise BlockingIOError
 
@@ -124,7 +124,7 @@ def test_a_piece_that_is_not_in_memory_stays_a_piece_of_the_file(fd, monkeypatch
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_whatever_is_sent_of_it_the_rest_is_what_has_not_left(fd, seed):
+def test_unsent_rest_follows_whatever_was_sent(fd, seed):
     random, queue, rest, sent = Random(seed), SendQueue(), b"", 0
     sizes = (1, 9, 16_384, 16_385, 40_000, 70_000)
     for _ in range(60):

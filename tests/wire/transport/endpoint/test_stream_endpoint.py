@@ -1,4 +1,4 @@
-"""What an endpoint gives to a stream, and takes from it, piece by piece."""
+"""The bytes that an endpoint gives to a stream, and takes from it, piece by piece."""
 
 import os
 
@@ -31,7 +31,7 @@ class Stream:
     held = None
 
 
-async def test_a_stream_is_read_into_frames_however_much_comes():
+async def test_stream_is_read_into_frames_however_much():
     data = (70_000).to_bytes(4, "big") + bytes(range(250)) * 280
     made = StreamEndpoint(Stream(data[:3], data[3:], b""))
     frames = FrameBuffer(MEBIBYTE)
@@ -41,7 +41,7 @@ async def test_a_stream_is_read_into_frames_however_much_comes():
     assert (made.receive_nowait(frames), made.peer_is_gone()) == (0, False)
 
 
-async def test_a_stream_is_sent_bytes_and_files_in_pieces(monkeypatch):
+async def test_stream_is_sent_bytes_and_file_pieces(monkeypatch):
     def pread(fd, size, position):
         assert fd == 9
         return bytes([position % 250]) * min(size, 151_000 - position)

@@ -1,4 +1,6 @@
-"""A pool of bytes beside a twin: who is let in when, whoever gives back or gives up meanwhile."""
+"""A pool of bytes beside a twin: both let in the same waiters at the same time, whichever give back or give up
+meanwhile.
+"""
 
 import pytest
 import trio
@@ -11,7 +13,7 @@ from trimaran.wire.transport.memory.pools import Memory, MemoryPool, holding
 
 
 class Twin:
-    """Who holds, and who waits in order, as (name, size, how often others went before)."""
+    """The holders and the waiters in their order, as (name, size, how often others went before)."""
 
     def __init__(self, bytes_max, passed_max):
         self.bytes_max, self.passed_max = bytes_max, passed_max
@@ -57,7 +59,7 @@ STEPS = st.lists(
 
 
 @given(steps=STEPS, bytes_max=st.integers(3, 8), passed_max=st.integers(0, 2))
-def test_bytes_are_held_by_those_the_twin_lets_in(steps, bytes_max, passed_max):
+def test_bytes_are_held_as_in_the_twin(steps, bytes_max, passed_max):
     async def run():
         pool, twin, scopes, held = MemoryPool(bytes_max), Twin(bytes_max, passed_max), {}, set()
 
@@ -89,7 +91,7 @@ def test_bytes_are_held_by_those_the_twin_lets_in(steps, bytes_max, passed_max):
         trio.run(run)
 
 
-async def test_those_who_look_for_pressure_hear_of_the_first_that_waits():
+async def test_pressure_is_noticed_from_the_first_waiter():
     pool, heard = MemoryPool(1), []
 
     async def look():
@@ -107,7 +109,7 @@ async def test_those_who_look_for_pressure_hear_of_the_first_that_waits():
         pool.give_back(1)
 
 
-def test_half_of_the_bytes_of_requests_are_for_frames_that_arrive():
+def test_half_of_request_bytes_is_for_frames():
     made = Memory(100, 40)
     assert (made.frames.bytes_max, made.requests.bytes_max, made.answers.bytes_max) == (50, 50, 40)
     assert made.large.bytes_max == 16 << 20
@@ -115,7 +117,7 @@ def test_half_of_the_bytes_of_requests_are_for_frames_that_arrive():
     assert made.large not in made.pools()
 
 
-async def test_others_go_before_what_is_large_a_thousand_times():
+async def test_large_waiter_is_passed_a_thousand_times():
     pool, granted = MemoryPool(100), []
 
     async def acquire(size):

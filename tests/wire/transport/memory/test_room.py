@@ -88,7 +88,7 @@ async def test_refusals_have_a_bound_too():
     assert ENCODED_BYTES_MAX - 2 * MIB < size == room.size <= ENCODED_BYTES_MAX
 
 
-async def test_an_item_of_many_elements_that_fails_counts_nothing():
+async def test_failed_item_of_many_elements_counts_nothing():
     room = room_of()
 
     def elements():
@@ -136,7 +136,7 @@ async def test_small_response_holds_none_large_holds_memory():
     assert (memory.large.used, memory.answers.used) == (0, 0)
 
 
-async def test_the_largest_wait_for_each_other_and_hold_up_no_smaller_one(autojump_clock):
+async def test_largest_responses_wait_and_block_no_smaller(autojump_clock):
     memory = Memory()
     most = made = 0
 
@@ -207,7 +207,7 @@ class Twin:
 
 
 @pytest.mark.parametrize("seed", range(10))
-async def test_a_room_counts_holds_and_pauses_as_its_twin(seed):
+async def test_room_counts_holds_and_pauses_as_twin(seed):
     random, memory, twin = Random(seed), Memory(), Twin()
     room = room_of(memory)
     task = trio.lowlevel.current_task()
@@ -253,7 +253,7 @@ async def test_a_room_counts_holds_and_pauses_as_its_twin(seed):
         ((1 << 20) + 1, (1 << 20, 2 * RESPONSE_BYTES_MAX)),
     ],
 )
-async def test_each_stage_is_held_from_the_first_byte_above_it(size, held):
+async def test_each_stage_is_held_from_first_byte(size, held):
     memory = Memory()
     room = room_of(memory)
     room.take(size)
@@ -301,13 +301,13 @@ async def test_others_run_after_four_kibibytes_of_items(count, size, pauses):
 
 
 @pytest.mark.parametrize(("count", "pauses"), [(63, False), (64, True)])
-async def test_an_array_lets_others_run_when_enough_of_it_is_made(count, pauses):
+async def test_array_lets_others_run_after_enough_items(count, pauses):
     room = room_of()
     assert await yields(room.encode([member(0)] * count)) is pauses
     assert room.size == count * len(room_of().encoded(member(0)))
 
 
-def test_a_refusal_has_room_up_to_the_bound_of_what_can_be_encoded():
+def test_refusal_has_room_up_to_encoding_bound():
     item = group(group_id="g")
     size = len(room_of().refusal(item))
     room = room_of()

@@ -1,4 +1,4 @@
-"""What one connection holds of each pool, against a twin of plain sums."""
+"""The part of one connection in each pool, against a twin of plain sums."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
             case 0:
                 size = random.choice([KEPT - 1, KEPT, KEPT + 1, 100_000])
                 await share.acquire_frame(size)
-                if size <= KEPT:  # nobody asks for so little: the pool would keep it
+                if size <= KEPT:  # no connection asks for this little: the pool would keep it
                     memory.frames.give_back(size)
                 mine["frame"] = size
             case 1:
@@ -59,7 +59,7 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
         assert memory.answers.used == sum(one["answers"] for one in held)
 
 
-async def test_a_frame_is_given_back_before_another_is_waited_for():
+async def test_frame_is_given_back_before_next_wait():
     memory = Memory(400_000, 1)
     share = MemoryShare(memory)
     assert (share.frame, share.requests, share.answers) == (KEPT, 0, 0)

@@ -22,7 +22,7 @@ def lines(caplog):
     return written
 
 
-async def test_one_line_of_a_kind_is_written_and_the_rest_counted(autojump_clock, lines):
+async def test_one_line_per_kind_is_written_others_counted(autojump_clock, lines):
     limited = LimitedLog(logging.getLogger("test"), 10.0)
     for number in range(4):
         limited.log(FAILED, reason=number)
@@ -81,7 +81,7 @@ async def test_no_suppression_is_reported_for_few_lines(autojump_clock, lines):
     ]
 
 
-async def test_an_error_is_logged_with_its_line_and_its_fields(autojump_clock, caplog):
+async def test_error_is_logged_with_line_and_fields(autojump_clock, caplog):
     error = ValueError("no sense")
     LimitedLog(logging.getLogger("test")).log(FAILED, exc_info=error, reason="r")
     (record,) = caplog.records

@@ -12,7 +12,7 @@ EVENTS = st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 1000)), min_siz
 
 
 def twin(events, now, windows, *, simple=False):
-    """Samples made anew from all events, as Kafka's `SampledStat` has them; in ticks."""
+    """Makes the samples from all events again, as Kafka's `SampledStat` has them; in ticks."""
     size, samples = windows.seconds * TICKS, []
     for at, amount in events:
         if not samples or at - samples[-1][0][0] >= size:
@@ -41,7 +41,7 @@ def test_it_is_the_twins(steps, later, windows, simple):
     assert abs(rate.per_second(now / TICKS) - twin(events, now, windows, simple=simple)) < 1e-3
 
 
-def test_after_the_delay_the_rate_is_what_it_may_be():
+def test_rate_is_within_limit_after_the_delay():
     rate = Rate(Windows(11, 1))
     rate.record(2000, 0.0)
     assert rate.per_second(0.0) == 200
@@ -62,7 +62,7 @@ def test_revoked_event_leaves_no_trace():
 
 @given(EVENTS, st.sampled_from([(11, 1), (2, 3), (1, 1)]), st.sampled_from([1.0, 50.0, 4000.0]))
 def test_delay_spreads_counted_events_to_the_limit(steps, windows, limit):
-    """Of a simple rate the time since the oldest sample has passed already."""
+    """The delay of a simple rate is less by the time since the oldest sample, which has passed already."""
     windows = Windows(*windows)
     rates, events, now = (Rate(windows), SimpleRate(windows)), [], 0
     for wait, amount in steps:
@@ -109,7 +109,7 @@ def test_burst_in_single_window_counts_as_a_millisecond():
     assert rate.per_second(3.25) == 20
 
 
-def test_no_more_samples_are_kept_than_windows_and_one():
+def test_samples_are_bounded_by_windows_and_one():
     rate = Rate(Windows(3, 1.0))
     for second in range(9):
         rate.record(2.0, float(second))

@@ -21,7 +21,7 @@ seconds = st.floats(min_value=0, max_value=3600, allow_nan=False)
 
 
 @given(st.integers(min_value=0, max_value=3_600_000_000))
-def test_a_bucket_is_an_eighth_wide_to_either_side(microseconds):
+def test_bucket_is_an_eighth_wide_each_way(microseconds):
     bucket = bucket_of(microseconds)
     assert 0 <= bucket < BUCKETS
     assert abs(middle_of(bucket) - microseconds) <= microseconds / 8
@@ -59,7 +59,7 @@ def test_after_a_long_silence_nothing_old_is_left():
     assert histogram.summary(10 * MINUTE).quantiles((1.0,))[0] < 0.01
 
 
-def test_times_that_cannot_be_count_as_the_nearest_that_can():
+def test_impossible_times_count_as_nearest_possible():
     histogram = TimeHistogram()
     histogram.observe(-1.0, 0.0)
     histogram.observe(1e9, 0.0)
@@ -98,7 +98,7 @@ def test_nothing_has_no_mean():
 
 
 @given(st.lists(st.one_of(seconds, st.integers(-2, 2**40).map(lambda n: n / 2**20)), max_size=200))
-def test_many_at_once_are_counted_as_one_by_one(values):
+def test_observing_many_equals_observing_each(values):
     one_by_one, at_once = TimeHistogram(), TimeHistogram()
     for one in values:
         one_by_one.observe(one, 100.0)
@@ -117,7 +117,7 @@ def naive_bucket(microseconds):
     return 4 * (power - 1) + quarter
 
 
-def test_every_bucket_has_its_first_its_last_and_its_middle():
+def test_bucket_has_its_first_last_and_middle():
     lows = sorted(
         {1 << n for n in range(33)} | {(1 << n) * q // 4 for n in range(2, 33) for q in (5, 6, 7)}
     )
@@ -139,7 +139,7 @@ def counted(histogram, now):
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_each_time_is_counted_in_its_bucket_at_the_bounds(at_once):
+def test_time_is_counted_in_bucket_at_bounds(at_once):
     """To a microsecond, those that cannot be included."""
     hour = 3600 * 1_000_000
     for microseconds, counts_as in (
@@ -157,7 +157,7 @@ def test_each_time_is_counted_in_its_bucket_at_the_bounds(at_once):
 
 
 @pytest.mark.parametrize("at_once", [False, True])
-def test_the_window_before_is_kept_until_the_next_has_ended(at_once):
+def test_previous_window_is_kept_until_next_ends(at_once):
     def observed(histogram, seconds, now):
         if at_once:
             histogram.observe_all([seconds], now)

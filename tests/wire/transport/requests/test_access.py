@@ -38,7 +38,7 @@ TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLU
 
 @dataclass
 class Rules:
-    """A judge, and the context that it looks at: what is allowed, and what was asked."""
+    """A judge, and the context that it reads: the rules, and the questions so far."""
 
     allowed: set = field(default_factory=set)
     asked: list = field(default_factory=list)
@@ -112,7 +112,7 @@ REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("handler", [at_once, later, deferred])
-async def test_items_that_are_not_allowed_never_reach_the_handler(handler):
+async def test_items_not_allowed_never_reach_the_handler(handler):
     rules = Rules({(Operation.ALTER, TOPIC, "a"), (Operation.ALTER, TOPIC, "c")})
     response = await answer(handler, rules, grown("a", "b", "c", "d"), 3)
     assert codes(response) == [("a", 0), ("c", 0), ("b", REFUSED), ("d", REFUSED)]
@@ -201,7 +201,7 @@ def heart(access):
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-async def test_a_request_about_one_resource_is_refused_as_a_whole():
+async def test_request_about_one_resource_is_refused_whole():
     handler = heart((groups(Operation.READ, "group_id"), cluster(Operation.DESCRIBE)))
     allowed = {(Operation.READ, GROUP, "g"), (Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)}
     rules = Rules(allowed)
@@ -267,7 +267,7 @@ async def test_refusal_without_answer_closes_the_connection():
         await answer(handler, rules, grown("a", "b"), 3)
 
 
-def test_a_handler_that_does_not_say_who_may_ask_is_refused():
+def test_handler_without_access_declaration_is_refused():
     with pytest.raises(TypeError, match="access"):
         handles(HeartbeatRequest, versions="0-4")  # type: ignore[call-arg]
 

@@ -1,4 +1,4 @@
-"""What a handler may do with its call and its connection."""
+"""The calls of a handler to its call and its connection."""
 
 import logging
 from types import SimpleNamespace
@@ -57,7 +57,7 @@ def test_callbacks_run_once_in_reverse_on_disconnect(caplog):
     assert called == ["fails", "first", "first"]
 
 
-async def test_a_connection_is_muted_for_the_longest_time_that_it_is_told(mock_clock):
+async def test_connection_is_muted_for_the_longest_time(mock_clock):
     info = connection()
     assert info.mute(5.0) == 5.0
     assert info.muted_until == 5.0
@@ -70,7 +70,7 @@ async def test_a_connection_is_muted_for_the_longest_time_that_it_is_told(mock_c
     assert info.muted_until == 3604.0
 
 
-async def test_a_throttled_call_tells_the_milliseconds_of_the_longest(mock_clock):
+async def test_throttled_call_reports_its_longest_milliseconds(mock_clock):
     call = call_of()
     assert call.throttle(0.0) == 0
     assert call.throttle(-1.0) == 0
@@ -104,7 +104,7 @@ async def test_long_encoding_leaves_the_loop(heavy, size, is_large):
     assert (memory.large.used, memory.answers.used) == (0, 0)
 
 
-async def test_a_response_is_awaited_where_it_is_not_known():
+async def test_unknown_response_is_awaited():
     async def finish():
         return "later"
 

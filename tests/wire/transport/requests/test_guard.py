@@ -71,7 +71,7 @@ def refused(request, code, _message):
 
 
 def deleting(access, kind, code=ErrorCode.NONE):
-    """A handler of that kind, which deletes what it is asked for, or answers with `code`."""
+    """Returns a handler of that kind, which deletes the requested topics, or answers with `code`."""
 
     def at_once(request, rules, call):
         rules.seen = [topic.name for topic in request.topics]
@@ -135,7 +135,7 @@ async def test_allowed_items_are_handled_and_refused_ones_appended(kind, heavy):
 
 @pytest.mark.parametrize("heavy", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_request_without_items_reaches_the_handler_and_no_judge(kind, heavy):
+async def test_request_without_items_skips_the_judge(kind, heavy):
     rules = Rules(is_even)
     await answer(deleting(DELETE_TOPICS, kind), rules, asking_for([]), heavy=heavy)
     assert (rules.seen, rules.asked) == ([], [])
@@ -152,7 +152,7 @@ async def test_a_request_without_items_reaches_the_handler_and_no_judge(kind, he
     ],
 )
 async def test_declared_whole_error_precedes_refused_items(kind, names, code, told):
-    """As an unknown group in OffsetDelete: the handler is asked even if no item is left."""
+    """The same holds for an unknown group in OffsetDelete: the handler is called even if no item is left."""
     rules = Rules(is_even)
     handler = deleting(DELETE_TOPICS.with_error_of_whole(), kind, code)
     response = await answer(handler, rules, asking_for(names))
@@ -161,7 +161,7 @@ async def test_declared_whole_error_precedes_refused_items(kind, names, code, to
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_without_that_the_handler_is_asked_for_what_is_left_alone(kind):
+async def test_handler_gets_only_the_rest_by_default(kind):
     rules = Rules(is_even)
     handler = deleting(DELETE_TOPICS, kind, ErrorCode.GROUP_ID_NOT_FOUND)
     response = await answer(handler, rules, asking_for(["1"]))
@@ -224,7 +224,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("need", "code"), CODES)
-async def test_each_kind_of_resource_is_refused_by_its_own_code(need, code):
+async def test_resource_kind_is_refused_by_its_code(need, code):
     handler = handles(
         HeartbeatRequest, versions="0-4", access=need(Operation.READ, asked="group_id")
     )(lambda *_: HeartbeatResponse())
@@ -265,7 +265,7 @@ def needs_that_others_judge():
     yield groups(operation, "a").in_handler("mine"), mine
 
 
-def test_each_way_to_declare_a_need_says_what_it_says():
+def test_each_declaration_of_a_need_is_exact():
     for need, expected in needs_and_what_they_say():
         assert need == expected
         assert need.judged_by is JudgedBy.REGISTRY
@@ -389,7 +389,7 @@ async def test_failed_deferred_answer_names_each_refused_item(count):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_large_request_that_fails_is_answered_by_its_own_errors(kind):
+async def test_failed_large_request_is_answered_by_own_errors(kind):
     names = [str(2 * number) for number in range(401)]
     handler = failing(kind, None)
     response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)

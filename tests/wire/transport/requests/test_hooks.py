@@ -33,7 +33,7 @@ MUTED_SECONDS = 5.0
 
 
 class Recorded:
-    """What the hooks were called with; mutes for what the test says, by correlation id."""
+    """Records the calls of the hooks; mutes for the seconds that the test says, by correlation id."""
 
     def __init__(self, **seconds):
         self.began = []
@@ -123,7 +123,7 @@ async def test_bytes_of_muted_connection_stay_in_kernel(mock_clock):
             assert read(await client.frame())[0] == 2
 
 
-async def test_answers_that_are_owed_leave_while_their_connection_is_muted(mock_clock):
+async def test_owed_answers_leave_while_connection_is_muted(mock_clock):
     seen, toy = Recorded(r2=MUTED_SECONDS), Toy()
     deferred = toy.defer("late")
     async with open_server(Registry((heartbeat,), hooks=seen.hooks), context=toy) as server:
@@ -135,7 +135,7 @@ async def test_answers_that_are_owed_leave_while_their_connection_is_muted(mock_
             assert [read(await client.frame())[0] for _ in range(2)] == [1, 2]
             await settle()
             assert "b" not in toy.begun
-            await other.send(heartbeat_frame("c", 4))  # nobody else waits
+            await other.send(heartbeat_frame("c", 4))  # no other waits
             assert read(await other.frame())[0] == 4
             mock_clock.jump(MUTED_SECONDS)
             assert read(await client.frame())[0] == 3
@@ -152,7 +152,7 @@ async def test_nobody_is_muted_for_ever(mock_clock, seconds):
             assert read(await client.frame())[0] == 2
 
 
-async def test_a_muted_connection_is_not_idle_and_ends_with_its_server(mock_clock):
+async def test_muted_connection_ends_only_with_its_server(mock_clock):
     seen, toy = Recorded(r1=MUTED_SECONDS), Toy()
     async with open_server(
         Registry((heartbeat,), hooks=seen.hooks), context=toy, idle_seconds=2.0
@@ -212,8 +212,8 @@ async def test_the_longest_of_the_times_is_told(autojump_clock, told):
     assert (asked.throttle_ms, said.throttle_time_ms) == (1500, max(told, 1500))
 
 
-async def test_hooks_are_called_in_order_with_what_is_answered(autojump_clock):
-    """An answer of another node, none at all and one without such a field are told no time."""
+async def test_hooks_run_in_order_with_the_answer(autojump_clock):
+    """The time is not put into an answer of another node, none at all, or one without such a field."""
     for said in (Outgoing(), None, UpdateMetadataResponse(), HeartbeatResponse()):
         seen = []
 

@@ -17,7 +17,7 @@ from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 from trimaran.wire.transport.requests.once import Once, itself
 
 
-def test_names_stay_in_the_order_in_which_they_come_first():
+def test_names_stay_in_order_of_first_occurrence():
     once = Once("groups")
     request = DescribeGroupsRequest(groups=["b", "a", "b", "c", "a"])
     assert once(request).groups == ["b", "a", "c"]
@@ -43,7 +43,7 @@ def deleting(*topics):
 
 
 @pytest.mark.parametrize(("last", "offset"), [(False, 1), (True, 9)])
-def test_partitions_of_a_topic_that_comes_twice_come_together(last, offset):
+def test_partitions_of_repeated_topic_are_merged(last, offset):
     once = Once("topics.partitions", attrgetter("name"), attrgetter("partition_index"), last=last)
     asked = deleting(("t", [(0, 1), (1, 5)]), ("u", [(0, 7)]), ("t", [(2, 3), (0, 9)]))
     found = once(asked)
@@ -100,12 +100,12 @@ def test_inner_items_of_one_outer_key_come_together(outer, last):
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=1))
-def test_inner_items_of_a_single_outer_one_are_distinct_too(names):
+def test_inner_items_of_single_outer_are_distinct(names):
     found = Once("items.items", attrgetter("name"))(Asked([Asked(names[0], "t")]))
     assert found.items == [Asked(list(dict.fromkeys(names[0])), "t")]
 
 
-def test_a_request_of_no_list_or_of_one_item_stays_as_it_is():
+def test_request_without_list_or_repetition_stays_unchanged():
     for items in (None, [], ["a"]):
         asked = Asked(items)
         assert Once("items")(asked) is asked

@@ -66,7 +66,7 @@ def answered(request):
         (ITEMS - 1, ITEMS),
     ],
 )
-def test_the_answers_to_all_parts_are_the_answer_to_the_whole(counts):
+def test_answers_to_parts_equal_answer_to_whole(counts):
     whole = request_of(*counts)
     joined = Response(topics=[])
     for number, (part, goes_on) in enumerate(PARTITIONS.of(whole)):
@@ -93,7 +93,7 @@ def test_more_items_than_one_slice_has_are_several(counts, are_several):
     assert PARTITIONS.are_several(request_of(*counts)) is are_several
 
 
-async def test_others_have_their_turn_and_answers_keep_their_order():
+async def test_others_run_and_answers_keep_their_order():
     seen = []
 
     @handles(
@@ -123,7 +123,7 @@ async def test_others_have_their_turn_and_answers_keep_their_order():
     assert seen == [ITEMS] * 3 + [7, 1]
 
 
-async def test_an_error_in_the_middle_is_answered_for_the_whole():
+async def test_error_in_the_middle_answers_the_whole():
     def fail(request, code, _message):
         return FindCoordinatorResponse(
             coordinators=[
@@ -156,7 +156,7 @@ async def test_an_error_in_the_middle_is_answered_for_the_whole():
         assert len(response.coordinators) == len(keys) * 2
 
 
-async def test_an_error_of_the_whole_in_any_slice_is_the_answer():
+async def test_whole_error_in_any_slice_is_answer():
     @handles(
         OffsetDeleteRequest,
         versions="0",
@@ -204,7 +204,7 @@ class Asked:
         ([None, 0], [("r[aNone, b[]]", False)]),
     ],
 )
-def test_a_request_is_cut_where_a_slice_is_full(counts, parts):
+def test_request_is_cut_if_slice_is_full(counts, parts):
     outer = [
         Asked(name, count if count is None else list(range(count)))
         for name, count in zip("abc", counts, strict=False)

@@ -1,4 +1,4 @@
-"""The thread for large messages: one item at a time, whose seconds count for the connection that it is for."""
+"""The thread for large messages: it runs one item at a time, and counts its seconds for the connection of the item."""
 
 import threading
 import time
@@ -51,7 +51,7 @@ async def test_unknown_item_is_expected_to_take_twentieth_second(shares, clock):
     assert shares.told == [("enters", 7, 0.05), "computes", ("leaves", 7, 0.25)]
 
 
-async def test_an_item_that_fails_counts_too_and_its_error_is_the_callers(shares, clock):
+async def test_failed_item_counts_and_raises_its_error(shares, clock):
     def fail():
         clock.append(0.5)
         raise ValueError("no sense")

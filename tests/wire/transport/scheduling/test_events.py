@@ -7,7 +7,7 @@ import trio.testing
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, Notifier
 
 
-async def test_a_set_that_comes_before_the_wait_is_seen_once(autojump_clock):
+async def test_set_before_the_wait_is_seen_once(autojump_clock):
     event = AutoResetEvent()
     event.set()
     event.set()
@@ -17,7 +17,7 @@ async def test_a_set_that_comes_before_the_wait_is_seen_once(autojump_clock):
         await event.wait()
 
 
-async def test_a_set_that_comes_while_the_waiter_works_is_kept():
+async def test_set_while_the_waiter_works_is_kept():
     event, seen = AutoResetEvent(), []
 
     async def work():

@@ -1,4 +1,4 @@
-"""The steps of a connection are counted, what it waits for is not; and it is awaited as if nobody counted."""
+"""The steps of a connection are counted, what it waits for is not; and counting does not change how it is awaited."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimaran.wire.transport.scheduling.loop_time import LoopTime, LoopTimed
 
 
 class Steps:
-    """What is timed, by a clock that stands still but for what the awaited says that it took."""
+    """Steps that are timed, by a clock that only moves when the awaitable says that it took some time."""
 
     def __init__(self) -> None:
         self.now = self._began = 0.0
@@ -94,7 +94,7 @@ def test_each_second_is_taken_once_with_current_step() -> None:
     assert time.take(20.0) == 1.0
 
 
-async def test_an_error_that_was_thrown_in_leaves_no_cycle(steps: Steps) -> None:
+async def test_error_thrown_in_leaves_no_cycle(steps: Steps) -> None:
     """An error refers to the frames that it passes; a frame that refers to the error would keep what the frames hold
     until the collector looks, and it never looks at what is frozen.
     """

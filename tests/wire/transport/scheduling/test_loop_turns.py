@@ -1,11 +1,11 @@
-"""Turns of the loop are counted from the first one that somebody asks for."""
+"""Turns of the loop are counted from the first call of `loop_turns`."""
 
 import trio
 
 from trimaran.wire.transport.scheduling.loop_turns import LoopTurns, loop_turns
 
 
-async def test_turns_are_counted_from_when_they_are_asked_for():
+async def test_turns_are_counted_from_the_first_call():
     turns = loop_turns()
     assert turns is loop_turns()
     assert turns.number == 0

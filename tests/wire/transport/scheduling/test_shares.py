@@ -1,4 +1,4 @@
-"""Who computes next: whoever has used the least lately, with what it is expected to take."""
+"""The order of computing: the connection with the least use lately is next, its expected time included."""
 
 import math
 import threading
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Thread:
-    """Of items that take as long as the test says."""
+    """A thread for items that take as long as the test says."""
 
     def __init__(self):
         self.clock = Clock()
@@ -50,7 +50,7 @@ async def begun(thread, *items):
     return thread.began
 
 
-async def test_among_equals_the_first_to_come_is_the_first():
+async def test_first_of_equals_goes_first():
     assert await begun(Thread(), ("a", 1), ("b", 1), ("c", 1)) == ["a", "b", "c"]
 
 
@@ -127,7 +127,7 @@ async def test_number_of_known_users_is_bounded():
 
 
 async def test_newest_half_is_kept_beyond_the_bound():
-    """What is known of each is when it computed last, and how long."""
+    """The thread knows of each connection when it computed last, and how long."""
     clock = Clock()
     shares = Shares(clock)
     for whom in range(KNOWN, 0, -1):
@@ -170,7 +170,7 @@ async def test_work_without_connection_counts_for_none():
     assert not shares._is_taken
 
 
-async def test_one_item_computes_at_a_time_and_a_failure_lets_in_the_next():
+async def test_single_item_computes_and_failure_admits_next():
     running, most = [], []
 
     def compute(fails):

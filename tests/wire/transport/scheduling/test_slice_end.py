@@ -1,4 +1,4 @@
-"""What begins when a slice of requests ends, and who has come by then."""
+"""The work that begins when a slice of requests ends, and the requests that have come by then."""
 
 import os
 import select
@@ -34,7 +34,7 @@ async def test_outside_of_slices_it_is_done_at_once():
     assert not slice_end().is_shared
 
 
-async def test_within_one_it_is_done_at_its_end_and_once():
+async def test_work_within_slice_runs_once_at_end():
     turn, done = Turn(TurnQueue(loop_turns()), LoopTime()), []
     await turn.begin()
     for number in range(3):
@@ -81,7 +81,7 @@ class Sharing(Toy):
 
 
 class Following(Sharing):
-    """What they wait for is nothing to share."""
+    """The work at the end of their slice is not shared."""
 
     def then(self, work):
         slice_end().then(work)
@@ -103,7 +103,7 @@ def sharing(request, toy, call):
     ],
 )
 async def test_later_arrivals_join_the_slice(kind, seconds, handled_by_then, monkeypatch):
-    """Unless others are to have their turn, or nobody gains by it."""
+    """This holds unless others are to have their turn, or no work is shared."""
     monkeypatch.setattr("trimaran.wire.transport.scheduling.turn.ALONE_SECONDS", seconds)
     toy = kind()
     async with open_server(sharing, context=toy) as toy.server, open_raw(toy.server) as toy.client:
@@ -113,7 +113,7 @@ async def test_later_arrivals_join_the_slice(kind, seconds, handled_by_then, mon
     assert toy.handled_by_then == handled_by_then
 
 
-async def test_an_end_meanwhile_is_found_by_who_receives_next(monkeypatch):
+async def test_end_meanwhile_is_found_by_next_receiver(monkeypatch):
     monkeypatch.setattr("trimaran.wire.transport.scheduling.turn.ALONE_SECONDS", LONG)
 
     class Ending(Sharing):

@@ -1,4 +1,4 @@
-"""Whose requests begin, and how long others wait for theirs."""
+"""The order in which requests begin, and how long others wait for theirs."""
 
 import math
 
@@ -19,14 +19,14 @@ RESERVED = 0.0005
 SELDOM = 0.005
 
 LITTLE = SLICE / 10
-# What a turn of the loop may take: what was begun in time may end later, and one more was let in.
+# The bound of a turn of the loop: a slice that began in time may end later, and one more was let in.
 LONGEST = 2 * SLICE + RESERVED
 # A rest after which what was taken before hardly counts.
 LONG = 20 * FADING
 
 
 class Clock:
-    """Goes on only while somebody works."""
+    """A clock that goes on only while a connection works."""
 
     def __init__(self):
         self.now = 1000.0
@@ -116,7 +116,7 @@ async def test_the_busy_share_the_loop_alike(queue, clock):
     check_each(shares, lambda share: abs(share - 1 / 8) < 0.02)
 
 
-async def test_many_short_slices_share_a_turn_of_the_loop(queue, clock):
+async def test_short_slices_share_a_turn_of_loop(queue, clock):
     """One slice a turn would make the loop's own work the most of it."""
     turns = 0
 
@@ -240,7 +240,7 @@ async def test_cancelled_waiter_delays_no_other(queue, clock):
         assert stays[0] in went
 
 
-async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock):
+async def test_steps_beside_slices_are_counted_and_delay(queue, clock):
     turn, other, busy = made(queue), made(queue), made(queue)
     add(busy, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
@@ -257,7 +257,7 @@ async def test_steps_beside_slices_are_counted_and_make_others_wait(queue, clock
     assert lets_begin(queue, busy)
 
 
-async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
+async def test_part_of_each_turn_serves_light_users(queue, clock):
     busy, honest, other, third = (made(queue) for _ in range(4))
     add(busy, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
@@ -273,7 +273,7 @@ async def test_a_part_of_each_turn_is_kept_for_who_took_little(queue, clock):
         await work(honest, clock, LITTLE)
 
 
-async def test_little_is_also_what_is_less_than_that_of_those_in_line(queue, clock):
+async def test_little_is_below_mean_of_the_line(queue, clock):
     """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
     for one in crowd:
@@ -312,7 +312,7 @@ async def test_heavy_use_long_ago_counts_as_little(queue, clock):
 
 
 async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
-    """Who comes then waits, unless what was expected has not come: nobody is held up by who has gone."""
+    """A connection that comes then waits, unless the expected slice has not come: one that has gone delays no other."""
     first, second, third = made(queue), made(queue), made(queue)
     for one in (first, second, third):
         add(one, 2 * SELDOM)
@@ -325,8 +325,8 @@ async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
     assert lets_begin(queue, third)
 
 
-async def test_nobody_goes_before_those_in_line_but_who_took_less(queue):
-    """Though the turn is not full: who was let in is expected to take less than a whole one."""
+async def test_only_light_users_go_before_the_line(queue):
+    """This holds although the turn is not full: the one that was let in is expected to take less than a whole turn."""
     late = made(queue)
     add(late, 2 * SELDOM)
     async with trio.open_nursery() as nursery:

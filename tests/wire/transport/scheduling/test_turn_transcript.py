@@ -1,4 +1,4 @@
-"""Who begins in which turn of the loop, and what is counted of whom, after each step of the transcript."""
+"""The connections that begin in each turn of the loop, and the counts of each, after each step of the transcript."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "turn").glob("*.txt"))
 
 
 class Scene:
-    """Connections by their letters; `loop` counts turns when it is told to, and the clock goes on likewise."""
+    """Connections by their letters; `loop` counts turns, and the clock goes on, only when the transcript says so."""
 
     def __init__(self, nursery):
         self.nursery = nursery
@@ -129,7 +129,7 @@ def ago(seconds):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_slices_begin_and_are_counted_as_each_transcript_says(path):
+def test_slices_begin_as_each_transcript_says(path):
 
     async def main():
         async with trio.open_nursery() as nursery:

@@ -98,7 +98,7 @@ def test_punctual_arrivals_set_the_waiting_rate(bounds, comings):
                 rate.record(-1, now)
 
 
-def test_without_a_judge_of_addresses_no_connection_comes_too_early():
+def test_no_connection_is_early_without_judge():
     assert ConnectionQuotas().too_early("CLIENTS", "10.0.0.1", 0.0, protected=False) == 0
 
 

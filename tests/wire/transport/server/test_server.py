@@ -131,7 +131,7 @@ async def test_a_connection_in_use_is_not_idle(autojump_clock):
             await trio.sleep(55)
 
 
-async def test_a_peer_that_waits_for_our_answer_is_not_idle(autojump_clock):
+async def test_peer_awaiting_our_answer_is_not_idle(autojump_clock):
     toy = Toy()
     event = toy.defer("slow")
     async with (
@@ -166,7 +166,7 @@ async def test_a_frame_that_trickles_in_is_idle(autojump_clock, head):
         assert trio.current_time() - began < 90
 
 
-async def test_a_large_frame_on_a_slow_line_is_not_idle(autojump_clock):
+async def test_large_frame_on_slow_line_is_active(autojump_clock):
     async with (
         open_server(heartbeat, context=Toy(), idle_seconds=60) as server,
         open_raw(server) as client,
@@ -331,7 +331,7 @@ async def test_a_node_takes_the_place_of_a_client():
 
 
 async def test_early_connection_is_delayed_and_not_served(mock_clock):
-    """Whoever reconnects as soon as it is closed would be closed again at once, and so on."""
+    """Otherwise a client that reconnects as soon as it is closed would be closed again at once, and so on."""
     delays = [0.0, 5.0, 0.0]
     asked_of = []
 
@@ -358,7 +358,7 @@ async def test_early_connection_is_delayed_and_not_served(mock_clock):
     assert asked_of == ["127.0.0.1"] * 3
 
 
-async def test_a_server_that_ends_closes_those_who_came_too_early(mock_clock):
+async def test_ending_server_closes_early_connections(mock_clock):
     async with open_server(quotas=ConnectionQuotas(too_early=lambda _ip: 3600.0)) as server:
         client = await trio.open_tcp_stream(*server.addresses["PLAINTEXT"])
         await settled()

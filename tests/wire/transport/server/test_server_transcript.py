@@ -1,4 +1,4 @@
-"""Whom a server lets in, closes, and asks for memory, after each step of the transcript."""
+"""The connections that a server lets in, closes, and takes memory from, after each step of the transcript."""
 
 import ast
 import errno
@@ -79,7 +79,7 @@ class ScriptedSocket:
 
 
 class ScriptedConnection:
-    """`serve` ends when it is aborted, or is told to read no more."""
+    """`serve` ends when it is aborted, or may read no more."""
 
     def __init__(self, scene, endpoint, info, *more):
         service, security, turns = more
@@ -287,7 +287,7 @@ BOUNDS = {"connections_max", "per_ip_max", "rate"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_connections_are_let_in_and_closed_as_each_transcript_says(path, monkeypatch):
+def test_connections_are_handled_as_each_transcript_says(path, monkeypatch):
     clock = MockClock()
 
     async def main():
@@ -308,7 +308,7 @@ def test_connections_are_let_in_and_closed_as_each_transcript_says(path, monkeyp
     run_in_order(main, clock)
 
 
-def test_an_address_is_told_as_that_of_the_old_family_where_it_is_one():
+def test_mapped_address_is_reported_as_ipv4():
     assert module._ip(("::ffff:10.0.0.1", 5)) == "10.0.0.1"
     assert module._ip(("::1", 5, 0, 0)) == "::1"
     assert math.isfinite(module.BACKLOG)
