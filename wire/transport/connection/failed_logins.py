@@ -46,7 +46,9 @@ class FailedLogins:
 
 
 def _network(address: str) -> str:
-    """Returns what counts as one peer: an IPv4 address, or the /64 of an IPv6 address, which one host may use whole."""
+    """Returns the address that counts as one peer: an IPv4 address, or the /64 of an IPv6 address, which one host may
+    use whole.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,4 +1,7 @@
-"""Bounds of a connection, and what a server counts. Their number: `wire/transport/server/connection_quotas.py`."""
+"""Bounds of a connection, and the counters of a server.
+
+See `wire/transport/server/connection_quotas.py` for the number of connections.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SLICES_FROZEN = FROZEN_ELEMENTS_MIN // ITEMS_PER_SLICE
 
 
 def steps_of(route: Route, call: Call, found: Any) -> Handling[Response]:
-    """Returns the one form of what a handler of `TYPES` returned."""
+    """Returns the one form of the results of handlers of `TYPES`."""
     if isinstance(found, DeferredResponse):
         return _of_deferred(route, call, found)
     return _of_coroutine(found)
@@ -71,8 +71,8 @@ def is_sliced(route: Route, request: Any, call: Call) -> bool:
 
 
 def in_slices(route: Route, request: Any, context: Any, call: Call) -> Handling[Response]:
-    """One slice after the other; of what is answered only the bytes are kept. An error of the whole, of any slice, is
-    the answer to all.
+    """Handles one slice after the other; only the bytes of the answers are kept. An error of the whole, of any slice,
+    is the answer to all.
     """
     slices = route.slices
     assert slices is not None

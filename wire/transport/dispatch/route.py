@@ -1,4 +1,4 @@
-"""A row of the registry: a handler with what it declares of itself, and what the peer hears of its errors.
+"""A row of the registry: a handler with what it declares of itself, and the answers to its errors.
 
 Source: Kafka's `RequestHandlerHelper` for errors.
 """

@@ -1,1 +1,1 @@
-"""The byte-moving end of a connection: sockets, TLS, and what waits to be sent."""
+"""The byte-moving end of a connection: sockets, TLS, and the queue of bytes to send."""

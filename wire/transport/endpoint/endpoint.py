@@ -70,20 +70,20 @@ class Endpoint(Protocol):
         """Receives some bytes into `frames`; returns how many, 0 when the peer sends no more."""
 
     def receive_nowait(self, frames: FrameBuffer) -> int:
-        """As `receive`, of what has come already; 0 also if that is nothing."""
+        """Receives as `receive` does, only bytes that have come already; returns 0 also if there are none."""
 
     def send_nowait(self, queue: SendQueue) -> None:
         """Sends what can be sent without waiting, perhaps nothing."""
 
     async def send(self, queue: SendQueue) -> None:
-        """Sends until the queue is empty, what is added meanwhile included; no checkpoint where one turn is enough."""
+        """Sends until the queue is empty, later additions included; no checkpoint if one turn is enough."""
 
     def peer_is_gone(self) -> bool:
         """Whether the peer will send no more, as far as that shows without reading."""
 
     def give_up(self) -> None:
-        """Before `aclose`: what the system has not sent yet is never sent, and the peer sees a reset. It would be sent
-        for minutes else, in the background.
+        """Before `aclose`: bytes that the system has not sent yet are never sent, and the peer sees a reset. It would
+        be sent for minutes else, in the background.
         """
 
     async def aclose(self) -> None:

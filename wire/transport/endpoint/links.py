@@ -30,7 +30,7 @@ def obey(cut_ports: Sequence[int]) -> None:
 
 
 def is_cut(port: int) -> bool:
-    """Whether nothing passes between this process and who listens there."""
+    """Returns whether nothing passes between this process and the listener of that port."""
     return _cut_ports is not None and bool(_cut_ports[port])
 
 

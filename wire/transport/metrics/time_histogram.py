@@ -46,7 +46,7 @@ BUCKETS = bucket_of(_MICROSECONDS_MAX) + 1
 
 @dataclass(frozen=True, slots=True)
 class TimeSummary:
-    """`count` and `seconds` are of all time, what is computed of `counts`, by bucket, of the last minutes."""
+    """`count` and `seconds` are of all time; results from `counts`, by bucket, are of the last minutes."""
 
     count: int
     seconds: float

@@ -1,1 +1,1 @@
-"""The interface between the transport and handlers: what a handler declares, and what it is given."""
+"""The interface between the transport and handlers: the declarations of a handler, and its arguments."""

@@ -116,5 +116,5 @@ BY_CONTROLLER = Need(
 
 
 def needs_of(access: Access | None) -> tuple[Need, ...]:
-    """The needs of a declaration; of what is none, nothing."""
+    """Returns the needs of a declaration; none if it declares none."""
     return (access,) if isinstance(access, Need) else tuple(access or ())

@@ -44,7 +44,7 @@ class Judge(Protocol):
     """The authority that decides, for one kind of node."""
 
     def judges(self, context: Any) -> bool:
-        """Whether there is anything to ask; asked first for each request, so that who has no rules pays nothing."""
+        """Returns whether there are rules; called first for each request, so that a node without rules pays nothing."""
         ...
 
     def allows(
@@ -156,7 +156,7 @@ class _Guard:
         return [one if name == ITSELF else getattr(one, name) for one in getattr(request, field)]
 
     def filter(self, response: Any, context: Any, call: Call) -> Handling[Any]:
-        """The response without what may not be seen."""
+        """Returns the response without the items that the client may not see."""
         field, _, name = self.need.listed.partition(".")
         if not field or response is None or self._may_on_cluster(context, call):
             return response

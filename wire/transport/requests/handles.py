@@ -1,4 +1,4 @@
-"""`@handles`: what a handler declares of itself, next to its code."""
+"""`@handles`: the declaration of a handler, next to its code."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Response = Message | Outgoing | None
 
 @dataclass(slots=True, frozen=True)
 class Hooks:
-    """Plain functions, called on the event loop: what takes long holds up every connection.
+    """Plain functions, called on the event loop: a slow one holds up every connection.
 
     Args:
         before: called when the request is decoded. Answers the seconds for which its connection is muted, 0 for none.

@@ -14,7 +14,7 @@ Key = Callable[[Any], Hashable]
 
 
 def itself(item: Any) -> Hashable:
-    """The key of what is a name."""
+    """Returns the key of an item that is a name itself."""
     found: Hashable = item
     return found
 

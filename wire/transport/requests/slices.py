@@ -93,7 +93,9 @@ def _encode_items(struct: Struct, name: str, room: Room) -> None:
 
 
 def _same_but_for(inner: str, one: Struct, other: Struct) -> bool:
-    """An answer that puts what was named twice together may have another outer item last."""
+    """Returns whether two items are equal apart from `inner`: an answer that merges repeated names may have another
+    outer item last.
+    """
     return one.replace(**{inner: []}) == other.replace(**{inner: []})
 
 

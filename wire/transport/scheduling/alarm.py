@@ -23,7 +23,7 @@ class Alarm:
         self._sleep = trio.CancelScope()
 
     def set(self, at: float) -> None:
-        """In place of what was set before; infinite: never."""
+        """Sets another time in place of the last one; infinite: never."""
         self._at = at
         if at < self._sleep.deadline:
             self._sleep.deadline = at

@@ -72,7 +72,7 @@ class Shares:
         await trio.lowlevel.wait_task_rescheduled(give_up)
 
     def leave(self, whom: Hashable, seconds: float) -> None:
-        """It has taken so long; lets in who is next."""
+        """Counts the seconds that an item took, and lets in the next one."""
         now = self._clock()
         if whom is not None:
             self._used[whom] = (self._lately(whom, now) + seconds, now)

@@ -61,5 +61,5 @@ class Notifier:
         event.set()
 
     async def wait(self) -> None:
-        """Returns at the next `notify_all`. Look at the state before: what happened earlier is not told again."""
+        """Returns at the next `notify_all`. Look at the state before: an earlier event is not repeated."""
         await self._event.wait()

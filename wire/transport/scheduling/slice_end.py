@@ -32,7 +32,7 @@ class SliceEnd:
             work()
 
     def then_for_all(self, work: Callable[[], object]) -> None:
-        """As `then`, of what is to take along all that has come by then."""
+        """Does as `then`, for work that takes along all that has come by then."""
         self.is_shared = self._is_coming
         self.then(work)
 

@@ -109,7 +109,9 @@ class TurnQueue:
         return True
 
     def _took_little(self, turn: Turn) -> bool:
-        """Never who has had a slice in this turn: it goes on with what it asked for at once."""
+        """Returns whether the connection took little; never after a slice in this turn: it goes on with its next
+        requests.
+        """
         if turn.ended_in == self.number:
             return False
         if not self._in_line:
@@ -254,7 +256,7 @@ class Turn:
         queue.took(seconds, entered)
 
     def took_lately(self, now: float) -> float:
-        """Seconds of the loop; what is long ago hardly counts."""
+        """The seconds of the loop that the connection took lately; older ones hardly count."""
         return self._lately * math.exp((self._at - now) / MEMORY_SECONDS)
 
     def order(self) -> float:

@@ -162,7 +162,7 @@ class Server:
 
 
 class _Acceptor(Server):
-    """The server with what only its own tasks use."""
+    """The server with the state that only its own tasks use."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class _Acceptor(Server):
             seen = {one.info.id: self._look(one, seen, now) for one in self.connections.values()}
 
     def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
-        """Notes what the connection did since the last sweep, closes it if that was nothing for too long."""
+        """Notes the progress of the connection since the last sweep, and closes it if there was none for too long."""
         if connection.is_abandoned():
             connection.abort()
         progress = connection.core.progress()
