@@ -1,4 +1,4 @@
-"""Metadata (3): brokers, topics, who leads; creates missing topics if that is configured.
+"""Metadata (3): brokers, topics, their leaders; creates missing topics if that is configured.
 
 Versions: 1 null for all topics, racks, controller; 2 cluster id; 4 may forbid creation; 5 offline replicas; 7 leader
 epochs; 8 authorized operations; 10 topic ids in answers, 12 in requests; 13 an error of the whole.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
 
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.broker.metadata.endpoints import endpoint_of
@@ -18,7 +17,6 @@ from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.metadata.seen_topics import EVERYBODY, Asker
 from trimaran.broker.metadata.topic_views import TopicView, ViewKey
-from trimaran.node.runtime.steps import pieces
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.audit import tells_what_is_allowed
@@ -42,18 +40,14 @@ from trimaran.wire.messages.metadata import (
 from trimaran.wire.security.acls import Operation, ResourceType
 from trimaran.wire.transport.memory.room import FREE_BYTES, Room
 from trimaran.wire.transport.requests.access import topics
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse, finished
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
-from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
-from trimaran.wire.transport.requests.slices import Slices
-from trimaran.wire.transport.scheduling.events import yield_to_loop
+from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 NO_CONTROLLER = -1
-# Topics whose operations are judged between two checkpoints, eight each: 5 ms of work.
-TOLD_PER_TURN = 200
-# Of topics that who asks may not see no operations are told.
+# Errors of topics that the client may not see; it learns no operations of them.
 _OF_UNSEEN = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_ID})
 
 MaySee = Callable[[str], bool]
@@ -64,7 +58,7 @@ def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataR
     if not request.topics:  # of all topics: none and no error would say that there are none
         raise CloseConnection(f"Metadata of all topics failed: {code.name}")
     # The name is none where a request names ids, or wrongly nothing; answers below version 12 cannot say so.
-    topics = [_error(code, one.name or "", one.topic_id) for one in request.topics]
+    topics = [_error(code, topic.name or "", topic.topic_id) for topic in request.topics]
     return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 
@@ -83,45 +77,63 @@ def _named(topic: MetadataRequestTopic) -> bytes | str | None:
         topics(Operation.CREATE).or_cluster(Operation.CREATE).in_handler("topics that it creates"),
     ),
     on_error=_fail,
-    slices=Slices("topics", "topics"),
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("topics", _named),
 )
-def metadata(
-    request: MetadataRequest, ctx: AdminContext, call: Call
-) -> MetadataResponse | DeferredResponse[MetadataResponse]:
+def metadata(request: MetadataRequest, ctx: AdminContext, call: Call) -> Handling[MetadataResponse]:
     version = call.header.api_version
     if version in (10, 11):
         _check_names_only(request.topics or [])
     wants_all = _wants_all(request, version)
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=not wants_all)
     if wants_all:
-        return _of_all(request, ctx, call, may_see)
-    missing = _missing(request, ctx, may_see)
-    if not missing:
-        image = ctx.metadata.image
-        return _answer(request, ctx, call, image, _wanted(request, image, may_see, {}))
+        return (yield from _all_topics(request, ctx, call, may_see))
+    created: Mapping[str, ErrorCode] = {}
+    if request.allow_auto_topic_creation and ctx.config["auto.create.topics.enable"]:
+        missing = yield from _missing(request, ctx, may_see)
+        if missing:
+            created = yield from _created(missing, ctx, call)
+    image, asked, wanted = ctx.metadata.image, request.topics or [], []
+    for topic in asked:
+        wanted.append(
+            _by_name(topic.name or "", image, may_see, created)
+            if topic.topic_id == NIL_UUID
+            else _by_id(topic.topic_id, image, may_see)
+        )
+        if len(asked) > 1:
+            yield None
+    topics = yield from _encoded(request, ctx, call, image, wanted)
+    return _response(request, ctx, call, image, topics)
 
-    async def finish() -> MetadataResponse:
-        codes = await _created(missing, ctx, call)
-        image = ctx.metadata.image
-        wanted = _wanted(request, image, may_see, codes)
-        return await finished(_answer(request, ctx, call, image, wanted))
 
-    return DeferredResponse(finish, on_error=partial(_fail, request))
-
-
-def _of_all(
+def _all_topics(
     request: MetadataRequest, ctx: AdminContext, call: Call, may_see: MaySee
-) -> MetadataResponse | DeferredResponse[MetadataResponse]:
-    image = ctx.metadata.image
-    if _is_kept(request):
-        seen = _view(ctx, call, image).seen
-        kept = seen.find(_asker(ctx, call), image.topics, _acls_epoch(ctx))
-        if kept is not None:
-            return _within_room(request, ctx, call, image, kept)
-    judging = partial(_judged, request, ctx, call, may_see)
-    return DeferredResponse(judging, on_error=partial(_fail, request))
+) -> Handling[MetadataResponse]:
+    image, epoch = ctx.metadata.image, _acls_epoch(ctx)
+    seen, asker = _view(ctx, call, image).seen, _asker(ctx, call)
+    kept = seen.find(asker, image.topics, epoch) if _is_kept(request) else None
+    if kept is not None:
+        yield from _counted(call, sum(map(len, kept)))
+        return _response(request, ctx, call, image, kept)
+    visible: Topics = []
+    for topic in image.topics.by_name.values():
+        if may_see(topic.name):
+            visible.append(topic)
+        yield None
+    try:
+        topics = yield from _encoded(request, ctx, call, image, visible)
+    except ResponseTooLarge as error:
+        topics = yield from _each_refused(visible, error, call.room())
+    if _is_kept(request) and _acls_epoch(ctx) == epoch:
+        seen.keep(asker, image.topics, epoch, topics)
+    return _response(request, ctx, call, image, topics)
+
+
+def _counted(call: Call, size: int) -> Handling[None]:
+    """A large response waits for memory, although its topics are shared: peers take copies."""
+    if size > FREE_BYTES:
+        call.room().take(size)
+        yield None
 
 
 def _acls_epoch(ctx: AdminContext) -> int:
@@ -141,22 +153,6 @@ def _asker(ctx: AdminContext, call: Call) -> Asker:
     return Asker(connection.principal, connection.peer[0])
 
 
-async def _judged(
-    request: MetadataRequest, ctx: AdminContext, call: Call, may_see: MaySee
-) -> MetadataResponse:
-    """The topics that who asks may see, judged some at a time."""
-    image, epoch = ctx.metadata.image, _acls_epoch(ctx)
-    seen: Topics = []
-    for some in pieces([*image.topics.by_name.values()], JUDGED_PER_TURN):
-        seen += [topic for topic in some if may_see(topic.name)]
-        await yield_to_loop()
-    answer = await finished(_answer(request, ctx, call, image, seen))
-    if _is_kept(request) and _acls_epoch(ctx) == epoch:
-        topics = cast(EncodedArray, answer.topics)
-        _view(ctx, call, image).seen.keep(_asker(ctx, call), image.topics, epoch, topics)
-    return answer
-
-
 def _check_names_only(topics: list[MetadataRequestTopic]) -> None:
     if any(topic.name is None or topic.topic_id != NIL_UUID for topic in topics):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "topic ids are not for versions 10 and 11")
@@ -166,92 +162,86 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
     return request.topics is None or (version == 0 and not request.topics)
 
 
-def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> list[str]:
-    """Names to create; illegal ones, too, of which only who may create them is told more."""
-    if not request.allow_auto_topic_creation or not ctx.config["auto.create.topics.enable"]:
-        return []
-    known = ctx.metadata.image.topics.by_name
-    names = dict.fromkeys(topic.name for topic in request.topics or [] if topic.name is not None)
-    return [name for name in names if name not in known and may_see(name)]
+def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> Handling[list[str]]:
+    """Names to create; illegal ones, too: only a client that may create them learns more of those."""
+    known, asked = ctx.metadata.image.topics.by_name, request.topics or []
+    missing: dict[str, None] = {}
+    for topic in asked:
+        name = topic.name
+        if name is not None and name not in known and may_see(name):
+            missing[name] = None
+        if len(asked) > 1:
+            yield None
+    return [*missing]
 
 
-async def _created(missing: list[str], ctx: AdminContext, call: Call) -> dict[str, ErrorCode]:
-    """What is told of the missing topics, by name. As in Kafka one that was created just now is unknown in this answer:
-    clients ask again, and some rely on that.
+def _created(missing: list[str], ctx: AdminContext, call: Call) -> Handling[dict[str, ErrorCode]]:
+    """Returns the errors of the missing topics by name. As in Kafka a topic that was created just now is unknown in
+    this response: clients ask again, and some rely on that.
     """
     may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
-    codes = {name: ErrorCode.TOPIC_AUTHORIZATION_FAILED for name in missing if not may_create(name)}
-    left = [name for name in missing if name not in codes and why_illegal(name) is None]
-    created = await ctx.topic_creation.create(left, call) if left else {}
-    return codes | {
-        name: code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for name, code in created.items()
-    }
+    codes: dict[str, ErrorCode] = {}
+    legal = []
+    for name in missing:
+        if not may_create(name):
+            codes[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif why_illegal(name) is None:
+            legal.append(name)
+        yield None
+    if legal:
+        created = yield Wait(partial(ctx.topic_creation.create, legal, call))
+        for name, code in created.items():
+            codes[name] = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return codes
 
 
 def _view(ctx: AdminContext, call: Call, image: MetadataImage) -> TopicView:
     return ctx.topic_views.of(image, ViewKey(call.header.api_version, call.connection.listener))
 
 
-def _answer(
+def _encoded(
     request: MetadataRequest, ctx: AdminContext, call: Call, image: MetadataImage, topics: Topics
-) -> MetadataResponse | DeferredResponse[MetadataResponse]:
-    view = _view(ctx, call, image)
-    told: dict[str, int] | None = None
-    if request.include_topic_authorized_operations:
-        told = {}
+) -> Handling[EncodedArray]:
+    """Returns the topics encoded, in order.
 
-    def tell(some: Topics) -> None:
-        if told is not None:
-            for topic in some:
-                if isinstance(topic, TopicImage) or topic.error_code not in _OF_UNSEEN:
-                    name = topic.name or ""
-                    told[name] = authorized_operations(ctx, call, ResourceType.TOPIC, name)
-
-    images = [topic for topic in topics if isinstance(topic, TopicImage)]
-    if view.is_little_work(images) and (told is None or len(topics) <= TOLD_PER_TURN):
-        tell(topics)
-        return _within_room(request, ctx, call, image, view.encoded(topics, told))
-
-    async def finish() -> MetadataResponse:
-        for some in pieces(topics, TOLD_PER_TURN) if told is not None else ():
-            tell(some)
-            await yield_to_loop()
-        await view.fill(images)
-        found = _within_room(request, ctx, call, image, view.encoded(topics, told))
-        try:
-            return await finished(found)
-        except ResponseTooLarge as error:
-            if request.topics:
-                raise
-            return _response(request, ctx, call, image, _each_refused(topics, error, call.room()))
-
-    return DeferredResponse(finish, on_error=partial(_fail, request))
+    Raises:
+        ResponseTooLarge: the response has no room for them.
+    """
+    view, found, size = _view(ctx, call, image), EncodedArray(), 0
+    for topic in topics:
+        if isinstance(topic, TopicImage):
+            while (element := view.find(topic)) is None:
+                view.encode_some(topic)
+                yield None
+        else:
+            element = view.element(topic)
+        if request.include_topic_authorized_operations and _is_shown(topic):
+            name = topic.name or ""
+            operations = authorized_operations(ctx, call, ResourceType.TOPIC, name)
+            element = view.with_operations(element, operations)
+        found.append(element)
+        size += len(element)
+        if size > FREE_BYTES:
+            yield from _counted(call, size)
+            size = 0
+        elif len(topics) > 1:
+            yield None
+    return found
 
 
-def _each_refused(topics: Topics, error: KafkaError, room: Room) -> EncodedArray:
-    """Before version 13 an error of the whole cannot be said; that there are no topics must not be."""
-    return EncodedArray(room.refusal(_error(error.code, topic.name)) for topic in topics)
+def _is_shown(topic: TopicImage | MetadataResponseTopic) -> bool:
+    """Whether the client learns its operations with the topic: not if it may not see it."""
+    return isinstance(topic, TopicImage) or topic.error_code not in _OF_UNSEEN
 
 
-def _within_room(
-    request: MetadataRequest,
-    ctx: AdminContext,
-    call: Call,
-    image: MetadataImage,
-    topics: EncodedArray,
-) -> MetadataResponse | DeferredResponse[MetadataResponse]:
-    """A large response waits for memory, although its topics are shared: peers take copies."""
-    size = sum(map(len, topics))
-
-    async def finish() -> MetadataResponse:
-        room = call.room()
-        room.take(size)
-        await room.pause()
-        return _response(request, ctx, call, image, topics)
-
-    if size > FREE_BYTES or call.heavy:
-        return DeferredResponse(finish, on_error=partial(_fail, request))
-    return _response(request, ctx, call, image, topics)
+def _each_refused(topics: Topics, error: KafkaError, room: Room) -> Handling[EncodedArray]:
+    """Before version 13 there is no error of the whole; without topics the response would say that there are none."""
+    found = EncodedArray()
+    room.rewind(0)
+    for topic in topics:
+        found.append(room.refusal(_error(error.code, topic.name)))
+        yield None
+    return found
 
 
 def _response(
@@ -262,7 +252,7 @@ def _response(
     topics: EncodedArray,
 ) -> MetadataResponse:
     brokers = _brokers(ctx.metadata, image, call.connection.listener)
-    alive = {one.node_id for one in brokers if not image.cluster.brokers[one.node_id].fenced}
+    alive = {shown.node_id for shown in brokers if not image.cluster.brokers[shown.node_id].fenced}
     operations = (
         cluster_operations(ctx, call)
         if request.include_cluster_authorized_operations
@@ -280,28 +270,13 @@ def _response(
 def _brokers(
     metadata: BrokerMetadata, image: MetadataImage, listener: str
 ) -> list[MetadataResponseBroker]:
-    """Those that are alive and have the listener."""
+    """Returns the brokers that are alive and have the listener."""
     return [
         MetadataResponseBroker(
             node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
         )
-        for broker in sorted(image.cluster.brokers.values(), key=lambda one: one.id)
+        for broker in sorted(image.cluster.brokers.values(), key=lambda broker: broker.id)
         if metadata.is_listed(broker) and (endpoint := endpoint_of(broker, listener)) is not None
-    ]
-
-
-def _wanted(
-    request: MetadataRequest,
-    image: MetadataImage,
-    may_see: MaySee,
-    created: Mapping[str, ErrorCode],
-) -> Topics:
-    """The topics asked for, or an error in the place of one."""
-    return [
-        _by_name(topic.name or "", image, may_see, created)
-        if topic.topic_id == NIL_UUID
-        else _by_id(topic.topic_id, image, may_see)
-        for topic in request.topics or []
     ]
 
 

@@ -9,10 +9,8 @@ what did not change, so looking for the same object finds out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
-
-import trio
 
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
 from trimaran.broker.metadata.reachable import Reachable
@@ -26,11 +24,8 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from trimaran.wire.schema import encode_element
-from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 FIRST_FLEXIBLE_VERSION = 9
-# Partitions encoded between two checkpoints: 10 ms of work.
-PARTITIONS_PER_TURN = 500
 # Client libraries of a cluster speak a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
 VIEWS_MAX = 8
 # Topics that are deleted and made again leave their encodings behind; beyond this share of those that exist a view
@@ -54,88 +49,57 @@ class TopicView:
         self._asked = asked
         self._reachable = Reachable(cluster, asked.listener)
         self._known: dict[bytes, tuple[TopicImage, bytes]] = {}
-        self._filling = trio.Lock()
+        # Topics that a request has begun to encode; the next one that needs them goes on with it.
+        self._begun: dict[bytes, tuple[TopicImage, Iterator[None]]] = {}
         self.seen = SeenTopics()
 
     def __len__(self) -> int:
         return len(self._known)
 
-    def is_little_work(self, topics: Sequence[TopicImage]) -> bool:
-        """Whether encoding those that are not known takes one turn."""
-        missing = 0
-        for topic in topics:
-            if self._known_encoding(topic) is None:
-                missing += 1 + len(topic.partitions)
-        return missing <= PARTITIONS_PER_TURN
-
-    async def fill(self, topics: Sequence[TopicImage]) -> None:
-        """Encodes missing topics, a little at a time; other requests meanwhile wait for it instead of doing the
-        same.
-        """
-        async with self._filling:
-            for _ in self._encode(topics):
-                await yield_to_loop()
-
-    def encoded(
-        self,
-        topics: Sequence[TopicImage | MetadataResponseTopic],
-        operations: Mapping[str, int] | None = None,
-    ) -> EncodedArray:
-        """The topics of an answer, in order; those that are no images are errors. Missing topics are encoded now.
-
-        `operations`: the operations that the client may do with the topics of these names, if it wants them.
-        """
-        elements = map(self._found, topics)
-        if operations is None:
-            return EncodedArray(elements)
-        found = EncodedArray()
-        for topic, element in zip(topics, elements, strict=True):
-            told = operations.get(topic.name or "")
-            found.append(element if told is None else self._with_operations(element, told))
-        return found
-
-    def _found(self, topic: TopicImage | MetadataResponseTopic) -> bytes:
-        if isinstance(topic, MetadataResponseTopic):
-            return self._element(topic)
-        known = self._known_encoding(topic)
-        if known is not None:
-            return known
-        for _ in self._encode((topic,)):
-            pass
-        return self._known[topic.id][1]
-
-    def _with_operations(self, element: bytes, operations: int) -> bytes:
-        """They are the last field, in front of the tagged ones, of which there are none."""
-        end = len(element) - (self._asked.version >= FIRST_FLEXIBLE_VERSION)
-        return element[: end - 4] + operations.to_bytes(4, "big", signed=True) + element[end:]
-
-    def _known_encoding(self, topic: TopicImage) -> bytes | None:
-        """None where it was not encoded, or has changed since."""
+    def find(self, topic: TopicImage) -> bytes | None:
+        """Returns the encoded topic; None if it was not encoded yet, or has changed since."""
         known = self._known.get(topic.id)
         return known[1] if known is not None and known[0] is topic else None
 
-    def _encode(self, topics: Iterable[TopicImage]) -> Iterator[None]:
-        """Yields at the end of each turn."""
-        done = 0
-        for topic in topics:
-            if self._known_encoding(topic) is not None:
-                continue
-            partitions = EncodedArray()
-            for index, state in sorted(topic.partitions.items()):
-                one = self._partition(index, state)
-                partitions.append(encode_element(one, MetadataResponse, self._asked.version))
-                done += 1
-                if done % PARTITIONS_PER_TURN == 0:
-                    yield
-            shown = MetadataResponseTopic(
-                name=topic.name,
-                topic_id=topic.id,
-                is_internal=topic.name in INTERNAL_TOPICS,
-                partitions=partitions,
-            )
-            self._known[topic.id] = (topic, self._element(shown))
+    def encode_some(self, topic: TopicImage) -> None:
+        """Encodes one more partition of a topic that `find` does not know; after the last one `find` knows it.
 
-    def _element(self, topic: MetadataResponseTopic) -> bytes:
+        Requests that need the same topic share the work; none waits for another one, because its peer may be slow.
+        """
+        begun = self._begun.get(topic.id)
+        if begun is None or begun[0] is not topic:
+            begun = self._begun[topic.id] = (topic, self._encode(topic))
+        if next(begun[1], self) is self:
+            del self._begun[topic.id]
+
+    def with_operations(self, element: bytes, operations: int) -> bytes:
+        """Returns the encoded topic with the operations that the client may do with it.
+
+        They are the last field, in front of the tagged ones, of which there are none.
+        """
+        end = len(element) - (self._asked.version >= FIRST_FLEXIBLE_VERSION)
+        return element[: end - 4] + operations.to_bytes(4, "big", signed=True) + element[end:]
+
+    def _encode(self, topic: TopicImage) -> Iterator[None]:
+        partitions = EncodedArray()
+        for index, state in sorted(topic.partitions.items()):
+            shown = self._partition(index, state)
+            partitions.append(encode_element(shown, MetadataResponse, self._asked.version))
+            yield
+        self._known[topic.id] = (
+            topic,
+            self.element(
+                MetadataResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.id,
+                    is_internal=topic.name in INTERNAL_TOPICS,
+                    partitions=partitions,
+                )
+            ),
+        )
+
+    def element(self, topic: MetadataResponseTopic) -> bytes:
+        """Returns an encoded topic that is not kept, e.g. an error."""
         return encode_element(topic, MetadataResponse, self._asked.version)
 
     def _partition(self, index: int, state: PartitionImage) -> MetadataResponsePartition:

@@ -80,6 +80,16 @@ async def answered(handler: Any, request: Message, context: Any, asked: Call) ->
     return type(response).decode(response.encode(version), version)
 
 
+def is_known_at_once(steps: Any) -> bool:
+    """Whether a handler that is a generator returns its response without an effect; it ends in any case."""
+    try:
+        next(steps)
+    except StopIteration:
+        return True
+    steps.close()
+    return False
+
+
 async def finished(response: Any) -> Any:
     """The response of a handler in any form, with its effects carried out."""
     if isinstance(response, GeneratorType):

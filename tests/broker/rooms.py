@@ -1,11 +1,8 @@
-"""A response's room that notes how a handler uses it, and how often a task gives up the loop."""
+"""A response's room that notes how a handler uses it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from typing import Any
-
-import trio
 
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.transport.memory.room import ResponseRoom
@@ -43,23 +40,3 @@ class NotedRoom(ResponseRoom):
     async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:
         self.noted.append(("item", name))
         return await super().encoded_with(item, name, elements)
-
-
-class _Counting(trio.abc.Instrument):
-    def __init__(self, task: trio.lowlevel.Task) -> None:
-        self.turns = 0
-        self._task = task
-
-    def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self.turns += task is self._task
-
-
-async def turns_of(work: Awaitable[object]) -> int:
-    """How often `work` gives up the loop."""
-    counting = _Counting(trio.lowlevel.current_task())
-    trio.lowlevel.add_instrument(counting)
-    try:
-        await work
-    finally:
-        trio.lowlevel.remove_instrument(counting)
-    return counting.turns

@@ -38,7 +38,6 @@ from trimaran.wire.security.acls import (
     Permission,
     ResourceType,
 )
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 NOT_ASKED = -(1 << 31)
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
@@ -113,8 +112,7 @@ async def test_operations_of_all_topics_ignore_cached_answers(harness):
     assert told == [without, {name: bits(TOPIC, name) for name in "tu"}] * 2
 
 
-async def test_operations_of_many_topics_take_several_turns(harness, monkeypatch):
-    monkeypatch.setattr(metadata_handler, "TOLD_PER_TURN", 2)
+async def test_request_may_pause_after_each_topic(harness, monkeypatch):
     names = [f"t{number}" for number in range(7)]
     harness.set_image(*(topic(name, partition()) for name in names))
     harness.context = replace(harness.context, authorizer=None)
@@ -124,17 +122,8 @@ async def test_operations_of_many_topics_take_several_turns(harness, monkeypatch
         include_topic_authorized_operations=True,
     )
     answer = await ask(harness, metadata, wanted, 12)
-    assert all(one.topic_authorized_operations > 0 for one in answer.topics)
-    assert (looked.calls, looked.in_longest_step) == (7, 2)
-
-
-async def test_only_large_answer_waits_for_memory(harness, monkeypatch):
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
-    for free, waits in ((1 << 20, False), (0, True)):
-        monkeypatch.setattr(metadata_handler, "FREE_BYTES", free)
-        answer = metadata(wanted, harness.context, call(wanted, 12))
-        assert isinstance(answer, DeferredResponse) is waits
-        assert [one.name for one in (await ask(harness, metadata, wanted, 12)).topics] == ["t"]
+    assert all(found.topic_authorized_operations > 0 for found in answer.topics)
+    assert (looked.calls, looked.in_longest_step) == (7, 1)
 
 
 async def test_missing_internal_topic_is_marked_internal(harness):

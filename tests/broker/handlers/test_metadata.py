@@ -75,7 +75,8 @@ async def test_unknown_topics_ids_and_bad_names(harness):
         ]
     )
     request = through_wire(by_id, VERSION)
-    answer = through_wire(metadata(request, harness.context, call(request, VERSION)), VERSION)
+    found = await finished(metadata(request, harness.context, call(request, VERSION)))
+    answer = through_wire(found, VERSION)
     assert [(one.name, one.error_code) for one in answer.topics] == [
         ("t", 0),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
@@ -93,7 +94,7 @@ async def test_ids_are_not_for_versions_ten_and_eleven(harness):
     message = MetadataRequest(topics=[MetadataRequestTopic(name="t", topic_id=b"x" * 16)])
     request = through_wire(message, 10)
     with pytest.raises(KafkaError) as raised:
-        metadata(request, harness.context, call(request, 10))
+        await finished(metadata(request, harness.context, call(request, 10)))
     assert raised.value.code is ErrorCode.INVALID_REQUEST
 
 

@@ -7,8 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.broker.calls import call, connection, finished, through_wire
-from tests.broker.rooms import NotedRoom, turns_of
+from tests.broker.calls import (
+    call,
+    carried_out,
+    connection,
+    finished,
+    is_known_at_once,
+    through_wire,
+)
+from tests.broker.rooms import NotedRoom
 from tests.cluster.data_side import (
     cluster_image,
     open_harness,
@@ -33,7 +40,8 @@ from trimaran.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.memory.room import FREE_BYTES
+from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
 VERSION = 13
@@ -61,10 +69,9 @@ def named(*names, **fields):
 ALL = MetadataRequest(topics=None)
 
 
-def begin(harness, message, *, version=VERSION, on=None, heavy=False):
+def begin(harness, message, *, version=VERSION, on=None):
     request = through_wire(message, version)
     asked = call(request, version, on)
-    asked.heavy = heavy
     return metadata(request, harness.context, asked), asked
 
 
@@ -104,46 +111,30 @@ def test_a_refusal_names_each_topic_and_the_whole():
             _fail(nothing, code, "")
 
 
-def test_deferred_answer_may_fail_for_each_topic(harness, tmp_path):
-    creating = open_harness(tmp_path / "creating")
-    see(creating)
-    many = [topic("t", *(partition() for _ in range(501)))]
-    see(harness, *many)
-    for here, message, heavy in (
-        (creating, named("new", allow_auto_topic_creation=True), False),
-        (harness, named("t"), False),
-        (harness, named("none"), True),
-    ):
-        later, _ = begin(here, message, heavy=heavy)
-        assert isinstance(later, DeferredResponse)
-        failed = later.on_error(E.REQUEST_TIMED_OUT, "")
-        assert failed == _fail(message, E.REQUEST_TIMED_OUT, "")
-    later, _ = begin(harness, ALL)
-    with pytest.raises(CloseConnection):
-        later.on_error(E.REQUEST_TIMED_OUT, "")
+def is_kept(harness, message, **options):
+    """An answer that is kept costs no pause."""
+    return is_known_at_once(begin(harness, message, **options)[0])
 
 
-async def test_answer_is_cached_for_same_view(harness):
-    first, _ = begin(harness, ALL)
-    assert isinstance(first, DeferredResponse)
-    expected = through_wire(await first.finish(), VERSION)
-    assert {one.name for one in expected.topics} == {"t", "u"}
-    again, _ = begin(harness, ALL, on=connection())
-    assert through_wire(again, VERSION) == expected
+async def test_answer_is_kept_for_same_view(harness):
+    assert not is_kept(harness, ALL)
+    expected = await metadata_answer(harness, ALL)
+    assert {found.name for found in expected.topics} == {"t", "u"}
+    assert is_kept(harness, ALL, on=connection())
+    assert await metadata_answer(harness, ALL) == expected
     asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-    for version, message in ((9, asking), (12, ALL)):
-        later, _ = begin(harness, message, version=version)
-        assert isinstance(later, DeferredResponse), "of other versions, and where verdicts are told"
+    assert not is_kept(harness, asking), "its operations are the client's own"
+    assert not is_kept(harness, ALL, version=12)
     see(harness, topic("v", partition()))
-    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
-    assert [one.name for one in (await metadata_answer(harness, ALL)).topics] == ["v"]
+    assert not is_kept(harness, ALL)
+    assert [found.name for found in (await metadata_answer(harness, ALL)).topics] == ["v"]
 
 
 async def test_answers_with_operations_are_not_kept(harness):
     asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
     await metadata_answer(harness, asking)
-    assert isinstance(begin(harness, asking)[0], DeferredResponse)
-    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
+    assert not is_kept(harness, asking)
+    assert not is_kept(harness, ALL)
 
 
 def authorized(harness, *users):
@@ -165,12 +156,12 @@ async def test_cache_depends_on_principal_host_and_acls(harness):
     assert len((await metadata_answer(harness, ALL, on=amy)).topics) == 2
     same_host = peer("amy")
     same_host.peer = (amy.peer[0], 77)
-    assert not isinstance(begin(harness, ALL, on=same_host)[0], DeferredResponse)
+    assert is_kept(harness, ALL, on=same_host)
     for other in (peer("bob"), peer("eve"), peer("amy", "10.0.0.1")):
-        assert isinstance(begin(harness, ALL, on=other)[0], DeferredResponse)
+        assert not is_kept(harness, ALL, on=other)
     assert (await metadata_answer(harness, ALL, on=peer("eve"))).topics == []
     authorizer.epoch += 1
-    assert isinstance(begin(harness, ALL, on=amy)[0], DeferredResponse)
+    assert not is_kept(harness, ALL, on=amy)
 
 
 class Changing(Authorizer):
@@ -195,9 +186,9 @@ async def test_answer_judged_during_acl_change_is_not_cached(harness):
 async def test_nothing_is_cached_while_verdicts_are_logged(harness, caplog):
     authorized(harness, "User:ANONYMOUS")
     await metadata_answer(harness, ALL)
-    assert not isinstance(begin(harness, ALL)[0], DeferredResponse)
+    assert is_kept(harness, ALL)
     caplog.set_level(logging.DEBUG, audit.log.name)
-    assert isinstance(begin(harness, ALL)[0], DeferredResponse)
+    assert not is_kept(harness, ALL)
 
 
 async def test_brokers_are_sorted_and_controller_is_alive(harness):
@@ -219,74 +210,70 @@ async def test_brokers_are_sorted_and_controller_is_alive(harness):
     assert (await metadata_answer(harness, named())).controller_id == -1
 
 
-async def test_operations_of_200_topics_are_answered_at_once(harness):
-    names = [f"none-{number}" for number in range(201)]
-    for count, is_later in ((200, False), (201, True)):
-        message = named(*names[:count], include_topic_authorized_operations=True)
-        response, _ = begin(harness, message)
-        assert isinstance(response, DeferredResponse) is is_later
-        answer = through_wire(await finished(response), VERSION)
-        assert len({one.topic_authorized_operations for one in answer.topics}) == 1
-        assert answer.topics[-1].topic_authorized_operations > 0
-    assert not isinstance(begin(harness, named(*names))[0], DeferredResponse)
+async def test_one_name_is_answered_at_once(harness):
+    await metadata_answer(harness, named("t"))
+    for message in (named("t"), named("none", include_topic_authorized_operations=True)):
+        assert is_kept(harness, message)
+    assert not is_kept(harness, named("t", "none"))
 
 
-async def test_loop_yields_while_topics_are_judged_or_encoded(harness):
-    def see_many(count):
-        see(harness, *(topic(f"t-{number}", partition()) for number in range(count)))
-
-    async def turns(message):
-        return await turns_of(begin(harness, message, on=connection())[0].finish())
-
-    asking = MetadataRequest(topics=None, include_topic_authorized_operations=True)
-    counts = (200, 201, 400, 401)
-    judged, both = [], []
-    for count in counts:
-        see_many(count)
-        judged.append(await turns(ALL))
-        both.append(await turns(asking))
-    # One each two hundred topics, judged or told; one more where an answer is made in steps.
-    assert judged == [1, 2, 2 + 1, 3 + 1]
-    assert both == [1, 2 + 2 + 1, 2 + 2 + 1, 3 + 3 + 1]
-
-
-async def test_large_answer_reserves_its_memory_first(harness):
-    see(harness, *(topic(f"t-{one}", *(partition() for _ in range(500))) for one in range(6)))
+async def test_large_kept_answer_takes_its_room_first(harness):
+    see(harness, *(topic(f"t-{index}", *(partition() for _ in range(500))) for index in range(6)))
     await metadata_answer(harness, ALL)
-    later, asked = begin(harness, ALL)
-    assert isinstance(later, DeferredResponse), "kept, and more than is given without asking"
-    room = NotedRoom(asked)
-    answer = await later.finish()
-    assert (room.noted, room.size) == ([("pause", 0)], sum(map(len, answer.topics)))
-    assert room.sizes == [room.size]
+    steps, asked = begin(harness, ALL)
+    room, effects = NotedRoom(asked), []
+    answer = await carried_out(steps, effects)
+    assert effects == [None]
+    assert room.size == sum(map(len, answer.topics))
+
+
+async def test_large_answer_takes_its_room_meanwhile(harness):
+    see(harness, *(topic(f"t-{index}", *(partition() for _ in range(500))) for index in range(30)))
+    steps, asked = begin(harness, ALL)
+    room, sizes = NotedRoom(asked), set()
+    answer = await carried_out(noting(steps, lambda: sizes.add(room.size)), [])
+    size = sum(map(len, answer.topics))
+    assert size - FREE_BYTES <= room.size <= size
+    assert len(sizes) > 3
+
+
+def noting(steps, note):
+    """The handler `steps`; calls `note` at each effect."""
+    try:
+        while True:
+            effect = next(steps)
+            note()
+            yield effect
+    except StopIteration as end:
+        return end.value
 
 
 async def test_answer_without_room_refuses_each_topic(harness):
     names = ("t", "__consumer_offsets")
-    see(harness, *(topic(name, *(partition() for _ in range(251))) for name in names))
+    see(harness, *(topic(name, *(partition() for _ in range(2_000))) for name in names))
     for message in (ALL, named(*names)):
-        later, asked = begin(harness, message, version=12, heavy=True)
+        steps, asked = begin(harness, message, version=12)
         room = NotedRoom(asked)
         room.size = RESPONSE_BYTES_MAX
         if message is not ALL:
             with pytest.raises(ResponseTooLarge):
-                await later.finish()
+                await finished(steps)
             continue
-        answer = through_wire(await later.finish(), 12)
-        assert {one.name: one for one in answer.topics} == {
+        answer = through_wire(await finished(steps), 12)
+        assert {found.name: found for found in answer.topics} == {
             name: refused(name, ResponseTooLarge().code, is_internal=name != "t").replace(
                 topic_authorized_operations=-(1 << 31)
             )
             for name in names
         }
-        assert [one.node_id for one in answer.brokers] == [11]
+        assert [broker.node_id for broker in answer.brokers] == [11]
 
 
-def test_ids_and_names_are_refused_one_by_one(harness):
+async def test_ids_and_names_are_refused_one_by_one(harness):
     asked = call(ALL, VERSION)
     topics = [topic("t", partition()), refused("u", E.UNKNOWN_TOPIC_OR_PARTITION)]
     room = NotedRoom(asked)
-    found = _each_refused(topics, ResponseTooLarge(), room)
+    found = await finished(_each_refused(topics, ResponseTooLarge(), room))
     assert len(found) == 2
     assert room.size == sum(map(len, found))
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.broker.calls import call, connection, finished, through_wire
+from tests.broker.calls import call, connection, finished, is_known_at_once, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.metadata import metadata
 from trimaran.broker.metadata.seen_topics import KEPT_MAX, Asker, SeenTopics
@@ -18,7 +18,6 @@ from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.requests.calls import DeferredResponse
 
 VERSION = 12
 BROKERS = (registration(11),)
@@ -79,13 +78,14 @@ async def test_each_sees_its_own_and_is_judged_once(harness, authorizer):
         assert await names(harness, authorizer, "alice") == ["a"]
         assert await names(harness, authorizer, "bob") == ["b"]
     assert authorizer.count == 4
-    assert not isinstance(start(harness, authorizer, "alice"), DeferredResponse)
+    assert is_known_at_once(start(harness, authorizer, "alice"))
+    assert not is_known_at_once(start(harness, authorizer, "carol"))
 
 
 async def test_without_an_authorizer_everything_is_seen(harness):
     for name in ("alice", "alice", "bob"):
         assert await names(harness, None, name) == ["a", "b"]
-    assert not isinstance(start(harness, None, "carol"), DeferredResponse), "all see the same"
+    assert is_known_at_once(start(harness, None, "carol")), "all see the same"
 
 
 async def test_an_acl_that_changes_is_seen_at_once(harness, authorizer):
@@ -106,7 +106,7 @@ async def test_acl_change_during_judging_is_not_missed(harness, authorizer):
         return found
 
     authorizer.judge = judge_and_change
-    await judging.finish()
+    await finished(judging)
     assert await names(harness, authorizer, "alice") == ["a", "b"]
 
 

@@ -11,7 +11,7 @@ import trimaran.broker.metadata.topic_views
 from tests.broker.calls import call, connection, finished, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.metadata import metadata
-from trimaran.broker.metadata.topic_views import PARTITIONS_PER_TURN, VIEWS_MAX
+from trimaran.broker.metadata.topic_views import VIEWS_MAX
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.serving.authorized_operations import NOT_ASKED
@@ -25,7 +25,7 @@ from trimaran.wire.security.principal import Principal
 
 VERSION = 12
 BROKERS = (registration(11), registration(12), registration(13))
-LARGE = topic("large", *[partition((11, 12, 13))] * (3 * PARTITIONS_PER_TURN))
+LARGE = topic("large", *[partition((11, 12, 13))] * 1_500)
 SMALL = [topic(f"small-{number}", *[partition((11, 12))] * 3) for number in range(20)]
 
 
@@ -105,10 +105,20 @@ async def test_all_are_when_a_broker_is_gone(harness, encodings):
     assert {tuple(p.offline_replicas) for one in answer.topics for p in one.partitions} == {(12,)}
 
 
-async def test_no_step_encodes_more_than_its_turn(harness, encodings):
+async def test_request_may_pause_after_each_partition(harness, encodings):
     trio.lowlevel.add_instrument(encodings)
     await ask(harness)
-    assert encodings.in_longest_step <= PARTITIONS_PER_TURN
+    assert encodings.in_longest_step == 1
+
+
+async def test_abandoned_request_leaves_its_work_to_others(harness, encodings):
+    request = through_wire(MetadataRequest(topics=None), VERSION)
+    steps = metadata(request, harness.context, call(request, VERSION))
+    for _ in range(700):
+        next(steps)
+    steps.close()
+    await ask(harness)
+    assert encodings.taken() == (21, len(LARGE.partitions) + 60)
 
 
 async def test_simultaneous_requests_share_one_encoding(harness, encodings):
