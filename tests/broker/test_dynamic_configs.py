@@ -91,7 +91,9 @@ ACTS = {
     "compression.zstd.level": of_log("5", "compression_level", 5, compression_type="zstd"),
     "follower.replication.throttled.rate": Acts("11", lambda one: one.throttles.follower.bound, 11),
     "group.consumer.assignment.interval.ms": Acts(
-        "77", lambda one: one.broker.context.groups._around.settings("g").assignment_interval_ms, 77
+        "77",
+        lambda one: one.broker.context.groups._dependencies.settings("g").assignment_interval_ms,
+        77,
     ),
     "leader.replication.throttled.rate": Acts("12", lambda one: one.throttles.leader.bound, 12),
     "log.cleaner.backoff.ms": Acts("7", lambda one: one.cleaner.backoff, 0.007),
