@@ -54,11 +54,12 @@ from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetComm
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.groups import OffsetCommitValue
-from trimaran.wire.transport.requests.guard import JUDGED_PER_TURN
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Groups looked at at once: 2 ms.
 GROUPS_PER_STEP = 1_000
+# Topics that are judged at once for a pattern.
+_JUDGED_PER_TURN = 200
 
 # The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so that one
 # which is
@@ -221,7 +222,7 @@ class GroupCoordinator:
         except KafkaError:
             return None
         found: set[str] = set()
-        for some in pieces(names, JUDGED_PER_TURN):
+        for some in pieces(names, _JUDGED_PER_TURN):
             found.update(filter(may_see, some))
             await yield_to_loop()
         return frozenset(found)

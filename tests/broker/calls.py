@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from types import GeneratorType
 from typing import Any
 
@@ -10,7 +9,7 @@ import trio
 
 from trimaran.wire.messages.header import RequestHeader
 from trimaran.wire.schema import Message
-from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Wait
 
@@ -72,10 +71,8 @@ def computed(steps: Any, effect: Compute) -> tuple[Any, Any]:
 
 
 async def answered(handler: Any, request: Message, context: Any, asked: Call) -> Any:
-    """The response of an async handler, or of one that defers, as a client reads it: what is encoded already, too."""
+    """Returns the response of a handler as a client reads it: what is encoded already, too."""
     response = await finished(handler(request, context, asked))
-    if inspect.isawaitable(response):
-        response = await response
     version = asked.header.api_version
     return type(response).decode(response.encode(version), version)
 
@@ -91,11 +88,10 @@ def is_known_at_once(steps: Any) -> bool:
 
 
 async def finished(response: Any) -> Any:
-    """The response of a handler in any form, with its effects carried out."""
+    """Returns the response of a handler, with its effects carried out."""
     if isinstance(response, GeneratorType):
         return await carried_out(response, [])
-    is_waiting = isinstance(response, DeferredResponse | Paused)
-    return await response.finish() if is_waiting else response
+    return await response.finish() if isinstance(response, Paused) else response
 
 
 async def carried_out(

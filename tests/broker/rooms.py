@@ -24,10 +24,10 @@ class NotedRoom(ResponseRoom):
         self.sizes: list[int] = []
         asked._room = self
 
-    async def pause(self, coming: int = 0) -> None:
-        self.noted.append(("pause", coming))
+    async def pause(self) -> None:
+        self.noted.append(("pause", self._coming))
         self.sizes.append(self.size)
-        await super().pause(coming)
+        await super().pause()
 
     def expect(self, size: int) -> None:
         self.noted.append(("expect", size))
@@ -36,7 +36,3 @@ class NotedRoom(ResponseRoom):
     def encoding_with(self, item: Any, name: str, elements: Any) -> Handling[bytes]:
         self.noted.append(("item", name))
         return (yield from super().encoding_with(item, name, elements))
-
-    async def encoded_with(self, item: Any, name: str, elements: Any) -> bytes:
-        self.noted.append(("item", name))
-        return await super().encoded_with(item, name, elements)

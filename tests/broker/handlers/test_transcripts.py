@@ -1,9 +1,9 @@
 """Whole answers of the broker, version by version, as `testdata/*.txt` has them.
 
-A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [owes=1] [once=1] [audited=1] Api VERSIONS` and the fields of the
+A step is `[as=NAME] [on=LISTENER] [sorted=FIELD] [once=1] [audited=1] Api VERSIONS` and the fields of the
 request, as arguments of `dict`; `given NAME` changes the world. Fields of an answer that have their default are left
 out. Versions with equal answers are shown together. Reading requests are repeated as large ones, in the first and the
-last version: the answer is the same, unless the step says `once`. `owes`: the connection waits for another answer.
+last version: the answer is the same, unless the step says `once`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,6 @@ class Transcript:
         values = eval(f"dict({fields})", names)
         given = dict(one.split("=") for one in options.split())
         asking = {"name": given.get("as", ""), "listener": given.get("on", "PLAINTEXT")}
-        asking["owes"] = "owes" in given
         answers = []
         for version in range(int(low), int(high or low) + 1):
             with _audited("audited" in given) as lines:

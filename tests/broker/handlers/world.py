@@ -377,13 +377,11 @@ class World:
         name: str = "",
         listener: str = "PLAINTEXT",
         heavy: bool = False,
-        owes: bool = False,
     ) -> Any:
         """The answer to what the connection of `name` asks, decoded; what it says when it closes the connection."""
         context = replace(self.context, authorizer=authorizer_of(name) if name else None)
         asking = ConnectionInfo(1, listener, ("10.1.2.3", 4567), ("127.0.0.1", 2))
         asking.principal = Principal(name or "ANONYMOUS")
-        asking.owes = owes
         request = make(BY_NAME[api], values, version)
         frame = memoryview(bytearray(encode_request(request, version, 7, "c")))
         try:

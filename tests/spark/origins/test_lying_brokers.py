@@ -18,6 +18,7 @@ from trimaran.wire.messages.fetch import (
 )
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 COUNT = 10
 BATCH = build_batch([NewRecord(b"k", b"v%d" % i, 1000) for i in range(COUNT)])
@@ -49,9 +50,9 @@ async def read_from(answered, patience=PATIENT):
     """Returns the rows or the error of reading a broker that gives each Fetch this response, or none for None."""
 
     @handles(FetchRequest, versions="4-12", access=open_to_all("a test"))
-    async def fetch(request, node, call):
+    def fetch(request, node, call):
         if answered is None:
-            await trio.sleep_forever()
+            yield Blocking(trio.sleep_forever)
         return answered
 
     async with open_cluster([1], more=[fetch]) as cluster:

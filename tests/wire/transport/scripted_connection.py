@@ -226,7 +226,7 @@ class ScriptedRegistry:
         assert context == "context"
         text = bytes(frame).rstrip(b".").decode().removeprefix("heavy ")
         said = " before it has logged in" if budget is not None else ""
-        self._say(f"handles {text[:40]}{said}{', owes' if info.owes else ''}")
+        self._say(f"handles {text[:40]}{said}")
         match text.split():
             case ["answer", size]:
                 return answer_of(int(size))

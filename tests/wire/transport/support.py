@@ -16,8 +16,8 @@ from trimaran.wire.security.listener import PLAINTEXT_LISTENER
 from trimaran.wire.transport.connection.limits import ConnectionLimits
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Wait
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
 HEARTBEAT_VERSION = 4
@@ -75,7 +75,7 @@ def heartbeat(request, toy, call):
             raise toy.failures[group]
         return HeartbeatResponse(throttle_time_ms=number)
 
-    return DeferredResponse(finish, event.is_set)
+    return (yield Wait(finish, event.is_set))
 
 
 @asynccontextmanager

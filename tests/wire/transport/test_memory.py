@@ -24,8 +24,8 @@ from trimaran.wire.messages.sync_group import (
 from trimaran.wire.transport.memory import pools as memory
 from trimaran.wire.transport.memory.pools import MemoryPool
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Wait
 
 MIB = 1 << 20
 
@@ -113,7 +113,7 @@ class Holding:
                 await self.go.wait()
                 return SyncGroupResponse(assignment=request.assignments[0].assignment[:1])
 
-            return DeferredResponse(finish, ready=self.go.is_set)
+            return (yield Wait(finish, ready=self.go.is_set))
 
         self.handler = sync_group
 

@@ -157,7 +157,6 @@ class ConnectionCore:
     def count_request(self) -> None:
         self._requests += 1
         self._service.counters.requests += 1
-        self.info.owes = bool(self.owed)
 
     def begin(self, frame: memoryview) -> None:
         """Handles one frame, which may be a step of a login.
@@ -169,7 +168,6 @@ class ConnectionCore:
         self._requests += 1
         service = self._service
         service.counters.requests += 1
-        self.info.owes = bool(self.owed)
         if self._authenticator is None and (self._session is None or not self.is_at_login(frame)):
             self.owe(service.registry.dispatch(frame, service.context, self.info))
         else:

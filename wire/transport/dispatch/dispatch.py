@@ -16,17 +16,11 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget
-from trimaran.wire.transport.dispatch import old_forms
 from trimaran.wire.transport.dispatch.responding import encode_or_refuse, outcome, refusal, respond
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
-from trimaran.wire.transport.requests.calls import (
-    Call,
-    CloseConnection,
-    ConnectionInfo,
-    response_of,
-)
+from trimaran.wire.transport.requests.calls import Call, CloseConnection, ConnectionInfo
 from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY_BYTES
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 
@@ -38,8 +32,8 @@ _PASSES = (CloseConnection, RemoteProtocolError)
 def decode(
     route: Route, frame: memoryview, budget: DecodeBudget, connection: ConnectionInfo
 ) -> tuple[Call, Any]:
-    """The request in `frame`, or for a handler that takes no more the bytes of that; that of an async handler on bytes
-    of its own, as the receive buffer has moved on by then.
+    """Returns the request in `frame`, or a copy of the bytes for a handler that takes no more. The records of a request
+    are views of `frame`.
 
     Bytes behind the request are ignored, as in Kafka: librdkafka 2.16 asks for the metadata of all topics with three
     bytes too many.
@@ -54,8 +48,8 @@ def decode(
         budget = route.budget
     elif budget.elements_max > route.elements_max:
         budget = budget._replace(elements_max=route.elements_max)
-    body = bytes(frame[start:]) if route.is_async else frame[start:]
-    request, _, elements = route.request.decode_counted(body, header.api_version, budget)
+    version = header.api_version
+    request, _, elements = route.request.decode_counted(frame[start:], version, budget)
     if elements >= FROZEN_ELEMENTS_MIN:
         gc.freeze()
     held = size + elements * ELEMENT_BYTES
@@ -73,13 +67,7 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
         route.hooks.begin(call)
     if route.once is not None and not call.heavy:
         request = route.once(request)
-    found: Any
-    if call.heavy and old_forms.is_sliced(route, request, call):
-        found = old_forms.in_slices(route, request, context, call)
-    else:
-        found = outcome(route, _PASSES, route.handler, request, context, call)
-    if type(found) in old_forms.TYPES:
-        found = old_forms.steps_of(route, call, found)
+    found: Any = outcome(route, _PASSES, route.handler, request, context, call)
     if type(found) is GeneratorType:
         running = RunningRequest(route, call, request, found)
         found = outcome(route, _PASSES, running.run, found.send, None)
@@ -118,7 +106,9 @@ def nested(
     if route.once is not None:
         request = yield Compute(cost, partial(route.once, request))
     try:
-        found = yield from response_of(route.handler(request, context, call))
+        found = route.handler(request, context, call)
+        if type(found) is GeneratorType:
+            found = yield from found
     except _PASSES:
         raise
     except Exception as error:  # noqa: BLE001 - it is the answer

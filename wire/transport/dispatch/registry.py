@@ -134,7 +134,7 @@ class Registry(Generic[C]):
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Answer:
-        """Decodes one request, within `budget`, and runs stage one of its handler.
+        """Decodes one request, within `budget`, and begins its handler.
 
         Raises:
             RemoteProtocolError: nothing was called; the connection must close.

@@ -30,7 +30,6 @@ from trimaran.wire.transport.requests.error_answers import (
 from trimaran.wire.transport.requests.guard import Judge, guarded
 from trimaran.wire.transport.requests.handles import declaration_of
 from trimaran.wire.transport.requests.hooks import Hooks
-from trimaran.wire.transport.requests.slices import Slices
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,12 +39,10 @@ class Route:
     request: type[Message]
     versions: Versions
     handler: Callable[..., Any]
-    is_async: bool
     on_error: OnError | None
     general_error: GeneralError | None
     log: LimitedLog
     elements_max: int
-    slices: Slices | None
     hooks: Hooks | None
     takes_frame: bool
     once: Callable[[Any], Any] | None
@@ -106,23 +103,29 @@ class Route:
 def route_of(
     handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
 ) -> Route:
-    """The row of a function with `@handles`, behind the guard of `judge`."""
+    """Returns the row of a function with `@handles`, behind the guard of `judge`.
+
+    Raises:
+        TypeError: the function is a coroutine function or an async generator function, an error of the programmer.
+    """
     handled = declaration_of(handler)
+    if inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler):
+        raise TypeError(
+            f"handler {handler.__qualname__} is an async function: write a plain function, or a generator function"
+            " that yields `Wait` or `Blocking`"
+        )
     needs = needs_of(handled.access)
     assert needs, f"{handler!r} does not say who may ask"
-    is_async = inspect.iscoroutinefunction(handler)
     served = handled.request.VERSIONS
     assert served.low <= handled.versions.low <= handled.versions.high <= served.high, handled
     return Route(
         handled.request,
         handled.versions,
         guarded(handler, needs, judge, handled.on_error),
-        is_async,
         handled.on_error,
         None if handled.on_error else general_error(handled.request),
         limited_log,
         handled.elements_max,
-        handled.slices,
         hooks,
         handled.takes_frame,
         handled.once,

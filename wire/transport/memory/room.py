@@ -96,22 +96,6 @@ class Room(Protocol):
         """
         ...
 
-    async def pause(self, coming: int = 0) -> None:
-        """Called after each item: others have their turn when enough was made; a large response waits for memory.
-        `coming` are bytes that are taken next, before they can be counted: `OBJECT_BYTES` for each item made at once.
-        """
-        ...
-
-    async def encode(self, items: Iterable[Struct]) -> EncodedArray:
-        """An array of the response; pauses in between. Raises as `take`."""
-        ...
-
-    async def encoded_with(self, item: Any, name: str, elements: Iterable[Struct]) -> bytes:
-        """An item whose array `name` may be long: its elements are encoded one by one. Raises as `take`, and what
-        `elements` raises; of the item nothing is counted then.
-        """
-        ...
-
 
 class ResponseRoom:
     """That of a response in one version; `close` gives back what it holds."""
@@ -170,8 +154,9 @@ class ResponseRoom:
         self._coming = 0
         return False
 
-    async def pause(self, coming: int = 0) -> None:
-        coming, self._coming = coming + self._coming, 0
+    async def pause(self) -> None:
+        """For the transport: others have their turn when enough was made; a large response waits for memory."""
+        coming, self._coming = self._coming, 0
         if self._step + coming < STEP_BYTES:
             return
         self._step = 0
@@ -196,24 +181,6 @@ class ResponseRoom:
         before = self.size
         try:
             setattr(item, name, (yield from self.encoding(elements)))
-            data = encode_element(item, self._of, self._version)
-            self.take(before + len(data) - self.size)
-        except KafkaError:
-            self.size = before
-            raise
-        return data
-
-    async def encode(self, items: Iterable[Struct]) -> EncodedArray:
-        found = EncodedArray()
-        for item in items:
-            found.append(self.encoded(item))
-            await self.pause()
-        return found
-
-    async def encoded_with(self, item: Any, name: str, elements: Iterable[Struct]) -> bytes:
-        before = self.size
-        try:
-            setattr(item, name, await self.encode(elements))
             data = encode_element(item, self._of, self._version)
             self.take(before + len(data) - self.size)
         except KafkaError:

@@ -1,30 +1,25 @@
 """The arguments of a handler: the call and its connection. Quotas use `Call.throttle`.
 
-The form of a handler: `trimaran.wire.transport.scheduling.effects`. `DeferredResponse` is a former one: the plain call
-puts effects in order, and the connection's writer awaits `finish` when the turn of that response comes.
+The form of a handler: `trimaran.wire.transport.scheduling.effects`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import trio
 
-from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Address
 from trimaran.wire.messages.registry import RESPONSES
-from trimaran.wire.schema import Message
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 from trimaran.wire.text import events
 from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.memory.room import LARGE_BYTES, ResponseRoom, Room
-from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.loop_time import LoopTime, TurnOfRequests, Unscheduled
 
 if TYPE_CHECKING:
@@ -32,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R", bound=Message)
 Callback = Callable[[], object]
 
 # One request may be worth many minutes of a small quota. Kafka has no bound, but forgets a client after an hour.
@@ -41,48 +35,6 @@ MUTED_SECONDS_MAX = 3600.0
 
 class CloseConnection(Exception):
     """Raised by a handler that cannot answer (acks=0 with an error): answers owed before it leave, then it closes."""
-
-
-@dataclass(slots=True, frozen=True)
-class DeferredResponse(Generic[R]):
-    """A response that is not known yet.
-
-    Whatever `finish` holds on to stays in memory while it waits; a view of the request's records keeps the whole
-    receive buffer of the connection, so let go of the request in stage one.
-
-    Args:
-        finish: awaited once every earlier answer of the connection has been handed to the socket, and not before.
-        ready: says that `finish` would return without waiting; answers ready together leave in one packet.
-        holds_request: `finish` keeps the request, or most of it, which then counts as held until the answer is known.
-        on_error: the response for an exception out of `finish`. Without it, one with a top-level error code is made
-            where the response has such a field; else the connection closes.
-    """
-
-    finish: Callable[[], Awaitable[R]]
-    ready: Callable[[], bool] | None = None
-    on_error: Callable[[ErrorCode, str], R] | None = None
-    holds_request: bool = True
-
-
-async def finished(response: R | DeferredResponse[R]) -> R:
-    """The response, which is awaited if it is not known yet."""
-    return await response.finish() if isinstance(response, DeferredResponse) else response
-
-
-def response_of(found: Any) -> Handling[Any]:
-    """Returns the response of a handler in any form, for functions that are wrapped around one, by `yield from`."""
-    if isinstance(found, GeneratorType):
-        return (yield from found)
-    if isinstance(found, CoroutineType):
-        return (yield Wait(lambda: found))
-    if not isinstance(found, DeferredResponse):
-        return found
-    try:
-        return (yield Wait(found.finish, found.ready, found.holds_request))
-    except KafkaError as error:
-        if found.on_error is None:
-            raise
-        return found.on_error(error.code, error.message)
 
 
 @dataclass(slots=True, eq=False)
@@ -98,8 +50,6 @@ class ConnectionInfo:
     # Fixed before the first request that needs one: by the certificate or by SASL.
     principal: Principal = ANONYMOUS
     closed: bool = False
-    # Whether requests that came before the one that begins are not answered yet: what they do may be yet to come.
-    owes: bool = False
     # In seconds of trio's clock, None for never: until then nothing of the connection is read.
     muted_until: float | None = None
     # The memory that all connections of this kind of listener hold; handlers that make large responses need it.
@@ -158,7 +108,7 @@ class Call:
     # The bytes that the call holds in memory, about.
     held: int = 0
     # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
-    # (`heavy.run_apart`).
+    # (`compute_thread.run_apart`).
     heavy: bool = False
     # The connection is muted for this long on account of this request.
     throttle_ms: int = 0
@@ -167,7 +117,7 @@ class Call:
     _room: ResponseRoom | None = None
 
     def room(self) -> Room:
-        """The room for the response, the same at each access. Only for handlers that answer in stage two."""
+        """The room for the response, the same at each access."""
         if self._room is None:
             of, version = RESPONSES[self.header.api_key], self.header.api_version
             self._room = ResponseRoom(of, version, self.connection.memory)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
+from types import GeneratorType
 from typing import Any, Protocol
 
 from trimaran.wire.codec.declarations import EncodedArray
@@ -18,7 +19,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.schema import Message, encode_element
 from trimaran.wire.security.acls import CLUSTER_NAME, Operation, ResourceType
 from trimaran.wire.transport.requests.access import ITSELF, JudgedBy, Need
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, response_of
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.error_answers import OnError
 from trimaran.wire.transport.scheduling.effects import (
     ITEM_COST_BYTES,
@@ -27,9 +28,6 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 
 Handler = Callable[..., Any]
-
-# For handlers that judge items themselves, some between two checkpoints.
-JUDGED_PER_TURN = 200
 
 CODES = {
     ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -212,7 +210,9 @@ def _behind(guard: _Guard, handler: Handler) -> Handler:
         left, refused = yield from guard.admit(request, context, call)
         if left is None:
             return refused.response
-        response = yield from response_of(handler(left, context, call))
+        response = handler(left, context, call)
+        if type(response) is GeneratorType:
+            response = yield from response
         return (yield from guard.filter(refused.merged(response, call), context, call))
 
     return steps

@@ -10,7 +10,6 @@ from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.schema import DECODE_BUDGET, Message
 from trimaran.wire.transport.requests.access import Access
 from trimaran.wire.transport.requests.error_answers import OnError
-from trimaran.wire.transport.requests.slices import Slices
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,7 +23,6 @@ class Handled:
     access: Access
     on_error: OnError | None = None
     elements_max: int = DECODE_BUDGET.elements_max
-    slices: Slices | None = None
     takes_frame: bool = False
     once: Callable[[Any], Any] | None = None
 
@@ -36,7 +34,6 @@ def handles(
     access: Access,
     on_error: OnError | None = None,
     elements_max: int = DECODE_BUDGET.elements_max,
-    slices: Slices | None = None,
     takes_frame: bool = False,
     once: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
@@ -44,10 +41,10 @@ def handles(
     nothing else.
 
     `on_error`, `(request, code, message) -> response`, answers an exception out of the handler if Kafka's error is not
-    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused. A
-    large request is handled in `slices`, if the function can. `once` makes of the request one in which nothing is named
-    twice (`trimaran.wire.transport.requests.once`), which the function sees. An async function that `takes_frame` gets
-    the bytes of the request, header and all: they are decoded only to answer an error.
+    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused.
+    `once` makes of the request one in which nothing is named twice (`trimaran.wire.transport.requests.once`), which the
+    function sees. A function that `takes_frame` gets the bytes of the request, header and all: they are decoded only to
+    answer an error.
     """
 
     def note(function: F) -> F:
@@ -57,7 +54,6 @@ def handles(
             access,
             on_error,
             elements_max,
-            slices,
             takes_frame,
             once,
         )

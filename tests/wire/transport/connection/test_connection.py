@@ -32,8 +32,9 @@ from trimaran.wire.messages.produce import (
     TopicProduceData,
 )
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
+from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 
 LIGHT = 12_000
 SLICE = 0.00025
@@ -465,14 +466,14 @@ async def test_a_handler_may_close(error):
         assert toy.begun == ["g", "bad"]
 
 
-async def test_async_handlers_run_in_turn_on_own_bytes():
+async def test_handlers_that_block_run_in_turn():
     seen = []
     go = trio.Event()
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
-    async def slow(request, ctx, call):
+    def slow(request, ctx, call):
         seen.append(request.group_id)
-        await go.wait()
+        yield Blocking(go.wait)
         if request.group_id == "bad":
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         return HeartbeatResponse()
@@ -509,7 +510,7 @@ async def test_records_held_by_parked_answer_stay_unchanged():
             answers.append(bytes(records))
             return ProduceResponse(responses=[])
 
-        return DeferredResponse(finish)
+        return (yield Wait(finish))
 
     payloads = [bytes([i]) * (10_000 * (i % 7 + 1)) for i in range(30)]
     async with open_server(hold) as server, open_raw(server) as client:

@@ -5,23 +5,14 @@ answer.
 import gc
 
 import pytest
+import trio
 
 from tests.broker.calls import connection
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.delete_groups import DeleteGroupsRequest
-from trimaran.wire.messages.find_coordinator import (
-    Coordinator,
-    FindCoordinatorRequest,
-    FindCoordinatorResponse,
-)
 from trimaran.wire.messages.header import decode_response_header, encode_request
 from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from trimaran.wire.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponseTopic,
-)
+from trimaran.wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.schema import DECODE_BUDGET, DECODE_BUDGET_BEFORE_AUTHENTICATION
@@ -30,7 +21,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import Slices
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 HEAVY = 16 << 10
 OF_ELEMENT = 384
@@ -47,14 +38,10 @@ def route_of(handler, request):
     return next(one for one in Registry((handler,)).routes() if one.request is request)
 
 
-def handler_of(request, versions, *, is_async, **options):
-    def at_once(request, context, call):
+def handler_of(request, versions, **options):
+    def handler(request, context, call):
         raise AssertionError
 
-    async def later(request, context, call):
-        raise AssertionError
-
-    handler = later if is_async else at_once
     return handles(request, versions=versions, access=OPEN, **options)(handler)
 
 
@@ -68,19 +55,17 @@ def producing():
     return ProduceRequest(acks=1, timeout_ms=5, topic_data=topics)
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_records_are_copied_only_if_buffer_moves_on(is_async):
-    """An async handler runs when its turn comes; one that answers at once takes no copy."""
-    route = route_of(handler_of(ProduceRequest, "3-12", is_async=is_async), ProduceRequest)
+def test_records_are_a_view_of_the_frame():
+    route = route_of(handler_of(ProduceRequest, "3-12"), ProduceRequest)
     frame = frame_of(producing(), 9)
     _, request = decode(route, frame, DECODE_BUDGET, connection())
     assert bytes(records_of(request)) == b"records"
     frame[:] = bytes(len(frame))
-    assert bytes(records_of(request)) == (b"records" if is_async else bytes(7))
+    assert bytes(records_of(request)) == bytes(7)
 
 
 def test_call_knows_its_arrived_and_held_bytes():
-    handler = handler_of(OffsetDeleteRequest, "0", is_async=True)
+    handler = handler_of(OffsetDeleteRequest, "0")
     topics = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(5)]
     frame = frame_of(OffsetDeleteRequest(group_id="g", topics=topics), 0)
     call, _ = decode(route_of(handler, OffsetDeleteRequest), frame, DECODE_BUDGET, connection())
@@ -92,7 +77,7 @@ def test_call_knows_its_arrived_and_held_bytes():
 
 @pytest.mark.parametrize(("size", "heavy"), [(HEAVY, False), (HEAVY + 1, True)])
 def test_forwarded_frame_is_taken_unchanged(size, heavy):
-    handler = handler_of(HeartbeatRequest, "0-4", is_async=True, takes_frame=True)
+    handler = handler_of(HeartbeatRequest, "0-4", takes_frame=True)
     whole = bytes(frame_of(BEAT, 4)).ljust(size, b"x")
     frame = memoryview(bytearray(whole))
     call, given = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
@@ -112,7 +97,7 @@ def test_forwarded_frame_is_taken_unchanged(size, heavy):
     ],
 )
 def test_elements_are_bounded_by_handler_and_connection(elements_max, budget, topics, is_taken):
-    handler = handler_of(OffsetDeleteRequest, "0", is_async=False, elements_max=elements_max)
+    handler = handler_of(OffsetDeleteRequest, "0", elements_max=elements_max)
     names = [OffsetDeleteRequestTopic(name="t", partitions=[]) for _ in range(topics)]
     frame = frame_of(OffsetDeleteRequest(group_id="g", topics=names), 0)
     route = route_of(handler, OffsetDeleteRequest)
@@ -127,7 +112,7 @@ def test_elements_are_bounded_by_handler_and_connection(elements_max, budget, to
 def test_request_of_fifty_thousand_elements_escapes_collector(monkeypatch, elements, freezes):
     frozen = []
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append(1))
-    handler = handler_of(DeleteGroupsRequest, "0-1", is_async=False)
+    handler = handler_of(DeleteGroupsRequest, "0-1")
     frame = frame_of(DeleteGroupsRequest(groups_names=[""] * elements), 1)
     call, request = decode(
         route_of(handler, DeleteGroupsRequest), frame, DECODE_BUDGET, connection()
@@ -138,7 +123,7 @@ def test_request_of_fifty_thousand_elements_escapes_collector(monkeypatch, eleme
 
 
 def test_bytes_behind_a_request_are_ignored():
-    handler = handler_of(HeartbeatRequest, "0-4", is_async=False)
+    handler = handler_of(HeartbeatRequest, "0-4")
     frame = memoryview(bytearray(bytes(frame_of(BEAT, 4)) + b"xyz"))
     _, request = decode(route_of(handler, HeartbeatRequest), frame, DECODE_BUDGET, connection())
     assert request == BEAT
@@ -157,7 +142,7 @@ async def answered(handler, request, version, *, heavy=False):
 
 
 @pytest.mark.parametrize("heavy", [False, True])
-@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("is_generator", [False, True])
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -165,91 +150,34 @@ async def answered(handler, request, version, *, heavy=False):
         (ValueError("secret"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_exception_out_of_handler_is_the_answer(error, code, is_async, heavy):
+async def test_exception_out_of_handler_is_the_answer(error, code, is_generator, heavy):
     def at_once(request, context, call):
         raise error
 
-    async def later(request, context, call):
+    def later(request, context, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         raise error
 
-    chosen = later if is_async else at_once
+    chosen = later if is_generator else at_once
     handler = handles(HeartbeatRequest, versions="0-4", access=OPEN)(chosen)
     assert (await answered(handler, BEAT, 4, heavy=heavy)).error_code == code
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_handler_that_closes_connection_is_no_error(is_async):
+@pytest.mark.parametrize("is_generator", [False, True])
+async def test_handler_that_closes_connection_is_no_error(is_generator):
     def at_once(request, context, call):
         raise CloseConnection("enough")
 
-    async def later(request, context, call):
+    def later(request, context, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         raise CloseConnection("enough")
 
-    handler = handles(HeartbeatRequest, versions="0-4", access=OPEN)(later if is_async else at_once)
+    handler = handles(HeartbeatRequest, versions="0-4", access=OPEN)(
+        later if is_generator else at_once
+    )
     for heavy in (False, True):
         with pytest.raises(CloseConnection, match="enough"):
             await answered(handler, BEAT, 4, heavy=heavy)
-
-
-async def test_slices_of_answer_without_whole_error_are_joined():
-    seen = []
-
-    @handles(
-        FindCoordinatorRequest,
-        versions="4-6",
-        access=OPEN,
-        slices=Slices("coordinator_keys", "coordinators", 3),
-    )
-    def find(request, _context, _call):
-        seen.append(list(request.coordinator_keys))
-        return FindCoordinatorResponse(
-            coordinators=[
-                Coordinator(key=key, node_id=1, host="", port=1, error_message="")
-                for key in request.coordinator_keys
-            ]
-        )
-
-    keys = [str(number) for number in range(8)]
-    request = FindCoordinatorRequest(key="", key_type=0, coordinator_keys=keys)
-    response = await answered(find, request, 6, heavy=True)
-    assert [one.key for one in response.coordinators] == keys
-    assert seen == [keys[:3], keys[3:6], keys[6:]]
-
-
-@pytest.mark.parametrize("failing", [None, 0, 1, 2])
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_whole_error_of_a_slice_ends_the_others(failing, is_async):
-    seen = []
-
-    def at_once(request, _context, _call):
-        seen.append(len(request.topics))
-        fails = len(seen) - 1 == failing
-        return OffsetDeleteResponse(
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND if fails else ErrorCode.NONE,
-            topics=[]
-            if fails
-            else [
-                OffsetDeleteResponseTopic(name=topic.name, partitions=[])
-                for topic in request.topics
-            ],
-        )
-
-    async def later(request, context, call):
-        return at_once(request, context, call)
-
-    handler = handles(
-        OffsetDeleteRequest, versions="0", access=OPEN, slices=Slices("topics", "topics", 2)
-    )(later if is_async else at_once)
-    names = [str(number) for number in range(5)]
-    topics = [OffsetDeleteRequestTopic(name=name, partitions=[]) for name in names]
-    request = OffsetDeleteRequest(group_id="g", topics=topics)
-    response = await answered(handler, request, 0, heavy=True)
-    if failing is None:
-        assert [one.name for one in response.topics] == names
-        assert (response.error_code, seen) == (0, [2, 2, 1])
-    else:
-        assert (response.error_code, response.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
-        assert seen == [2, 2, 1][: failing + 1]
 
 
 async def test_answer_is_made_of_request_after_once():

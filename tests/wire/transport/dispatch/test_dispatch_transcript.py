@@ -22,10 +22,10 @@ from trimaran.wire.transport.dispatch import registry, responding, running
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.requests.access import open_to_all
-from trimaran.wire.transport.requests.calls import Call, CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.requests.slices import Slices
 from trimaran.wire.transport.scheduling import loop_time
+from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 from trimaran.wire.transport.scheduling.loop_time import Unscheduled
 
 FILES = sorted((Path(__file__).parent / "testdata" / "dispatch").glob("*.txt"))
@@ -152,21 +152,20 @@ class Scene:
         def at_once(request, context, call):
             return self._act(words, request, call)
 
-        async def later(request, context, call):
-            return self._act(words, request, call)
+        def blocking(request, context, call):
+            async def act():
+                return self._act(words, request, call)
+
+            return (yield Blocking(act))
 
         def deferred(request, context, call):
             async def finish():
                 return self._act(words, request, call)
 
-            def own(code, text):
-                return self._said(request_class, f"own {code.name} {text}", code)
-
             ready = (lambda: True) if "ready" in words else None
-            on_error = own if "own" in words else None
-            return DeferredResponse(finish, ready, on_error, holds_request="holds" in words)
+            return (yield Wait(finish, ready, holds_request="holds" in words))
 
-        handler = {"at-once": at_once, "async": later, "deferred": deferred}[words[1]]
+        handler = {"at-once": at_once, "blocking": blocking, "deferred": deferred}[words[1]]
         versions = "0" if request_class is OffsetDeleteRequest else "0-4"
         options = self._options(words, request_class)
         declared = handles(request_class, versions=versions, access=OPEN, **options)
@@ -178,7 +177,6 @@ class Scene:
 
         options = {
             "on-error": {"on_error": on_error},
-            "sliced": {"slices": Slices("topics", "topics", 2)},
             "once": {"once": self._once},
             "frame": {"takes_frame": True},
         }

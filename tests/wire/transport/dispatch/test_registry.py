@@ -26,7 +26,7 @@ HEARTBEAT, LIST_GROUPS, PRODUCE, OFFSET_DELETE, FIND_COORDINATOR = 12, 16, 0, 47
 
 
 def declared(request, versions, **options):
-    async def handler(request, context, call):
+    def handler(request, context, call):
         raise AssertionError
 
     return handles(request, versions=versions, access=OPEN, **options)(handler)

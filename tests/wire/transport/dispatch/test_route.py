@@ -12,6 +12,7 @@ from trimaran.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataResponse
 from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.schema import DECODE_BUDGET
+from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.dispatch.route import route_of
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.access import open_to_all
@@ -27,7 +28,7 @@ BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 def routed(request, versions, hooks=None, **options):
     @handles(request, versions=versions, access=OPEN, **options)
-    async def handler(request, context, call):
+    def handler(request, context, call):
         raise AssertionError
 
     return route_of(handler, LimitedLog(logging.getLogger("route")), None, hooks)
@@ -142,3 +143,17 @@ async def test_unintended_exception_stays_in_our_log(caplog):
     (record,) = caplog.records
     assert record.exc_info[1] is failure
     assert "HeartbeatRequest" in record.getMessage()
+
+
+def test_async_function_is_refused_as_a_handler():
+    @handles(HeartbeatRequest, versions="0-4", access=OPEN)
+    async def coroutine(request, context, call):
+        return HeartbeatResponse()
+
+    @handles(HeartbeatRequest, versions="0-4", access=OPEN)
+    async def generator(request, context, call):
+        yield None
+
+    for handler in (coroutine, generator):
+        with pytest.raises(TypeError, match=f"{handler.__name__} is an async function"):
+            Registry((handler,))

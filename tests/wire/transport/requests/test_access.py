@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
+import trio
 
 from tests.broker.calls import connection
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -30,8 +31,9 @@ from trimaran.wire.transport.requests.access import (
     open_to_all,
     topics,
 )
-from trimaran.wire.transport.requests.calls import CloseConnection, DeferredResponse
+from trimaran.wire.transport.requests.calls import CloseConnection
 from trimaran.wire.transport.requests.handles import Handled, handles
+from trimaran.wire.transport.scheduling.effects import Blocking, Wait
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 
@@ -79,7 +81,8 @@ def at_once(request, rules, call):
 
 
 @handles(CreatePartitionsRequest, versions="0-3", access=ALTER_TOPICS, on_error=fail)
-async def later(request, rules, call):
+def later(request, rules, call):
+    yield Blocking(trio.lowlevel.checkpoint)
     return at_once(request, rules, call)
 
 
@@ -88,7 +91,7 @@ def deferred(request, rules, call):
     async def finish():
         return at_once(request, rules, call)
 
-    return DeferredResponse(finish)
+    return (yield Wait(finish))
 
 
 async def answer(handler, rules, request, version):

@@ -8,7 +8,7 @@ import pytest
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.principal import ANONYMOUS
 from trimaran.wire.transport.memory.pools import Memory
-from trimaran.wire.transport.requests.calls import Call, ConnectionInfo, DeferredResponse, finished
+from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 
 def connection():
@@ -22,7 +22,7 @@ def call_of(info=None, **fields):
 
 def test_a_connection_begins_open_unknown_and_heard():
     info = connection()
-    assert (info.closed, info.owes, info.muted_until) == (False, False, None)
+    assert (info.closed, info.muted_until) == (False, None)
     assert (info.principal, info.client_software) == (ANONYMOUS, None)
     assert str(info).startswith("connection 7 from ")
     assert str(info).endswith(":5 on L")
@@ -102,11 +102,3 @@ async def test_long_encoding_leaves_the_loop(heavy, size, is_large):
     memory = call.connection.memory
     call.close_room()
     assert (memory.large.used, memory.answers.used) == (0, 0)
-
-
-async def test_unknown_response_is_awaited():
-    async def finish():
-        return "later"
-
-    assert await finished("now") == "now"
-    assert await finished(DeferredResponse(finish)) == "later"

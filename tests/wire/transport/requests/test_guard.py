@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+import trio
 
 from tests.broker.calls import connection
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -34,9 +35,8 @@ from trimaran.wire.transport.requests.access import (
     transactional_ids,
     users,
 )
-from trimaran.wire.transport.requests.calls import DeferredResponse
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.effects import Compute
+from trimaran.wire.transport.scheduling.effects import Blocking, Compute, Wait
 
 JUDGED = 200
 
@@ -77,14 +77,15 @@ def deleting(access, kind, code=ErrorCode.NONE):
         rules.seen = [topic.name for topic in request.topics]
         return answered(rules.seen if code == ErrorCode.NONE else [], code)
 
-    async def later(request, rules, call):
+    def later(request, rules, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         return at_once(request, rules, call)
 
     def deferred(request, rules, call):
         async def finish():
             return at_once(request, rules, call)
 
-        return DeferredResponse(finish)
+        return (yield Wait(finish))
 
     handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
     return handles(OffsetDeleteRequest, versions="0", access=access, on_error=refused)(handler)
@@ -175,24 +176,27 @@ async def test_handler_gets_only_the_rest_by_default(kind):
 LISTED = groups(Operation.DESCRIBE, listed="groups.group_id")
 
 
-def listing(names, *, is_async):
+def listing(names, *, is_generator):
     def at_once(request, rules, call):
         return ListGroupsResponse(
             groups=[ListedGroup(group_id=name, protocol_type="") for name in names]
         )
 
-    async def later(request, rules, call):
+    def later(request, rules, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         return at_once(request, rules, call)
 
-    handler = later if is_async else at_once
+    handler = later if is_generator else at_once
     return handles(ListGroupsRequest, versions="0-5", access=LISTED)(handler)
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_allowed_listed_items_keep_their_order(is_async):
+@pytest.mark.parametrize("is_generator", [False, True])
+async def test_allowed_listed_items_keep_their_order(is_generator):
     for count in (0, *COUNTS):
         names, rules = [str(number) for number in range(count)], Rules(is_even)
-        response = await answer(listing(names, is_async=is_async), rules, ListGroupsRequest(), 5)
+        response = await answer(
+            listing(names, is_generator=is_generator), rules, ListGroupsRequest(), 5
+        )
         assert [one.group_id for one in response.groups] == [one for one in names if is_even(one)]
         # A group that is only listed is not asked for: a denial is no refusal of the request, and no failure in logs.
         group = ResourceType.GROUP
@@ -314,7 +318,7 @@ def test_names_have_a_boundary_between_two(count):
 
 def test_listed_items_have_a_boundary_between_two():
     names = [str(number) for number in range(5)]
-    registry = Registry((listing(names, is_async=False),), judge=(rules := Rules(is_even)))
+    registry = Registry((listing(names, is_generator=False),), judge=(rules := Rules(is_even)))
     handler = next(
         route.handler for route in registry.routes() if route.request is ListGroupsRequest
     )
@@ -324,18 +328,19 @@ def test_listed_items_have_a_boundary_between_two():
     assert [one.group_id for one in response.groups] == ["0", "2", "4"]
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-async def test_cluster_permission_shows_the_whole_list(is_async):
+@pytest.mark.parametrize("is_generator", [False, True])
+async def test_cluster_permission_shows_the_whole_list(is_generator):
     def handler(request, rules, call):
         listed = [ListedGroup(group_id=name, protocol_type="") for name in "abc"]
         return ListGroupsResponse(groups=listed)
 
-    async def later(request, rules, call):
+    def later(request, rules, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         return handler(request, rules, call)
 
     access = LISTED.or_cluster(Operation.DESCRIBE_CONFIGS)
     declared = handles(ListGroupsRequest, versions="0-5", access=access)
-    behind = declared(later if is_async else handler)
+    behind = declared(later if is_generator else handler)
     rules = Rules(lambda name: name == "kafka-cluster")
     response = await answer(behind, rules, ListGroupsRequest(), 5)
     assert [one.group_id for one in response.groups] == ["a", "b", "c"]
@@ -359,20 +364,26 @@ async def test_handler_is_not_called_for_empty_rest(kind, heavy):
 FAILED = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-def failing(kind, on_error):
-    """A handler that fails; `on_error` is what a deferred answer says of that by itself."""
+def failing(kind, on_error=None):
+    """Returns a handler that fails; `on_error` makes the response by which a deferred one answers that itself."""
 
     def at_once(request, rules, call):
         raise KafkaError(FAILED, "gone")
 
-    async def later(request, rules, call):
+    def later(request, rules, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         raise KafkaError(FAILED, "gone")
 
     def deferred(request, rules, call):
         async def finish():
             raise KafkaError(FAILED, "gone")
 
-        return DeferredResponse(finish, on_error=on_error)
+        try:
+            yield Wait(finish)
+        except KafkaError as error:
+            if on_error is None:
+                raise
+            return on_error(error.code, error.message)
 
     handler = {"at once": at_once, "later": later, "deferred": deferred}[kind]
     declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
@@ -391,7 +402,7 @@ async def test_failed_deferred_answer_names_each_refused_item(count):
 @pytest.mark.parametrize("kind", KINDS)
 async def test_failed_large_request_is_answered_by_own_errors(kind):
     names = [str(2 * number) for number in range(401)]
-    handler = failing(kind, None)
+    handler = failing(kind)
     response = await answer(handler, Rules(is_even), asking_for(names), heavy=True)
     assert [topic.name for topic in response.topics] == [f"{name}:{FAILED}" for name in names]
 
@@ -404,14 +415,12 @@ def test_no_item_is_judged_for_empty_request():
         assert one._is_judged_by_item(asked, None, call) is is_judged
 
 
-@pytest.mark.parametrize("has_own_errors", [False, True])
-async def test_successful_deferred_answer_names_each_refused_item(has_own_errors):
+async def test_successful_deferred_answer_names_each_refused_item():
     def deferred(request, rules, call):
         async def finish():
             return answered([f"done {topic.name}" for topic in request.topics])
 
-        on_error = (lambda code, message: answered(["own"])) if has_own_errors else None
-        return DeferredResponse(finish, on_error=on_error)
+        return (yield Wait(finish))
 
     declared = handles(OffsetDeleteRequest, versions="0", access=DELETE_TOPICS, on_error=refused)
     response = await answer(declared(deferred), Rules(is_even), asking_for(["1", "2", "3"]))

@@ -26,6 +26,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.hooks import Hooks
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 HOUR = 3600.0
 
@@ -79,11 +80,12 @@ async def test_every_request_is_seen_with_its_answer():
     assert sorted(seen.ended) == [(1, heart), (2, heart), (3, heart), (4, "ApiVersionsResponse")]
 
 
-async def test_answers_of_async_handlers_and_none_are_seen():
+async def test_answers_of_waiting_handlers_and_none_are_seen():
     seen = Recorded()
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
-    async def handler(request, toy, call):
+    def handler(request, toy, call):
+        yield Blocking(trio.lowlevel.checkpoint)
         return HeartbeatResponse() if request.group_id == "g" else None
 
     async with open_server(Registry((handler,), hooks=seen.hooks)) as server:
