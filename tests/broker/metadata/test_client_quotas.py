@@ -86,7 +86,7 @@ async def test_all_loop_time_of_connection_is_charged(quotas, monkeypatch):
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
     def measured(request, toy, call):
         began = time.perf_counter()
-        response = heartbeat(request, toy, call)
+        response = yield from heartbeat(request, toy, call)
         handled.append(time.perf_counter() - began)
         return response
 

@@ -89,7 +89,7 @@ class Following(Sharing):
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def sharing(request, toy, call):
-    answer = heartbeat(request, toy, call)
+    answer = yield from heartbeat(request, toy, call)
     toy.begin()
     return answer
 
