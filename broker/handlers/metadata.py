@@ -113,7 +113,9 @@ def _all_topics(
     seen, asker = _view(ctx, call, image).seen, _asker(ctx, call)
     kept = seen.find(asker, image.topics, epoch) if _is_kept(request) else None
     if kept is not None:
-        yield from _counted(call, sum(map(len, kept)))
+        size = sum(map(len, kept))
+        if size > FREE_BYTES:
+            yield from _taking_room(call, size)
         return _response(request, ctx, call, image, kept)
     visible: Topics = []
     for topic in image.topics.by_name.values():
@@ -129,11 +131,10 @@ def _all_topics(
     return _response(request, ctx, call, image, topics)
 
 
-def _counted(call: Call, size: int) -> Handling[None]:
+def _taking_room(call: Call, size: int) -> Handling[None]:
     """A large response waits for memory, although its topics are shared: peers take copies."""
-    if size > FREE_BYTES:
-        call.room().take(size)
-        yield None
+    call.room().take(size)
+    yield None
 
 
 def _acls_epoch(ctx: AdminContext) -> int:
@@ -222,7 +223,7 @@ def _encoded(
         found.append(element)
         size += len(element)
         if size > FREE_BYTES:
-            yield from _counted(call, size)
+            yield from _taking_room(call, size)
             size = 0
         elif len(topics) > 1:
             yield None
