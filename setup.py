@@ -1,7 +1,7 @@
 """The parts of the build that need code: links for `trimaran.log` and the other rooms, and the compiled modules.
 
 Everything else is in pyproject.toml. Without a working C compiler the wheel holds plain Python only: the same sources
-run interpreted, but for `trimaran.wire.codec.native`, in whose place generated readers stand.
+run interpreted, except `trimaran.wire.codec.native`, which generated readers replace.
 """
 
 from pathlib import Path

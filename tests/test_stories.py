@@ -16,7 +16,7 @@ OVERTAKEN_MAX = 4
 HEAD = """# Stories of requests
 
 Each story is one request on nodes in one process. A row is a public function at its first call from another folder.
-Machinery is left out: buffers, codecs, turns of the loop, and checks of what was asked (`bench/stories.py`).
+Machinery is left out: buffers, codecs, turns of the loop, and checks of the request (`bench/stories.py`).
 This page is written from such a run: `REWRITE_TRANSCRIPTS=1 pytest tests/test_stories.py`.
 [architecture.md](architecture.md) tells the same in words.
 """

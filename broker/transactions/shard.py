@@ -29,8 +29,8 @@ from trimaran.wire.identity import ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-# The bounds of one step of a sweep: ids that are looked at, transactions that are aborted, each by a write of its own,
-# and tombstones of one write. Each is 5 ms of work, 10 in all. The next step is due at once, after other tasks.
+# The bounds of one step of a sweep: ids that it visits, transactions that it aborts, each by a write of its own, and
+# tombstones of one write. Each is 5 ms of work, 10 in all. The next step is due at once, after other tasks.
 LOOKED_AT_PER_STEP = 5_000
 ABORTED_PER_STEP = 50
 EXPIRED_PER_STEP = 250

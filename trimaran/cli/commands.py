@@ -18,7 +18,7 @@ DEFERRED = (
     "urllib.request",
     "yaml",
 )
-# What declares arguments and shows errors.
+# Modules that declare arguments and show errors.
 IMMEDIATE = ("trimaran.cli.", "trimaran.errors.user_error", "trimaran.node.text.")
 APP = "trimaran.cli.app:run"
 COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"  # it needs no command

@@ -30,7 +30,7 @@ USERS = {
 SUITE = "TestIntegration"
 # The others use no broker.
 TESTS = (SUITE, "TestTransactionalProducer", "TestTransactionalSendOffsets")
-# For tests that measure; two million is what its authors send.
+# The number that the tests of throughput send; the suite's default is two million.
 RECORDS = 50_000
 RUN_SECONDS_MAX = 900
 

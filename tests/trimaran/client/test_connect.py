@@ -69,7 +69,7 @@ def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
 
 @contextmanager
 def at(*served):
-    """The addresses of what is served, in a list; The one named `nobody` refuses connections."""
+    """Yields an address for each of `served`; that of `nobody` refuses connections."""
     with contextlib.ExitStack() as stack:
         yield [stack.enter_context(nobody() if one is nobody else listening(one)) for one in served]
 

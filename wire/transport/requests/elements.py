@@ -3,8 +3,7 @@
 Compiled decoders let others have their turn every few thousand elements; generated writers are plain Python.
 """
 
-# Frames above it are decoded in a thread, and handled in slices: below it ten thousand elements take some 30 ms at the
-# worst.
+# Frames above it are decoded in a thread: below it ten thousand elements take some 30 ms at the worst.
 HEAVY_BYTES = 16 << 10
 # The bound of Produce, as its bytes are records and are not looked into: a handler that allows no more elements has
 # requests decoded at once, in 3 ms, and refused in 30.
@@ -19,8 +18,8 @@ MANY_ELEMENTS_MAX = 10_000
 DECISION_ELEMENTS_MAX = 60_000
 # For changes of configs: as many records, each of another resource.
 CONFIGS_ELEMENTS_MAX = 30_000
-# For what may name every partition of a broker: 50,000, each with a topic of its own. It is worked on in turns; but the
-# collector of garbage walks over all of it, and over the answer, at once: 40 ms.
+# For what may name every partition of a broker: 50,000, each with a topic of its own. Its handler pauses
+# between them; but the garbage collector walks over all of it, and over the response, at once: 40 ms.
 PARTITIONS_ELEMENTS_MAX = 160_000
 # For a leader that loses a follower of all its partitions: 50,000, each with an ISR.
 ISRS_ELEMENTS_MAX = 300_000
