@@ -209,9 +209,9 @@ class Client:
     def is_written_by(self, function: Any) -> bool:
         """Whether a function written in C, called by the nodes, sends to this connection, or a piece of a file."""
         name, owner = function.__name__, getattr(function, "__self__", None)
-        if name not in ("send", "sendmsg", "sendfile"):
-            return False
-        return not isinstance(owner, socket.socket) or owner.getpeername() == self.address
+        if name in ("send", "sendmsg"):  # generators and coroutines have a `send` too
+            return isinstance(owner, socket.socket) and owner.getpeername() == self.address
+        return bool(name == "sendfile")
 
 
 class Walk(NamedTuple):

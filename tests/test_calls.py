@@ -46,11 +46,13 @@ def test_no_request_takes_more_calls_than_its_mark():
     assert measured.keys() == marks.keys()
     for name, mark in marks.items():
         answered, files = measured[name].answered, measured[name].files
+        settled = measured[name].calls
         spread = mark.get("spread", SPREAD)
-        seen = f"{name}: {answered} calls in {files} files"
+        seen = f"{name}: {answered} calls in {files} files, {settled} until nothing is left to do"
         assert answered <= mark["answered"] * (1 + spread), (
             f"{seen}; the mark is {mark['answered']}"
         )
+        assert settled <= mark.get("settled", settled) * (1 + spread), f"{seen}; see {MARKS.name}"
         assert files <= mark["files"] + 1, f"{seen}; the mark is {mark['files']} files"
         is_low = AS_MARKED and answered < mark["answered"] * (1 - 2 * spread)
         assert not is_low, f"{seen}; lower the mark of {mark['answered']} in {MARKS.name}"
