@@ -23,8 +23,8 @@ from trimaran.broker.handlers.registry import broker_registry
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.header import encode_request
 from trimaran.wire.security.listener import ListenerSecurity
-from trimaran.wire.security.plain import PlainExchange
-from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.sasl.authenticator import SaslSettings
+from trimaran.wire.security.sasl.plain import PlainExchange
 from trimaran.wire.transport.connection.limits import (
     FRAME_BYTES_BEFORE_LOGIN_MAX,
     ConnectionLimits,
@@ -71,7 +71,7 @@ def connect(address, context: ssl.SSLContext | None, more: bytes) -> socket.sock
 
 
 def serve(pipe, kind: str, tls) -> None:
-    from trimaran.wire.security.tls import server_context
+    from trimaran.wire.security.tls.contexts import server_context
 
     sasl = SaslSettings({"PLAIN": partial(PlainExchange, {})}) if "login" in kind else None
     security = ListenerSecurity(tls=server_context(tls) if tls else None, sasl=sasl)

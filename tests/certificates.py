@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from trimaran.wire.security.tls import TlsSettings, client_context, server_context
+from trimaran.wire.security.tls.contexts import TlsSettings, client_context, server_context
 
 DAY = dt.timedelta(days=1)
 

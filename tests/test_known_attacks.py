@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from trimaran.wire.security import plain
-from trimaran.wire.security.plain import PlainExchange
-from trimaran.wire.security.sasl import AuthenticationFailed
+from trimaran.wire.security.sasl import plain
+from trimaran.wire.security.sasl.authenticator import AuthenticationFailed
+from trimaran.wire.security.sasl.plain import PlainExchange
 
 TESTS = Path(__file__).resolve().parent
 PAGE = TESTS.parent / "docs" / "security.md"

@@ -513,7 +513,9 @@ TABLE = {
         Limit("seconds of an answer", "trimaran.node.oauth.web:SECONDS_MAX", "not taken, logged"),
         Limit("keys", "trimaran.node.oauth.keys:KEYS_MAX", "not taken, logged"),
         Limit(
-            "characters of a token", "trimaran.wire.security.oauthbearer:TOKEN_CHARS_MAX", "refused"
+            "characters of a token",
+            "trimaran.wire.security.sasl.oauthbearer:TOKEN_CHARS_MAX",
+            "refused",
         ),
         Limit(
             "bytes of a keystore, truststore or list of revoked certificates",

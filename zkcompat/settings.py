@@ -12,9 +12,9 @@ from typing import Any
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.security.listener_security import client_security
-from trimaran.wire.security.jaas import parse_jaas
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.security.tls import TlsError, TlsSettings, client_context
+from trimaran.wire.security.sasl.jaas import parse_jaas
+from trimaran.wire.security.tls.contexts import TlsError, TlsSettings, client_context
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.mirroring.mirror import MirrorConfig
 from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials

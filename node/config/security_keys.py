@@ -10,9 +10,9 @@ from dataclasses import replace
 from trimaran.node.config.config_def import ConfigKey, all_of, at_least, one_of
 from trimaran.node.config.oauthbearer_keys import OAUTHBEARER, OAUTHBEARER_CLIENT
 from trimaran.node.security.mechanisms import MECHANISMS
-from trimaran.wire.security.principal_mapping import PrincipalMapping
-from trimaran.wire.security.sasl import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
-from trimaran.wire.security.tls import STORE_TYPES, VERSIONS
+from trimaran.wire.security.principal import PrincipalMapping
+from trimaran.wire.security.sasl.authenticator import FAILURE_DELAY_SECONDS, TOKEN_BYTES_MAX
+from trimaran.wire.security.tls.contexts import STORE_TYPES, VERSIONS
 from trimaran.wire.text.endpoint import SECURITY_PROTOCOLS
 
 _NO_JAVA = "classes of Java do not run here"

@@ -18,8 +18,8 @@ from urllib.parse import urlencode
 
 from trimaran.node.oauth.web import BYTES_MAX, Web, WebError
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import Tokens
-from trimaran.wire.security.oauthbearer import MECHANISM, client_tokens
+from trimaran.wire.security.sasl.exchange import Tokens
+from trimaran.wire.security.sasl.oauthbearer import MECHANISM, client_tokens
 from trimaran.wire.security.small_files import read_small_file
 
 # Part of a token's life after which another one is fetched (`sasl.login.refresh.window.factor`).

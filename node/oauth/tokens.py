@@ -17,7 +17,7 @@ from typing import Any
 
 from trimaran.node.oauth.keys import KeySet
 from trimaran.node.runtime.clock import now_ms
-from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
+from trimaran.wire.security.sasl.oauthbearer import BearerToken, TokenRefused
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,13 @@ from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, MechanismError
 from trimaran.node.security.sasl import client_mechanism, own_mechanism, sasl_settings
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, ListenerSecurity
-from trimaran.wire.security.principal_mapping import PrincipalMapping
-from trimaran.wire.security.tls import TlsError, TlsSettings, client_context, server_context
+from trimaran.wire.security.principal import PrincipalMapping
+from trimaran.wire.security.tls.contexts import (
+    TlsError,
+    TlsSettings,
+    client_context,
+    server_context,
+)
 
 _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.oauth.keys import KeySet, KeySetError
 from trimaran.node.oauth.web import Web
-from trimaran.wire.security.scram import ITERATIONS_MIN, FindAccount, ScramAccount, ScramCredential
+from trimaran.wire.security.sasl.scram import (
+    ITERATIONS_MIN,
+    FindAccount,
+    ScramAccount,
+    ScramCredential,
+)
 
 
 def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:

@@ -11,8 +11,8 @@ from typing import Any
 
 from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
-from trimaran.wire.security.exchange import ClientMechanism, Exchange
-from trimaran.wire.security.jaas import parse_jaas
+from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.sasl.jaas import parse_jaas
 
 NAME_AND_PASSWORD = 'username="NAME" password="PASSWORD"'
 

@@ -22,9 +22,9 @@ from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, Unsecured
 from trimaran.node.oauth.web import Web, WebError, check_url
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, Mechanism, MechanismError, Options
-from trimaran.wire.security import oauthbearer
-from trimaran.wire.security.exchange import ClientMechanism, Exchange
-from trimaran.wire.security.oauthbearer import OAuthBearerExchange, Validate
+from trimaran.wire.security.sasl import oauthbearer
+from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.sasl.oauthbearer import OAuthBearerExchange, Validate
 
 _KEYS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"

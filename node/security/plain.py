@@ -12,9 +12,9 @@ from importlib.metadata import entry_points
 from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, Mechanism, MechanismError, Options
-from trimaran.wire.security import plain
-from trimaran.wire.security.exchange import ClientMechanism, Exchange
-from trimaran.wire.security.plain import AskForPassword, PlainCredentials, PlainExchange
+from trimaran.wire.security.sasl import plain
+from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.sasl.plain import AskForPassword, PlainCredentials, PlainExchange
 
 _USER_PREFIX = "user_"
 _CALLBACK = "trimaran.sasl.plain.callback"

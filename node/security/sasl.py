@@ -13,8 +13,8 @@ from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import Get, MechanismError
 from trimaran.node.security.mechanisms import MECHANISMS
-from trimaran.wire.security.exchange import ClientMechanism
-from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.sasl.authenticator import SaslSettings
+from trimaran.wire.security.sasl.exchange import ClientMechanism
 
 ENABLED = "sasl.enabled.mechanisms"
 _KERBEROS = "GSSAPI, which is Kerberos, is not implemented (docs/compatibility.md says why)"

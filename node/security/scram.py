@@ -11,9 +11,9 @@ from functools import partial
 from trimaran.node.oauth.web import Web
 from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import NAME_AND_PASSWORD, Get, Mechanism
-from trimaran.wire.security.exchange import ClientMechanism, Exchange
-from trimaran.wire.security.scram import MECHANISMS, TOKEN_EXTENSION, ScramExchange
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.exchange import ClientMechanism, Exchange
+from trimaran.wire.security.sasl.scram import MECHANISMS, TOKEN_EXTENSION, ScramExchange
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 

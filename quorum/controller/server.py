@@ -59,7 +59,7 @@ from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
-from trimaran.wire.security.scram import MECHANISMS
+from trimaran.wire.security.sasl.scram import MECHANISMS
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.server.server import Listener, Server, serve_listener

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
 from trimaran.wire.records.security import UserScramCredentialRecord
-from trimaran.wire.security.scram import (
+from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MAX,
     ITERATIONS_MIN,
     MECHANISMS,

@@ -25,7 +25,7 @@ from trimaran.quorum.metadata.scram import MECHANISMS as NAMES
 from trimaran.quorum.metadata.tokens import split_principal, token_hmac
 from trimaran.wire.records.security import DelegationTokenRecord, UserScramCredentialRecord
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.scram import (
+from trimaran.wire.security.sasl.scram import (
     ITERATIONS_MIN,
     MECHANISMS,
     ScramAccount,

@@ -23,7 +23,7 @@ from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.security.sasl.plain import PlainCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
 SECONDS = 20.0

@@ -28,8 +28,8 @@ from trimaran.wire.messages.expire_delegation_token import ExpireDelegationToken
 from trimaran.wire.messages.metadata import MetadataRequest
 from trimaran.wire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.security.scram import salted_password
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.scram import salted_password
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
 SECONDS = 20

@@ -23,7 +23,7 @@ from trimaran.node.security.scram import SCRAM_MODULE
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 STOP_SECONDS_MAX = 20
 SASL = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"

@@ -13,21 +13,21 @@ from trimaran.node.oauth.keys import KeySetError, parse_keys
 from trimaran.node.oauth.tokens import BearerTokenRules, UnsecuredTokens
 from trimaran.wire.client.errors import AuthenticationRefused
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.security.exchange import (
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.authenticator import SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.exchange import (
     AuthenticationFailed,
     Challenge,
     ClientMechanism,
     Done,
     Exchange,
 )
-from trimaran.wire.security.jaas import parse_jaas
-from trimaran.wire.security.jks import JksError, pem_of_jks
-from trimaran.wire.security.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
-from trimaran.wire.security.plain import PlainExchange
-from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl import SaslAuthenticator, SaslSettings
-from trimaran.wire.security.scram import ScramAccount, ScramExchange, credential_of
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.jaas import parse_jaas
+from trimaran.wire.security.sasl.oauthbearer import OAuthBearerExchange, TokenRefused, client_tokens
+from trimaran.wire.security.sasl.plain import PlainExchange
+from trimaran.wire.security.sasl.scram import ScramAccount, ScramExchange, credential_of
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
+from trimaran.wire.security.tls.jks import JksError, pem_of_jks
 
 NOW_MS = 1_700_000_000_000
 CREDENTIAL = credential_of("sha256", "secret", b"salt", 4096)

@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from tests.certificates import Certificates
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 from trimaran.zkcompat.mirroring.mirror import MirrorConfig
 from trimaran.zkcompat.settings import keeper_config, mirror_config, quorum_security
 from trimaran.zkcompat.zookeeper.digest_md5 import DigestCredentials

@@ -21,7 +21,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire import errors
 from trimaran.wire.client import response_checks
 from trimaran.wire.messages import alter_user_scram_credentials, describe_user_scram_credentials
-from trimaran.wire.security import scram
+from trimaran.wire.security.sasl import scram
 
 Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]

@@ -12,9 +12,9 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 from trimaran.wire.schema import Message
-from trimaran.wire.security.exchange import ClientMechanism
-from trimaran.wire.security.principal_mapping import AS_THEY_ARE, PrincipalMapping
-from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.principal import AS_THEY_ARE, PrincipalMapping
+from trimaran.wire.security.sasl.authenticator import SaslSettings
+from trimaran.wire.security.sasl.exchange import ClientMechanism
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.broker.handlers.broker_client import BrokerClient
 from tests.cluster.in_process import cluster
 from trimaran.wire.messages.create_delegation_token import CreateDelegationTokenRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.security.sasl.plain import PlainCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
 MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

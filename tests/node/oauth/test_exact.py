@@ -27,7 +27,7 @@ from trimaran.node.oauth.login import (
 from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
 from trimaran.node.oauth.web import Web, WebError, check_url
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.oauthbearer import BearerToken, TokenRefused
+from trimaran.wire.security.sasl.oauthbearer import BearerToken, TokenRefused
 
 NOW_MS = 1_700_000_000_000
 NOW = NOW_MS // 1000

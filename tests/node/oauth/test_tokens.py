@@ -22,7 +22,7 @@ from trimaran.node.oauth.keys import KeySet
 from trimaran.node.oauth.tokens import BearerTokenRules, SignedTokens, UnsecuredTokens
 from trimaran.node.oauth.web import Web
 from trimaran.node.runtime.clock import now_ms
-from trimaran.wire.security.oauthbearer import TokenRefused
+from trimaran.wire.security.sasl.oauthbearer import TokenRefused
 
 HOUR = 3600
 # So wide that it does not matter how long ago the times below were written.

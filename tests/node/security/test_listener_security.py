@@ -13,9 +13,9 @@ from trimaran.node.security.listener_security import (
     inter_broker_security,
     listener_security,
 )
-from trimaran.wire.security.exchange import Done
-from trimaran.wire.security.plain import PlainCredentials
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.exchange import Done
+from trimaran.wire.security.sasl.plain import PlainCredentials
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

@@ -15,10 +15,10 @@ from trimaran.node.security.logins import Logins
 from trimaran.node.security.oauthbearer import OAUTHBEARER_MODULE
 from trimaran.node.security.plain import PLAIN_MODULE
 from trimaran.node.security.scram import SCRAM_MODULE
-from trimaran.wire.security.oauthbearer import OAuthBearerExchange
-from trimaran.wire.security.plain import PlainExchange
-from trimaran.wire.security.scram import ScramExchange
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.oauthbearer import OAuthBearerExchange
+from trimaran.wire.security.sasl.plain import PlainExchange
+from trimaran.wire.security.sasl.scram import ScramExchange
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 OWN = f'{SCRAM_MODULE} required username="me" password="mine";'
 USERS = f'{PLAIN_MODULE} required user_me="mine";'

@@ -30,14 +30,14 @@ from trimaran.node.security.logins import Logins
 from trimaran.node.security.mechanism import MechanismError
 from trimaran.node.security.sasl import client_mechanism, own_mechanism, sasl_settings
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import Done
 from trimaran.wire.security.listener import PLAINTEXT
-from trimaran.wire.security.oauthbearer import OAuthBearerExchange
-from trimaran.wire.security.plain import PlainCredentials, PlainExchange
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.scram import ScramExchange
-from trimaran.wire.security.scram_client import ScramCredentials
-from trimaran.wire.security.tls import TlsSettings
+from trimaran.wire.security.sasl.exchange import Done
+from trimaran.wire.security.sasl.oauthbearer import OAuthBearerExchange
+from trimaran.wire.security.sasl.plain import PlainCredentials, PlainExchange
+from trimaran.wire.security.sasl.scram import ScramExchange
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
+from trimaran.wire.security.tls.contexts import TlsSettings
 
 FILES = sorted((Path(__file__).parent / "testdata" / "security").glob("*.txt"))
 BASE = {

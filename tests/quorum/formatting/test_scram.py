@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from trimaran.quorum.formatting.scram import scram_record
-from trimaran.wire.security.scram import credential_of, salted_password
+from trimaran.wire.security.sasl.scram import credential_of, salted_password
 
 SALT = base64.b64encode(b"salty").decode()
 

@@ -13,10 +13,10 @@ from trimaran.wire.records.security import (
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
 )
-from trimaran.wire.security.exchange import AuthenticationFailed
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.scram import ScramExchange, credential_of
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed
+from trimaran.wire.security.sasl.scram import ScramExchange, credential_of
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 NOW = 1_000_000
 SECRET = "s"

@@ -2,8 +2,12 @@
 
 import pytest
 
-from trimaran.wire.security.principal import Principal, principal_of_certificate
-from trimaran.wire.security.principal_mapping import NoMatchingRule, PrincipalMapping
+from trimaran.wire.security.principal import (
+    NoMatchingRule,
+    Principal,
+    PrincipalMapping,
+    principal_of_certificate,
+)
 
 KAFKAS = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,"

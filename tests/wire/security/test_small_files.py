@@ -8,7 +8,7 @@ import pytest
 from tests.checks import check_each
 from tests.descriptors import end_after_free
 from trimaran.wire.security.small_files import read_small_file
-from trimaran.wire.security.tls import TlsError, TlsSettings, client_context
+from trimaran.wire.security.tls.contexts import TlsError, TlsSettings, client_context
 
 
 def test_regular_file_is_read_whole(tmp_path):

@@ -19,7 +19,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl import Login, Reply, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, Reply, SaslSettings
 from trimaran.wire.transport.connection.connection import Connection
 from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters

@@ -25,8 +25,8 @@ from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
-from trimaran.wire.security.plain import PlainCredentials, PlainExchange
-from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.sasl.authenticator import SaslSettings
+from trimaran.wire.security.sasl.plain import PlainCredentials, PlainExchange
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
 BEFORE_LOGIN = 28 << 10

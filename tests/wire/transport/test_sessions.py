@@ -20,11 +20,11 @@ from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
-from trimaran.wire.security.exchange import Done
 from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
-from trimaran.wire.security.plain import PlainCredentials, PlainExchange
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl import SaslSettings
+from trimaran.wire.security.sasl.authenticator import SaslSettings
+from trimaran.wire.security.sasl.exchange import Done
+from trimaran.wire.security.sasl.plain import PlainCredentials, PlainExchange
 from trimaran.wire.transport.client.node_connection import open_node_connection
 
 USERS = {"alice": "secret", "bob": "secret"}

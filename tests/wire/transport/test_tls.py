@@ -28,9 +28,8 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.client.errors import AuthenticationRefused, ConnectionLost
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.security.listener import ClientSecurity, ListenerSecurity
-from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.principal_mapping import PrincipalMapping
-from trimaran.wire.security.tls import server_context
+from trimaran.wire.security.principal import Principal, PrincipalMapping
+from trimaran.wire.security.tls.contexts import server_context
 from trimaran.wire.transport.client import node_connection
 from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.wire.transport.endpoint.endpoint import TlsEndpoint

@@ -22,8 +22,8 @@ from trimaran.wire.messages.alter_user_scram_credentials import (
 )
 from trimaran.wire.records.security import UserScramCredentialRecord
 from trimaran.wire.security.listener import ClientSecurity
-from trimaran.wire.security.scram import credential_of
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.scram import credential_of
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 from trimaran.wire.transport.client.node_connection import open_node_connection
 from trimaran.zkcompat.in_controller import HostController, OwnController
 from trimaran.zkcompat.legacy.admin import LegacyAdmin

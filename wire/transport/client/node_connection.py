@@ -31,8 +31,8 @@ from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import Address
 from trimaran.wire.schema import Message
-from trimaran.wire.security.exchange import ClientMechanism
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity, login
+from trimaran.wire.security.sasl.exchange import ClientMechanism
 from trimaran.wire.text import events
 from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.endpoint import links

@@ -26,7 +26,13 @@ from trimaran.wire.buffers.framing import BUFFER_BYTES_KEPT, BadFrame, FrameBuff
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
-from trimaran.wire.security.sasl import Authenticator, Login, Reply, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import (
+    Authenticator,
+    Login,
+    Reply,
+    SaslAuthenticator,
+    SaslSettings,
+)
 from trimaran.wire.transport.connection.failed_logins import DelayedAnswer
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.connection.session import Session

@@ -1,7 +1,8 @@
 """The session of a login on an open connection: when it ends, and when the peer may log in again.
 
 Source: KIP-368, `KafkaChannel.maybeBeginServerReauthentication` of Kafka: a connection whose session has ended is
-closed by its next request, unless that begins another login. See `trimaran.wire.security.sasl` for the login itself.
+closed by its next request, unless that begins another login. For the login itself, see
+`trimaran.wire.security.sasl.authenticator`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 import trio
 
 from trimaran.wire.messages.registry import ApiKey
-from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 
 # Logins of mechanisms that block, of all connections; further ones wait.
 LOGIN_THREADS = trio.CapacityLimiter(16)

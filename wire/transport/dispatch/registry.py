@@ -78,7 +78,7 @@ def _answer_sasl_authenticate(
     )
 
 
-# On an open connection there is nothing to authenticate; before, `trimaran.wire.security.sasl` answers.
+# On an open connection there is nothing to authenticate; before, `trimaran.wire.security.sasl.authenticator` answers.
 AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 
 

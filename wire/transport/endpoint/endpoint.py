@@ -1,8 +1,8 @@
 """The byte-moving end of a connection: a plain TCP socket, one with TLS, or any trio stream (memory in simulations).
 
 A socket is tried first and waited for only when it is not ready; file pieces are sent by `sendfile`, through TLS in
-bounded reads. A thread first reads the pieces that are on a disk only. See `trimaran.wire.security.tls` for TLS
-contexts.
+bounded reads. A thread first reads the pieces that are on a disk only. For TLS contexts, see
+`trimaran.wire.security.tls.contexts`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,14 @@ from typing import Protocol
 import trio
 
 from trimaran.wire.buffers.framing import FrameBuffer
-from trimaran.wire.security.principal import ANONYMOUS, Principal, principal_of_certificate
-from trimaran.wire.security.principal_mapping import AS_THEY_ARE, NoMatchingRule, PrincipalMapping
+from trimaran.wire.security.principal import (
+    ANONYMOUS,
+    AS_THEY_ARE,
+    NoMatchingRule,
+    Principal,
+    PrincipalMapping,
+    principal_of_certificate,
+)
 from trimaran.wire.transport.endpoint.file_piece import FilePiece, is_cold, warm
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 from trimaran.wire.transport.scheduling.events import yield_to_loop

@@ -24,7 +24,7 @@ from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeResponse
 from trimaran.wire.schema import DECODE_BUDGET
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
-from trimaran.wire.security.plain import PlainCredentials
+from trimaran.wire.security.sasl.plain import PlainCredentials
 from trimaran.wire.transport.client import node_connection
 from trimaran.wire.transport.client.node_connection import NodeConnection
 

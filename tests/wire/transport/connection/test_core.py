@@ -15,7 +15,7 @@ from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 from trimaran.wire.security.principal import ANONYMOUS, Principal
-from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 from trimaran.wire.transport.connection.core import ConnectionCore, Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits
 from trimaran.wire.transport.connection.session import Session

@@ -2,7 +2,7 @@
 
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 from trimaran.wire.transport.connection.session import Session
 
 LOGIN = Login(Principal("alice"), "PLAIN", 5000)

@@ -28,8 +28,8 @@ from trimaran.wire.messages.sasl_authenticate import (
 )
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION, Message
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done, Exchange
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done, Exchange
 
 TOKEN_BYTES_MAX = 524_288  # `sasl.server.max.receive.size`, Kafka's default
 FAILURE_DELAY_SECONDS = 0.1  # `connection.failed.authentication.delay.ms`

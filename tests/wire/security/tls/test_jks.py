@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.checks import check_each
-from trimaran.wire.security.jks import JksError, pem_of_jks
+from trimaran.wire.security.tls.jks import JksError, pem_of_jks
 
 MAGIC = bytes.fromhex("feedfeed")
 KEY, CERTIFICATE = 1, 2

@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-from trimaran.wire.security.jks import MAGIC, JksError, pem_of_jks
 from trimaran.wire.security.small_files import read_small_file
-from trimaran.wire.security.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
+from trimaran.wire.security.tls.jks import MAGIC, JksError, pem_of_jks
+from trimaran.wire.security.tls.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}

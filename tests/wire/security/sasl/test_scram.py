@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.scram import (
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.sasl.scram import (
     MECHANISMS,
     ScramAccount,
     ScramCredential,
@@ -19,7 +19,7 @@ from trimaran.wire.security.scram import (
     made_up_credential,
     salted_password,
 )
-from trimaran.wire.security.scram_client import ScramCredentials
+from trimaran.wire.security.sasl.scram_client import ScramCredentials
 
 LONGEST = 8192
 
@@ -244,7 +244,7 @@ def test_new_salt_or_iterations_recompute_the_password(monkeypatch):
         salted.append((salt, iterations))
         return salted_password(digest, password, salt, iterations)
 
-    monkeypatch.setattr("trimaran.wire.security.scram_client.salted_password", counted)
+    monkeypatch.setattr("trimaran.wire.security.sasl.scram_client.salted_password", counted)
     client = ScramCredentials(SHA256, "alice", "secret")
     asked = [(SALT, 4096), (SALT, 8192), (SALT[::-1], 8192), (SALT[::-1], 8192), (SALT, 4096)]
     for salt, iterations in asked:

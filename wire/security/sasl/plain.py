@@ -7,8 +7,8 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.wire.security.exchange import AuthenticationFailed, Done, Tokens
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Done, Tokens
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
-from trimaran.wire.security.oauthbearer import (
+from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.sasl.oauthbearer import (
     BearerToken,
     OAuthBearerExchange,
     TokenRefused,
     client_tokens,
 )
-from trimaran.wire.security.principal import Principal
 
 CHARS = 24 << 10
 

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.certificates import Certificates
-from trimaran.wire.security.jks import JksError, pem_of_jks
-from trimaran.wire.security.tls import (
+from trimaran.wire.security.tls.contexts import (
     TlsError,
     TlsSettings,
     client_context,
     openssl_name,
     server_context,
 )
+from trimaran.wire.security.tls.jks import JksError, pem_of_jks
 
 STORES = Path(__file__).parent / "testdata"
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import Tokens
-from trimaran.wire.security.scram import (
+from trimaran.wire.security.sasl.exchange import Tokens
+from trimaran.wire.security.sasl.scram import (
     BASE64,
     EXTENSIONS,
     ITERATIONS_MAX,

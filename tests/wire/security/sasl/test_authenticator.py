@@ -10,10 +10,10 @@ from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.registry import RESPONSES
 from trimaran.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
-from trimaran.wire.security.plain import PlainExchange
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
+from trimaran.wire.security.sasl.plain import PlainExchange
 
 USERS = {"alice": "secret", "bob": "pässword"}
 SETTINGS = SaslSettings({"PLAIN": lambda: PlainExchange(USERS)})

@@ -11,8 +11,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.wire.security.tls import TlsError, TlsSettings, server_context
-from trimaran.wire.security.weak_certificates import _values, weaknesses
+from trimaran.wire.security.tls.contexts import TlsError, TlsSettings, server_context
+from trimaran.wire.security.tls.weak_certificates import _values, weaknesses
 
 PEM = serialization.Encoding.PEM
 NOW = dt.datetime.now(dt.UTC)

@@ -17,8 +17,8 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done
 from trimaran.wire.security.principal import Principal
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done
 
 # Mechanism → its hash.
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trimaran.node.security.plain import PLAIN_MODULE
-from trimaran.wire.security.jaas import parse_jaas
+from trimaran.wire.security.sasl.jaas import parse_jaas
 
 
 def test_a_module_with_options():

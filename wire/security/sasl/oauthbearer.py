@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimaran.wire.client.errors import AuthenticationRefused
-from trimaran.wire.security.exchange import AuthenticationFailed, Challenge, Done, Tokens
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.scram import unescaped_name
+from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge, Done, Tokens
+from trimaran.wire.security.sasl.scram import unescaped_name
 
 MECHANISM = "OAUTHBEARER"
 # Honest tokens are a few kilobytes.

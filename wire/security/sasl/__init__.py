@@ -1,0 +1,1 @@
+"""SASL: mechanisms from both sides, and the authentication of a connection."""

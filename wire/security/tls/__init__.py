@@ -1,0 +1,1 @@
+"""TLS: contexts, stores of keys and certificates."""
