@@ -152,7 +152,9 @@ def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:
             action = next(handle)
             with tracing(peaks):
                 action()
-    return chosen([one._replace(marked=one.calls) for one in repetitions], min(peaks))
+    return chosen(
+        [repetition._replace(marked=repetition.calls) for repetition in repetitions], min(peaks)
+    )
 
 
 # Over the wire.

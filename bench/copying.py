@@ -61,7 +61,11 @@ def _copy(cluster: Cluster) -> None:
     done, deadline = 0, time.monotonic() + 4 * CALL_SECONDS
     while done < RECORDS:
         assert time.monotonic() < deadline, f"{done} of {RECORDS} copied"
-        messages = [one for one in consumer.consume(RECORDS_EACH, 1.0) if one.error() is None]
+        messages = [
+            each_message
+            for each_message in consumer.consume(RECORDS_EACH, 1.0)
+            if each_message.error() is None
+        ]
         if not messages:
             continue
         producer.begin_transaction()

@@ -93,14 +93,14 @@ def raise_descriptors() -> None:
 def slow_reader(port: int, pipe) -> None:
     """Asks for the most again and again, and reads 40 KB a second of it."""
     readers = _connections(port, SLOW_READERS)
-    for one in readers:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_BYTES)
-        one.sendall(fetch_frame(FILLED, 0, 64 << 20) * 16)
+    for reader in readers:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_BYTES)
+        reader.sendall(fetch_frame(FILLED, 0, 64 << 20) * 16)
     pipe.send(True)
     while True:
-        for one in readers:
+        for reader in readers:
             with suppress(OSError):
-                one.recv(READ_BYTES)
+                reader.recv(READ_BYTES)
         time.sleep(READ_PAUSE)
 
 
@@ -172,9 +172,9 @@ def _connections(port: int, count: int) -> list[socket.socket]:
 def _ask_without_end(clients: list[socket.socket], request: bytes, at_a_time: int, pipe) -> None:
     """The next so many as soon as those before are answered."""
     with selectors.DefaultSelector() as selector:
-        for one in clients:
-            selector.register(one, selectors.EVENT_READ)
-            one.sendall(request * at_a_time)
+        for client in clients:
+            selector.register(client, selectors.EVENT_READ)
+            client.sendall(request * at_a_time)
         pipe.send(True)
         while True:
             for key, _ in selector.select():

@@ -203,7 +203,7 @@ def fail_once(
         asking = [pool.submit(when_controllers_created, others, f"controllers-{number}")]
         if ask_brokers:
             asking.append(pool.submit(when_brokers_created, brokers, f"brokers-{number}"))
-        seconds = [one.result() - began for one in asking]
+        seconds = [request.result() - began for request in asking]
     if case.signal is signal.SIGSTOP:
         os.kill(pid, signal.SIGCONT)
     else:
@@ -281,7 +281,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"{name:<14}{system:<8}{stay_steady(system, options.minutes, options.load)}")
                 continue
             rounds = measure(name, system, options.rounds, options.brokers)
-            epochs = [one.epochs for one in rounds]
+            epochs = [each_round.epochs for each_round in rounds]
             for asked, seconds in zip(
                 ASKED, zip(*(r.seconds for r in rounds), strict=True), strict=False
             ):

@@ -211,7 +211,7 @@ def _make_topics(node: Peer) -> None:
     def made() -> bool:
         """Not before the broker is let in."""
         answer = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
-        return not any(one.error_code for one in answer.topics)
+        return not any(topic.error_code for topic in answer.topics)
 
     eventually("topics", made)
     wanted = [MetadataRequestTopic(name=name) for name in names]
@@ -220,7 +220,7 @@ def _make_topics(node: Peer) -> None:
         topics = node.root(MetadataRequest(topics=wanted), 9).topics
         return all(
             p.leader_id >= 0 and not p.error_code for t in topics for p in t.partitions
-        ) and not any(one.error_code for one in topics)
+        ) and not any(topic.error_code for topic in topics)
 
     eventually("leaders of all", led)
     with connect(node.ports["INTERNAL"]) as sock:

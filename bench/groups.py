@@ -271,7 +271,7 @@ def loading_bench(open_cluster: Opener, system: str) -> list[Figure]:
     with open_cluster(1, 2, {**SETTINGS, "offsets.topic.replication.factor": "2"}) as cluster:
         create_topic(cluster, "loading", OFFSETS_EACH, 1)
         with open_clients(cluster) as clients:
-            first, second = (one for one in clients if one)
+            first, second = (client for client in clients if client)
             seconds_until(
                 lambda: not clients[0].call(_find("loading-0")).coordinators[0].error_code
             )
@@ -312,7 +312,9 @@ def _commit(ask: Ask, group: str) -> None:
     ]
     topic = OffsetCommitRequestTopic(name="loading", partitions=partitions)
     answer = ask(OffsetCommitRequest(group_id=group, topics=[topic]), version=9)
-    if errors := {one.error_code for one in answer.topics[0].partitions if one.error_code}:
+    if errors := {
+        partition.error_code for partition in answer.topics[0].partitions if partition.error_code
+    }:
         raise RuntimeError(f"no commit: {errors}")
 
 
@@ -333,7 +335,7 @@ def _in_sync(ask: Ask) -> int:
 def _committed(ask: Ask, group: str) -> int:
     """How many offsets of the group are known; 0 while they are being loaded."""
     found = _offsets_of(ask, group)
-    return 0 if found.error_code else sum(len(one.partitions) for one in found.topics)
+    return 0 if found.error_code else sum(len(topic.partitions) for topic in found.topics)
 
 
 def _offsets_of(ask: Ask, group: str) -> OffsetFetchResponseGroup:

@@ -126,7 +126,9 @@ def _fetched(cluster: Cluster) -> Iterator[float]:
     try:
         while True:
             messages = consumer.consume(1000, 0.05)
-            yield sum(len(one.value() or b"") for one in messages if one.error() is None)
+            yield sum(
+                len(message.value() or b"") for message in messages if message.error() is None
+            )
     finally:
         consumer.close()
 

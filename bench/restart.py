@@ -204,13 +204,15 @@ def answered(port: int, count: int, node: Node) -> Moment:
     """When the broker has said where the first `count` partitions end: their logs are opened, after a crash checked,
     and what was found is committed.
     """
-    asked = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in range(count)]
+    asked = [
+        ListOffsetsPartition(partition_index=number, timestamp=LATEST) for number in range(count)
+    ]
     topic = ListOffsetsTopic(name="topic-0", partitions=asked)
     request = ListOffsetsRequest(replica_id=-1, topics=[topic])
     with connect(port) as client:
         while True:
             answer = client.call(request, timeout=ANSWER_SECONDS_MAX)
-            codes = {one.error_code for one in answer.topics[0].partitions}
+            codes = {partition.error_code for partition in answer.topics[0].partitions}
             if codes == {ErrorCode.NONE}:
                 return node.now()
             if not codes <= {ErrorCode.NONE, ErrorCode.OFFSET_NOT_AVAILABLE}:
@@ -222,7 +224,7 @@ def _is_led(client: BlockingConnection, name: str) -> bool:
     wanted = [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
     (topic,) = client.call(request, timeout=ANSWER_SECONDS_MAX).topics
-    led = sum(one.leader_id >= 0 for one in topic.partitions)
+    led = sum(partition.leader_id >= 0 for partition in topic.partitions)
     return led == PARTITIONS_OF_A_TOPIC
 
 

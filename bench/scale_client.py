@@ -141,7 +141,7 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
     for broker_id, client in clients.items():
         if broker_id:
             partitions = _metadata(client, name).topics[0].partitions
-            if len(partitions) < count or any(one.leader_id < 0 for one in partitions):
+            if len(partitions) < count or any(partition.leader_id < 0 for partition in partitions):
                 return False
     return True
 
@@ -151,11 +151,11 @@ def all_applied(clients: Clients, name: str, count: int, of_each: int | None = N
     partitions checked for each leader.
     """
     partitions = _metadata(clients[0], name).topics[0].partitions
-    if len(partitions) < count or any(one.leader_id < 0 for one in partitions):
+    if len(partitions) < count or any(partition.leader_id < 0 for partition in partitions):
         return False
     led: dict[int, list[int]] = {}
-    for one in partitions:
-        led.setdefault(one.leader_id, []).append(one.partition_index)
+    for partition in partitions:
+        led.setdefault(partition.leader_id, []).append(partition.partition_index)
     return all(
         broker_id in clients and _all_answer(clients[broker_id], name, indices[:of_each])
         for broker_id, indices in led.items()
@@ -163,12 +163,12 @@ def all_applied(clients: Clients, name: str, count: int, of_each: int | None = N
 
 
 def _all_answer(client: BlockingConnection, name: str, indices: list[int]) -> bool:
-    wanted = [ListOffsetsPartition(partition_index=one, timestamp=LATEST) for one in indices]
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=LATEST) for index in indices]
     request = ListOffsetsRequest(
         replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=wanted)]
     )
     answer = client.call(request, timeout=SECONDS_MAX)
-    return not any(one.error_code for one in answer.topics[0].partitions)
+    return not any(partition.error_code for partition in answer.topics[0].partitions)
 
 
 def seconds_until(holds: Callable[[], bool], pause: float = PAUSE_SECONDS) -> float:

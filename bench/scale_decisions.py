@@ -69,11 +69,11 @@ class Brokers:
             ],
             features=[
                 Feature(
-                    name=one.name,
-                    min_supported_version=one.min_level,
-                    max_supported_version=one.max_level,
+                    name=registered_feature.name,
+                    min_supported_version=registered_feature.min_level,
+                    max_supported_version=registered_feature.max_level,
                 )
-                for one in REGISTERED_FEATURES
+                for registered_feature in REGISTERED_FEATURES
             ],
             rack=None,
             log_dirs=[uid(500 + broker_id)],
@@ -178,12 +178,12 @@ class Brokers:
             for name, count in counts.items()
         ]
         answer = self.call(CreateTopicsRequest(topics=topics))
-        assert not any(one.error_code for one in answer.topics)
+        assert not any(topic.error_code for topic in answer.topics)
 
     def _delete(self, names: list[str]) -> None:
         topics = [DeleteTopicState(name=name, topic_id=NIL_UUID) for name in names]
         answer = self.call(DeleteTopicsRequest(topics=topics, timeout_ms=60_000))
-        assert not any(one.error_code for one in answer.responses)
+        assert not any(response.error_code for response in answer.responses)
 
 
 DECISIONS: dict[str, Callable[[Brokers], None]] = {

@@ -113,7 +113,7 @@ def records_of(shape: Shape) -> Iterator[Message]:
         topic_id = prng.randbytes(16)
         yield TopicRecord(name=f"topic-{number}", topic_id=topic_id)
         for index in range(shape.partitions):
-            replicas = [(number + index + one) % BROKERS for one in range(REPLICAS)]
+            replicas = [(number + index + each_number) % BROKERS for each_number in range(REPLICAS)]
             yield PartitionRecord(
                 partition_id=index,
                 topic_id=topic_id,
@@ -124,14 +124,14 @@ def records_of(shape: Shape) -> Iterator[Message]:
                 leader=replicas[0],
                 leader_epoch=0,
                 partition_epoch=0,
-                directories=[directories[one] for one in replicas],
+                directories=[directories[replica] for replica in replicas],
             )
 
 
 def encoded(records: Iterator[Message]) -> Iterator[bytes]:
     values = (
-        encode_metadata_record(one, metadata_record_version(type(one), METADATA_VERSION))
-        for one in records
+        encode_metadata_record(record, metadata_record_version(type(record), METADATA_VERSION))
+        for record in records
     )
     return encode_snapshot(SNAPSHOT, values, appended_at_ms=1, now_ms=2)
 

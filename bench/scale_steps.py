@@ -68,8 +68,8 @@ def _batches(records: Iterator[Message]) -> Iterator[bytes]:
     offset = 0
     while chunk := list(islice(records, RECORDS_OF_A_BATCH)):
         values = (
-            encode_metadata_record(one, metadata_record_version(type(one), METADATA_VERSION))
-            for one in chunk
+            encode_metadata_record(item, metadata_record_version(type(item), METADATA_VERSION))
+            for item in chunk
         )
         new = [NewRecord(None, value, 1) for value in values]
         yield build_batch(new, base_offset=offset, leader_epoch=1)

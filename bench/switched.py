@@ -150,4 +150,4 @@ def _quick(times: list[float]) -> float:
 
 def _change(pairs: list[tuple[float, float]]) -> float:
     """In per cent."""
-    return (_quick([beside for _, beside in pairs]) / _quick([one for one, _ in pairs]) - 1) * 100
+    return (_quick([beside for _, beside in pairs]) / _quick([pair for pair, _ in pairs]) - 1) * 100

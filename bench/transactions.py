@@ -136,6 +136,6 @@ def read_back(cluster: Cluster, topic: str, count: int) -> None:
     consumer.assign([TopicPartition(topic, 0, 0)])
     found, deadline = 0, time.monotonic() + CALL_SECONDS
     while found < count:
-        found += sum(one.error() is None for one in consumer.consume(1000, 0.2))
+        found += sum(result.error() is None for result in consumer.consume(1000, 0.2))
         assert time.monotonic() < deadline, f"{found} of {count} records"
     consumer.close()

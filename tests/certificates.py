@@ -25,7 +25,7 @@ class Certificates:
     def issue(self, *names, common_name=None, **options):
         """Key and chain of a new leaf, as two PEM texts."""
         leaf = self._authority.issue_cert(*names, common_name=common_name, **options)
-        chain = "".join(one.bytes().decode() for one in leaf.cert_chain_pems)
+        chain = "".join(cert_chain_pem.bytes().decode() for cert_chain_pem in leaf.cert_chain_pems)
         return leaf.private_key_pem.bytes().decode(), chain
 
     def expired(self):

@@ -32,7 +32,9 @@ class Calls(trio.abc.Instrument):
             self._count += 1
             if self._count == self._max:
                 stack = traceback.StackSummary.extract(traceback.walk_stack(frame))
-                where = [f"{one.filename}:{one.lineno} {one.name}" for one in stack[:_FRAMES_MAX]]
+                where = [
+                    f"{entry.filename}:{entry.lineno} {entry.name}" for entry in stack[:_FRAMES_MAX]
+                ]
                 self.found.append("\n  ".join(where))
 
 

@@ -63,7 +63,8 @@ def cells(need: Need) -> list[str]:
 def table(registry: Registry) -> list[str]:
     lines = ["| API | operation | resource | named by | judged |", "|---|---|---|---|---|"]
     named = {
-        one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+        exchange.request.__name__.removesuffix("Request"): exchange
+        for exchange in registry.handled().values()
     }
     for api, handled in sorted(named.items()):
         name = f"{api} ({handled.request.KEY})"
@@ -74,7 +75,9 @@ def table(registry: Registry) -> list[str]:
 
 
 def test_page_matches_declarations():
-    tables = [f"\n## {title}\n\n" + "\n".join(table(one)) for title, one in REGISTRIES.items()]
+    tables = [
+        f"\n## {title}\n\n" + "\n".join(table(registry)) for title, registry in REGISTRIES.items()
+    ]
     page = HEAD + "\n".join(tables) + "\n"
     if datadriven.REWRITE:
         PAGE.write_text(page)
@@ -111,8 +114,12 @@ def test_paths_are_of_the_messages(title):
 
 def test_forwarded_requests_are_judged_by_controller():
     at_broker = REGISTRIES["Brokers"].handled()
-    passed_on = {key for key, one in at_broker.items() if BY_CONTROLLER in needs_of(one.access)}
-    own = {one.request.KEY for one in FORWARDED.handled().values() if one.request.KEY != 18}
+    passed_on = {key for key, value in at_broker.items() if BY_CONTROLLER in needs_of(value.access)}
+    own = {
+        exchange.request.KEY
+        for exchange in FORWARDED.handled().values()
+        if exchange.request.KEY != 18
+    }
     assert passed_on == own - {17, 36}
     for key in passed_on:
         assert FORWARDED.handled()[key] == REGISTRIES["Controllers"].handled()[key]

@@ -61,7 +61,7 @@ BY_ROOM = {
     }
     for room, folders in MODULES.items()
 }
-EVENTS = [one for found in BY_ROOM.values() for one in found.values()]
+EVENTS = [item for found in BY_ROOM.values() for item in found.values()]
 # The authorizer's lines have Apache Kafka's form; the two others write formatted events.
 WITHOUT_NAMES = {
     "quorum/serving/audit.py",
@@ -73,9 +73,9 @@ LEVELS = {"info", "warning", "error", "exception", "critical", "log"}
 
 
 def rows():
-    for one in sorted(EVENTS, key=lambda one: one.name):
-        fields = ", ".join(f"`{field}`" for field in one.fields) or "–"
-        yield f"| `{one.name}` | {logging.getLevelName(one.level)} | {fields} | {one.meaning} |"
+    for event in sorted(EVENTS, key=lambda one: one.name):
+        fields = ", ".join(f"`{field}`" for field in event.fields) or "–"
+        yield f"| `{event.name}` | {logging.getLevelName(event.level)} | {fields} | {event.meaning} |"
 
 
 def test_the_page_lists_all():
@@ -83,7 +83,7 @@ def test_the_page_lists_all():
     if datadriven.REWRITE:
         PAGE.write_text(page)
     assert PAGE.read_text() == page
-    assert len({one.name for one in EVENTS}) == len(EVENTS)
+    assert len({event.name for event in EVENTS}) == len(EVENTS)
 
 
 @functools.cache
@@ -137,7 +137,7 @@ def test_every_line_from_info_on_has_a_name():
 
 def test_names_are_of_one_form():
     form = re.compile(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*")
-    assert [one.name for one in EVENTS if not form.fullmatch(one.name)] == []
+    assert [event.name for event in EVENTS if not form.fullmatch(event.name)] == []
 
 
 @pytest.fixture

@@ -40,7 +40,9 @@ def test_each_attack_has_a_row():
 @pytest.mark.parametrize("shown_by", sorted({test for _, test in rows()}))
 def test_tests_named_as_evidence_exist(shown_by):
     file, _, name = shown_by.partition("::")
-    (path,) = [one for one in TESTS.rglob(file) if f"def {name}(" in one.read_text()]
+    (path,) = [
+        each_path for each_path in TESTS.rglob(file) if f"def {name}(" in each_path.read_text()
+    ]
     assert path.name == file
 
 

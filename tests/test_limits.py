@@ -549,10 +549,10 @@ def page() -> str:
     parts = [HEAD]
     for title, limits in TABLE.items():
         head = f"| {' | '.join(COLUMNS)} |\n|---|---|---|---|---|"
-        parts += [f"\n## {title}\n", head, *(one.row for one in limits)]
+        parts += [f"\n## {title}\n", head, *(limit.row for limit in limits)]
     rows = [
-        f"| {name} | {one.here} | {one.by_kafka or NONE} | {one.why} |"
-        for name, one in sorted(REPEATED.items())
+        f"| {name} | {item.here} | {item.by_kafka or NONE} | {item.why} |"
+        for name, item in sorted(REPEATED.items())
     ]
     return "\n".join([*parts, NAMED_TWICE, *rows]) + "\n"
 
@@ -583,11 +583,11 @@ _BYTES = re.compile(r"^((?:[A-Z][A-Z_]*_)?BYTES_MAX)\b.*=", re.MULTILINE)
 
 @pytest.mark.parametrize("package", ["broker", "log", "node", "quorum", "wire"])
 def test_each_bound_of_bytes_has_a_row(package):
-    known = {one.where.partition(":")[2] for one in ROWS} | _STEPS_AND_FORMATS
+    known = {row.where.partition(":")[2] for row in ROWS} | _STEPS_AND_FORMATS
     found = {
         (str(path.relative_to(ROOT)), name)
         for path in (ROOT / package).rglob("*.py")
         for name in _BYTES.findall(path.read_text())
     }
     assert found
-    assert sorted(one for one in found if one[1] not in known) == []
+    assert sorted(item for item in found if item[1] not in known) == []

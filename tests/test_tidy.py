@@ -123,9 +123,9 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
                 todo += graph[module]
         reached[start] = seen
     together = {
-        tuple(sorted(other for other in reached[one] if one in reached[other]))
-        for one in graph
-        if one in reached[one]
+        tuple(sorted(other for other in reached[item] if item in reached[other]))
+        for item in graph
+        if item in reached[item]
     }
     return sorted(map(list, together))
 

@@ -94,7 +94,7 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
     Raises:
         UserError, FormatError: it cannot be; OSError: the disk refuses.
     """
-    ids = {one.cluster_id for one in inspect_directories(config).identities.values()}
+    ids = {identity.cluster_id for identity in inspect_directories(config).identities.values()}
     if environ.get("CLUSTER_ID") or not ids:
         cluster_id = cluster_id_of(config, environ)
     else:
@@ -114,7 +114,7 @@ def _is_alone(config: ServerConfig) -> bool:
     """Whether it is the only controller that its settings name."""
     own = [*config.controller_listeners, *config.advertised_controller_listeners]
     return config.is_controller and set(config.quorum_bootstrap) <= {
-        (one.host, one.port) for one in own
+        (endpoint.host, endpoint.port) for endpoint in own
     }
 
 

@@ -143,8 +143,10 @@ class Bench:
         found = []
         for peer in self._peers:
             rounds = [peer.compact(self._copy(source, peer)) for _ in range(3)]
-            found += moved("compaction", case, peer, [Line(*one[:3]) for one in rounds])
-            memory = min(one.memory_mib for one in rounds)
+            found += moved(
+                "compaction", case, peer, [Line(*each_round[:3]) for each_round in rounds]
+            )
+            memory = min(each_round.memory_mib for each_round in rounds)
             left = rounds[0].bytes_left / 1e6
             found += [
                 Figure("compaction", f"{case}: memory", "MiB", "lower", peer.name, memory),

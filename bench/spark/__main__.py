@@ -109,7 +109,7 @@ class Bench:
     def small(self) -> list[Figure]:
         """Records of 100 B: all columns, Parquet, and counting."""
         found = self._records("small", SMALL, int(4_000_000 * self._scale), parquet=True)
-        by_name = {one.name: one for one in found}
+        by_name = {entry.name: entry for entry in found}
         noop = by_name["all columns, directory"]
         counted = by_name["sum(record_count) of batches"]
         parquet, their_parquet = by_name["Parquet, directory"], by_name["Parquet, connector"]
@@ -168,8 +168,8 @@ class Bench:
             told = job(conf=FULL_COMPILER, queries=mine)
             jars = {"spark.jars": ",".join(spark_connector.jars())}
             told += job(conf={**FULL_COMPILER, **jars}, queries=theirs)
-        assert all(one["counted"] in (None, count) for one in told), told
-        return [figure(row, one, count) for one in told]
+        assert all(figures["counted"] in (None, count) for figures in told), told
+        return [figure(row, figures, count) for figures in told]
 
     def filter(self) -> list[Figure]:
         """`offset < 1000` of 1 GB in eight partitions."""

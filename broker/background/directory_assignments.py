@@ -88,10 +88,10 @@ class DirectoryAssignments:
             return False
         for directory in response.directories:
             for topic in directory.topics:
-                for one in topic.partitions:
-                    key = TopicIdPartition(topic.topic_id, one.partition_index)
+                for partition in topic.partitions:
+                    key = TopicIdPartition(topic.topic_id, partition.partition_index)
                     said = self._waiting.get(key) == directory.id
-                    if said and ErrorCode.of(one.error_code) in _OVER:
+                    if said and ErrorCode.of(partition.error_code) in _OVER:
                         del self._waiting[key]
         return True
 

@@ -138,7 +138,9 @@ class DirectoryMoves:
 
     def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
         """The moves that an earlier process left, by target; what it left of others is dropped."""
-        begun: dict[LogDirectory, list[Partition]] = {one: [] for one in self._directories.online}
+        begun: dict[LogDirectory, list[Partition]] = {
+            each_directory: [] for each_directory in self._directories.online
+        }
         for directory, partitions in begun.items():
             for key in directory.futures:
                 if key in self._moves and self._moves[key].target is directory:

@@ -213,7 +213,9 @@ class LogCleaner:
             cleaned = await in_thread(partial(cleaning.clean, sources))
             try:
                 check_log()
-                if not partition_log.replace_segments([one.segment for one in sources], cleaned):
+                if not partition_log.replace_segments(
+                    [source.segment for source in sources], cleaned
+                ):
                     raise CleaningStopped("its segments changed meanwhile")
             except CleaningStopped:
                 await in_thread(partial(cleaning.discard, cleaned))

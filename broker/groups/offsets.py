@@ -133,10 +133,10 @@ def fetch(
     if require_stable:
         for topic in response.topics:
             topic.partitions = [
-                not_found(one.partition_index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-                if store.is_pending(request.group_id, topic.name, one.partition_index)
-                else one
-                for one in topic.partitions
+                not_found(partition.partition_index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+                if store.is_pending(request.group_id, topic.name, partition.partition_index)
+                else partition
+                for partition in topic.partitions
             ]
     return response
 

@@ -92,5 +92,5 @@ def _seen(members: Iterable[Member], may_see: Callable[[str], bool]) -> Iterator
 def _topics_of(member: Member) -> set[str]:
     topics = set(member.subscribed_topic_names)
     for assignment in (member.assignment, member.target_assignment):
-        topics.update(one.topic_name for one in assignment.topic_partitions)
+        topics.update(topic_partition.topic_name for topic_partition in assignment.topic_partitions)
     return topics

@@ -36,8 +36,8 @@ def _fail(
             OffsetForLeaderTopicResult(
                 topic=topic.topic,
                 partitions=[
-                    EpochEndOffset(error_code=code, partition=one.partition)
-                    for one in topic.partitions
+                    EpochEndOffset(error_code=code, partition=partition.partition)
+                    for partition in topic.partitions
                 ],
             )
             for topic in request.topics
@@ -58,9 +58,9 @@ def offset_for_leader_epoch(
     request: OffsetForLeaderEpochRequest, ctx: DataContext, call: Call
 ) -> Handling[OffsetForLeaderEpochResponse]:
     keys = [
-        TopicPartition(topic.topic, one.partition)
+        TopicPartition(topic.topic, partition.partition)
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
     yield from opening(ctx.partitions, keys)
     room, results = call.room(), []

@@ -57,7 +57,11 @@ class ClientQuotas:
             (self.requests, "request_percentage"),
         ):
             quota.set_limits(
-                {entity: one.value for (entity, key), one in image.quotas.items() if key == name}
+                {
+                    entity: each_quota.value
+                    for (entity, key), each_quota in image.quotas.items()
+                    if key == name
+                }
             )
         self._image = image
         self._set_addresses()
@@ -121,12 +125,12 @@ class ClientQuotas:
 def _of_addresses(
     image: MetadataImage, addresses: Callable[[str], Iterable[str]]
 ) -> Iterator[tuple[Entity, float]]:
-    for (entity, key), one in image.quotas.items():
+    for (entity, key), quota in image.quotas.items():
         if key != "connection_creation_rate":
             continue
         name = dict(entity).get("ip")
         for ip in (None,) if name is None else addresses(name):
-            yield (("ip", ip),), one.value
+            yield (("ip", ip),), quota.value
 
 
 def _client(call: Call) -> tuple[str, str]:

@@ -74,6 +74,6 @@ class Traffic:
     def total(self) -> TopicTraffic:
         total = TopicTraffic()
         total.add(self._gone)
-        for one in self._topics.values():
-            total.add(one)
+        for topic in self._topics.values():
+            total.add(topic)
         return total

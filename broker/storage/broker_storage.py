@@ -103,8 +103,8 @@ def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
                 directory.close(broker_epoch=None)
         raise
     fsync = config["trimaran.log.fsync"] == "commit"
-    commits = {one: GroupCommit(one.health, fsync=fsync) for one in data}
-    durability = Durability({one.health: commits[one] for one in data}, fsync=fsync)
+    commits = {item: GroupCommit(item.health, fsync=fsync) for item in data}
+    durability = Durability({item.health: commits[item] for item in data}, fsync=fsync)
     return Storage(directories, commits, GroupCommit(metadata.health), durability, shared)
 
 
@@ -122,14 +122,14 @@ def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
     """One cluster, an id for each, one metadata log. Raises MetaPropertiesError."""
     cluster_id = metadata.meta_properties.cluster_id
     ids: dict[bytes, Path] = {}
-    for one in directories:
-        one.meta_properties.check(one.path, cluster_id=cluster_id, node_id=None)
-        twin = ids.setdefault(one.directory_id, one.path)
-        if twin != one.path:
+    for directory in directories:
+        directory.meta_properties.check(directory.path, cluster_id=cluster_id, node_id=None)
+        twin = ids.setdefault(directory.directory_id, directory.path)
+        if twin != directory.path:
             raise MetaPropertiesError(
-                f"{one.path} and {twin} have the same directory.id: one is a copy of the other"
+                f"{directory.path} and {twin} have the same directory.id: one is a copy of the other"
             )
-        if one is not metadata and CLUSTER_METADATA in one:
+        if directory is not metadata and CLUSTER_METADATA in directory:
             raise MetaPropertiesError(
-                f"{one.path} holds a metadata log, and {metadata.path} is configured to"
+                f"{directory.path} holds a metadata log, and {metadata.path} is configured to"
             )

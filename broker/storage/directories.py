@@ -58,7 +58,7 @@ class LogDirectories:
         """`metadata` holds the metadata log: one of `directories`, or a directory of its own."""
         self.all = list(directories)
         self.metadata = metadata or self.all[0]
-        self._assignable = {one.directory_id for one in self.all}
+        self._assignable = {each_directory.directory_id for each_directory in self.all}
         self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
         self.failed_at_start = dict(failed_at_start or {})
         self.preferred: dict[
@@ -80,7 +80,7 @@ class LogDirectories:
 
     @property
     def online(self) -> list[LogDirectory]:
-        return [one for one in self.all if one.offline is None]
+        return [directory for directory in self.all if directory.offline is None]
 
     @property
     def offline(self) -> str | None:
@@ -88,7 +88,7 @@ class LogDirectories:
         if self.metadata.offline is not None:
             return f"{self.metadata.path}: {self.metadata.offline}"
         if not self.online:
-            return "; ".join(f"{one.path}: {one.offline}" for one in self.all)
+            return "; ".join(f"{directory.path}: {directory.offline}" for directory in self.all)
         return None
 
     @property
@@ -98,30 +98,31 @@ class LogDirectories:
         """
         if self.failed_at_start:
             return EPOCH_UNKNOWN
-        first, *others = {one.previous_broker_epoch for one in self.all}
+        first, *others = {directory.previous_broker_epoch for directory in self.all}
         return EPOCH_UNKNOWN if first is None or others else first
 
     def online_ids(self) -> list[bytes]:
-        return [one.directory_id for one in self.online]
+        return [directory.directory_id for directory in self.online]
 
     def offline_ids(self) -> list[bytes]:
         """The ids of those that failed since the start: every heartbeat reports them."""
-        return [one.directory_id for one in self.all if one.offline is not None]
+        return [directory.directory_id for directory in self.all if directory.offline is not None]
 
     def cordoned_ids(self) -> list[bytes]:
         cordoned = self.cordoned()
-        return [one.directory_id for one in self.all if one.path in cordoned]
+        return [directory.directory_id for directory in self.all if directory.path in cordoned]
 
     async def wait_failed(self) -> list[LogDirectory]:
         """Waits until directories go offline, and returns those that did since the last call. One task calls this."""
         self._loop = trio.lowlevel.current_trio_token()
         while True:
             failed = [
-                one
-                for one in dict.fromkeys([*self.all, self.metadata])
-                if one.offline is not None and one.directory_id not in self._known_failed
+                directory
+                for directory in dict.fromkeys([*self.all, self.metadata])
+                if directory.offline is not None
+                and directory.directory_id not in self._known_failed
             ]
-            self._known_failed.update(one.directory_id for one in failed)
+            self._known_failed.update(directory.directory_id for directory in failed)
             if failed:
                 return failed
             await self._news.wait()
@@ -137,18 +138,18 @@ class LogDirectories:
     def holding(self, key: TopicPartition) -> LogDirectory | None:
         """The directory of the replica, also if it is offline now; None when it has no directory yet."""
         offline = None
-        for one in self.all:  # asked for every partition at a start
-            if key in one:
-                if one.offline is None:
-                    return one
-                offline = offline or one
+        for directory in self.all:  # asked for every partition at a start
+            if key in directory:
+                if directory.offline is None:
+                    return directory
+                offline = offline or directory
         return offline
 
     def is_untouched(
         self, key: TopicPartition, topic_id: bytes, assigned: bytes, standing: Standing
     ) -> bool:
         """The replica has no log, and one may be made: there is nothing in it yet."""
-        return not any(key in one for one in self.online) and (
+        return not any(key in directory for directory in self.online) and (
             self._why_not_made(key, topic_id, assigned, standing) is None
         )
 
@@ -158,10 +159,10 @@ class LogDirectories:
         """
         if self.failed_at_start:
             return False
-        for one in self.all:
-            if key in one or key in one.futures or key in one.aside:
+        for directory in self.all:
+            if key in directory or key in directory.futures or key in directory.aside:
                 return False
-            if one.health.offline is not None or one.high_watermark(key):
+            if directory.health.offline is not None or directory.high_watermark(key):
                 return False
         return True
 
@@ -173,7 +174,9 @@ class LogDirectories:
         online = self.online
         if found is not None or not online:
             return found
-        wanted = next((one for one in online if one.directory_id == assigned), None)
+        wanted = next(
+            (directory for directory in online if directory.directory_id == assigned), None
+        )
         some_are_offline = len(online) < len(self.all) or bool(self.failed_at_start)
         if wanted is None and some_are_offline and assigned != UNASSIGNED_DIRECTORY:
             return None
@@ -196,7 +199,7 @@ class LogDirectories:
 
     def at(self, path: str) -> LogDirectory | None:
         """The directory that the configuration calls `path`."""
-        return next((one for one in self.all if str(one.path) == path), None)
+        return next((directory for directory in self.all if str(directory.path) == path), None)
 
     def high_watermark(self, key: TopicPartition) -> int:
         """As checkpointed last, 0 if it was not."""
@@ -239,12 +242,12 @@ class LogDirectories:
         KafkaError.
         """
         found = None
-        for one in [one for one in self.online if key in one]:
-            if one.is_of(key, topic_id):
-                found = found or one
+        for directory in [directory for directory in self.online if key in directory]:
+            if directory.is_of(key, topic_id):
+                found = found or directory
             else:
                 events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key[0], index=key[1])
-                one.put_aside(key)
+                directory.put_aside(key)
         return found
 
     def must_check(self, key: TopicPartition) -> bool:
@@ -357,11 +360,13 @@ class LogDirectories:
         preferred = self.preferred.pop(key, None)  # newer than what is assigned
         if preferred in online:
             return preferred
-        wanted = next((one for one in online if one.directory_id == assigned), None)
+        wanted = next(
+            (directory for directory in online if directory.directory_id == assigned), None
+        )
         if wanted is not None:
             return wanted
         cordoned = self.cordoned()  # all may be since the controller has chosen this broker
-        open_ones = [one for one in online if one.path not in cordoned]
+        open_ones = [directory for directory in online if directory.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
 
     # -- taking away

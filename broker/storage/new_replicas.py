@@ -75,11 +75,11 @@ def why_not_made(
     if standing is Standing.NEW:
         return None
     name = f"{key}"
-    online = [one for one in directories if one.offline is None]
-    offline = [one for one in directories if one.offline is not None]
-    for one in online:
+    online = [directory for directory in directories if directory.offline is None]
+    offline = [directory for directory in directories if directory.offline is not None]
+    for directory in online:
         try:
-            copy = _copy_of(one, key, topic_id, standing)
+            copy = _copy_of(directory, key, topic_id, standing)
         except (
             KafkaError
         ) as error:  # which is of this replica, among the many that a fetch asks for
@@ -89,10 +89,13 @@ def why_not_made(
                 f"no log of {name} is made, as {copy} may be all that is left of it: bring back the log directory that "
                 f"holds {name}, or rename this one to {name}, or move it away to begin anew"
             )
-    is_away = assigned not in (UNASSIGNED_DIRECTORY, *(one.directory_id for one in online))
+    is_away = assigned not in (
+        UNASSIGNED_DIRECTORY,
+        *(directory.directory_id for directory in online),
+    )
     if is_away and (offline or unread):
         return f"{name} may be in a log directory that is offline"
-    if any(key in one or key in one.futures for one in offline):
+    if any(key in directory or key in directory.futures for directory in offline):
         return f"{name} is in a log directory that is offline"
     if standing is Standing.SPARE:
         return None
@@ -101,12 +104,12 @@ def why_not_made(
             f"{name} may be in {', '.join(map(str, unread))}, which could not be read when the broker started: mend "
             f"it, or take it out of log.dirs, and start the broker again"
         )
-    for one in online:
-        if one.clean_shutdown and (end := one.high_watermark(key)) > 0:
+    for directory in online:
+        if directory.clean_shutdown and (end := directory.high_watermark(key)) > 0:
             return (
-                f"{one.path / name} is missing, and records up to offset {end} were committed: put it back; to begin "
-                f"anew without them, while the broker is down take its line out of "
-                f"{one.path}/replication-offset-checkpoint, lower the count above the lines, and remove the blanks at "
-                f"the end"
+                f"{directory.path / name} is missing, and records up to offset {end} were committed: put it back; to "
+                f"begin again without them, while the broker is down take its line out of "
+                f"{directory.path}/replication-offset-checkpoint, lower the count above the lines, and remove "
+                f"the blanks at the end"
             )
     return None

@@ -71,29 +71,29 @@ class _Moves:
         if topic is None or state is None:
             return  # they are put aside as all that is not this broker's
         twins = []
-        for one in [one for one in self.directories.online if key in one]:
-            if one.is_of(key, topic.id):
-                twins.append(one)
+        for directory in [directory for directory in self.directories.online if key in directory]:
+            if directory.is_of(key, topic.id):
+                twins.append(directory)
             else:
                 events.REPLICA_OF_DELETED_TOPIC.log(log, topic=key.topic, index=key.partition)
-                one.put_aside(key)
+                directory.put_aside(key)
         if len(twins) < 2:
             return
         assigned = state.directory_of(self.node_id)
         ranks = {
-            one: (await run_blocking(one.end_of, key), one.directory_id == assigned)
-            for one in twins
+            twin: (await run_blocking(twin.end_of, key), twin.directory_id == assigned)
+            for twin in twins
         }
         twins.sort(key=lambda one: ranks[one])
-        for one in twins[:-1]:
+        for twin in twins[:-1]:
             events.REPLICA_TWICE.log(
                 log,
                 topic=key.topic,
                 index=key.partition,
                 directory=twins[-1].path,
-                put_aside=one.path,
+                put_aside=twin.path,
             )
-            one.put_aside(key)
+            twin.put_aside(key)
 
     def _promote(self, directory: LogDirectory, key: TopicPartition) -> None:
         """A copy alone is complete where its source's name was there and is gone. Else it may be a part."""

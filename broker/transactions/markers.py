@@ -136,7 +136,11 @@ class MarkerWriter:
             except (NotSent, OutcomeUnknown) as error:
                 log.debug("markers to broker %d: %s", broker_id, error)
                 return
-            done.update(one for one in led if _is_done(results.get(one, E.UNKNOWN_SERVER_ERROR)))
+            done.update(
+                partition
+                for partition in led
+                if _is_done(results.get(partition, E.UNKNOWN_SERVER_ERROR))
+            )
 
         by_leader = self._by_leader(partitions)
         if len(by_leader) == 1:  # as most have; a task for it would cost two turns of the loop
@@ -176,14 +180,14 @@ class MarkerWriter:
         request = WriteTxnMarkersRequest(markers=[_to_request(marker) for marker in markers])
         response = await self._ask(broker_id, request)
         results: dict[int, Results] = {
-            one.producer_id: {
+            marker.producer_id: {
                 TopicPartition(topic.name, partition.partition_index): ErrorCode.of(
                     partition.error_code
                 )
-                for topic in one.topics
+                for topic in marker.topics
                 for partition in topic.partitions
             }
-            for one in response.markers
+            for marker in response.markers
         }
         return [results.get(marker.decided.producer_id, {}) for marker in markers]
 

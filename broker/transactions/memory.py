@@ -45,7 +45,7 @@ class TransactionMemory:
 
     def fits(self, more: int) -> bool:
         """Returns whether the broker has room for `more` bytes."""
-        return sum(one.bytes for one in self.accounts) + more <= TRANSACTIONS_BYTES_MAX
+        return sum(account.bytes for account in self.accounts) + more <= TRANSACTIONS_BYTES_MAX
 
 
 def held_bytes(transactional_id: str, transaction: Transaction | None) -> int:

@@ -112,9 +112,9 @@ def _transaction(value: TransactionLogValue) -> Transaction:
         timeout_ms=value.transaction_timeout_ms,
         state=TransactionState(value.transaction_status),
         partitions=frozenset(
-            TopicPartition(one.topic, index)
-            for one in value.transaction_partitions or ()
-            for index in one.partition_ids
+            TopicPartition(transaction_partition.topic, index)
+            for transaction_partition in value.transaction_partitions or ()
+            for index in transaction_partition.partition_ids
         ),
         previous_producer_id=ProducerId(value.previous_producer_id),
         next_producer_id=ProducerId(value.next_producer_id),

@@ -165,8 +165,8 @@ def verify_partitions(
     transaction = _current(transaction, producer)
     added = transaction.partitions if transaction.state is S.ONGOING else frozenset()
     return {
-        one: ErrorCode.NONE if one in added else ErrorCode.TRANSACTION_ABORTABLE
-        for one in partitions
+        partition: ErrorCode.NONE if partition in added else ErrorCode.TRANSACTION_ABORTABLE
+        for partition in partitions
     }
 
 

@@ -92,7 +92,7 @@ class TransactionVerifier:
         """
         support = _Support.of(version, abortable=11, adding=12)
         codes = await self._check(transactional_id, producer, partitions, support)
-        return {one: _told_producer(code, support) for one, code in codes.items()}
+        return {partition: _told_producer(code, support) for partition, code in codes.items()}
 
     def check_produce_now(
         self,
@@ -151,7 +151,7 @@ class TransactionVerifier:
                 break
             await trio.sleep(limits.add_retry_ms / 1000)
             codes = await self._ask(question)
-        return {one: _told(code, support) for one, code in codes.items()}
+        return {partition: _told(code, support) for partition, code in codes.items()}
 
     async def _ask(self, question: _Question) -> Codes:
         broker_id = self._coordinator_of(question.transactional_id)
@@ -203,26 +203,32 @@ class TransactionVerifier:
                 return
 
     async def _send(self, broker_id: int, questions: Sequence[_Question]) -> list[Codes]:
-        request = AddPartitionsToTxnRequest(transactions=[_to_request(one) for one in questions])
+        request = AddPartitionsToTxnRequest(
+            transactions=[_to_request(question) for question in questions]
+        )
         response = await self._channels.call(broker_id, request, timeout=self._seconds)
         assert isinstance(response, AddPartitionsToTxnResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             if code is E.CLUSTER_AUTHORIZATION_FAILED:  # the client has nothing to do with it
                 code = E.INVALID_TXN_STATE
-            return [dict.fromkeys(one.partitions, code) for one in questions]
+            return [dict.fromkeys(question.partitions, code) for question in questions]
         found = {
             result.transactional_id: {
-                (topic.name, one.partition_index): ErrorCode.of(one.partition_error_code)
+                (topic.name, each_result.partition_index): ErrorCode.of(
+                    each_result.partition_error_code
+                )
                 for topic in result.topic_results
-                for one in topic.results_by_partition
+                for each_result in topic.results_by_partition
             }
             for result in response.results_by_transaction
         }
         return [
             {
-                one: found.get(question.transactional_id, {}).get(one, E.NETWORK_EXCEPTION)
-                for one in question.partitions
+                partition: found.get(question.transactional_id, {}).get(
+                    partition, E.NETWORK_EXCEPTION
+                )
+                for partition in question.partitions
             }
             for question in questions
         ]

@@ -49,15 +49,15 @@ def close_logs(
     clean: bool,
 ) -> None:
     """Closes the logs of `directory`, what was written to them durable if it is `clean`. Blocks. Raises KafkaError."""
-    unsynced = [one for one in logs if clean and one.must_close]
+    unsynced = [each_log for each_log in logs if clean and each_log.must_close]
     if len(unsynced) < SYNCS_MAX:
         unsynced = []
-    for one in unsynced:
-        one.close_unsynced()
+    for each_log in unsynced:
+        each_log.close_unsynced()
     if unsynced:
         with health.guard(f"sync of {directory}"):
             files.sync_volume(directory)
-    for one in unsynced:
-        one.note_synced()
-    for one in logs:
-        one.close(clean=clean)
+    for each_log in unsynced:
+        each_log.note_synced()
+    for each_log in logs:
+        each_log.close(clean=clean)

@@ -151,7 +151,9 @@ def list_snapshots(directory: Path, files: Files) -> list[Offset]:
 
 def lacks_index(names: Collection[str], base_offset: Offset) -> bool:
     """For a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
-    index, time_index = (file_name(base_offset, one) for one in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    index, time_index = (
+        file_name(base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+    )
     return index not in names or time_index not in names
 
 
@@ -167,9 +169,9 @@ def takes_long(directory: Path, files: Files) -> bool:
         newest = directory / file_name(known, SNAPSHOT_SUFFIX)
         if known >= 0 and files.status(newest).size > SNAPSHOT_BYTES_AT_ONCE:
             return True
-        unread = [one for one in bases if lacks_index(names, one)]
-        unread += [one for one in bases[-1:] if known <= one]
-        paths = (directory / file_name(one, LOG_SUFFIX) for one in unread)
+        unread = [base for base in bases if lacks_index(names, base)]
+        unread += [base for base in bases[-1:] if known <= base]
+        paths = (directory / file_name(base, LOG_SUFFIX) for base in unread)
         return any(files.status(path).size > READ_AT_ONCE_BYTES for path in paths)
     return False
 
@@ -232,7 +234,7 @@ def _tell_of_cut(segment: Segment, position: int, offset: Offset, *, is_damaged:
     whole = 0
     if is_damaged:
         behind = islice(scan_headers(files, file, position, segment.size), 1, None)
-        whole = sum(crc_is_valid(files, file, *one) for one in behind)
+        whole = sum(crc_is_valid(files, file, *span) for span in behind)
     events.LOG_TRUNCATED.log(
         log,
         segment=segment.path(LOG_SUFFIX),

@@ -78,8 +78,8 @@ def declared_key(name: str) -> ConfigKey | None:
     """Returns the declared key of a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing
     does, as for a config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
     """
-    for one in (name, *broker_synonyms(name)):
-        key = SERVER_CONFIGS.get(one) or DYNAMIC_ONLY.get(one)
+    for synonym in (name, *broker_synonyms(name)):
+        key = SERVER_CONFIGS.get(synonym) or DYNAMIC_ONLY.get(synonym)
         if key is not None:
             return None if key.undeclared else key
     return None

@@ -30,8 +30,8 @@ def override(text: str) -> tuple[str, int]:
 
 def _overrides(value: list[str]) -> str | None:
     try:
-        for one in value:
-            override(one)
+        for entry in value:
+            override(entry)
     except ConfigError as error:
         return error.why
     return None

@@ -83,7 +83,9 @@ def command_line_providers(environ: Mapping[str, str]) -> dict[str, Lookup]:
 
 def _providers(settings: Mapping[str, S], environ: Mapping[str, str]) -> dict[str, Lookup]:
     named = settings.get(PREFIX)
-    names = [] if named is None else [one.strip() for one in named.value.split(",") if one.strip()]
+    names = (
+        [] if named is None else [part.strip() for part in named.value.split(",") if part.strip()]
+    )
     return {name: _provider(name, settings, environ) for name in names}
 
 
@@ -139,7 +141,7 @@ def _of_directory(path: str, name: str, allowed: str) -> str:
 def _read(path: str, allowed: str) -> str:
     """Returns the text of a file, which is in one of the `allowed` places if there are any."""
     real = os.path.realpath(path)
-    places = [os.path.realpath(one.strip()) for one in allowed.split(",") if one.strip()]
+    places = [os.path.realpath(part.strip()) for part in allowed.split(",") if part.strip()]
     if places and not any(os.path.commonpath([real, place]) == place for place in places):
         raise ProviderError(f"{path} is outside allowed.paths")
     try:

@@ -101,7 +101,11 @@ class ServerConfig(Mapping[str, Any]):
     def cordoned_directories(self, names: Sequence[str]) -> list[Path]:
         """Those of `log_directories` that a value of `cordoned.log.dirs` names (KIP-1066); others are left out."""
         wanted = set(map(Path, names))
-        return [one for one in self.log_directories if "*" in names or one in wanted]
+        return [
+            log_directory
+            for log_directory in self.log_directories
+            if "*" in names or log_directory in wanted
+        ]
 
     def check_cordoned(self, names: Sequence[str], *, origin: str = "") -> None:
         """Raises ConfigError when one is no log directory, or * stands beside others."""
@@ -309,7 +313,9 @@ class ServerConfig(Mapping[str, Any]):
         if unknown := [name for name in early if name not in known]:
             why = f"{unknown[0]} is in neither listeners nor controller.listener.names"
             fix = "name listeners, or leave it out"
-        elif self["authorizer.class.name"] and (late := [one for one in own if one not in early]):
+        elif self["authorizer.class.name"] and (
+            late := [each_key for each_key in own if each_key not in early]
+        ):
             why = f"{late[0]} brings the ACLs to this controller, and cannot wait for them"
             fix = f"add {late[0]}, or leave the key out"
         else:

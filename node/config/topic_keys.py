@@ -34,7 +34,7 @@ _NOT_TIERED = "tiered storage is not supported"
 
 
 def _throttled_replicas(value: list[str]) -> str | None:
-    if value == ["*"] or all(_THROTTLED_REPLICA.fullmatch(one) for one in value):
+    if value == ["*"] or all(_THROTTLED_REPLICA.fullmatch(replica) for replica in value):
         return None
     return "write '*', or a list of PARTITION:BROKER"
 

@@ -45,19 +45,26 @@ def bind(
     protected = _inter_broker_listener(config)
     backlog = max(BACKLOG_MIN, config["socket.listen.backlog.size"])
     logins = logins or Logins()
-    secured = [(one, listener_security(config, one.name, logins)) for one in endpoints]
+    secured = [
+        (endpoint, listener_security(config, endpoint.name, logins)) for endpoint in endpoints
+    ]
     logins.load_keys()
     with ExitStack() as bound:
         listeners = []
-        for one, security in secured:
+        for each_listener, security in secured:
             listener = (
-                Listener(one.name, given[one.name], security, one.name == protected)
-                if one.name in given
+                Listener(
+                    each_listener.name,
+                    given[each_listener.name],
+                    security,
+                    each_listener.name == protected,
+                )
+                if each_listener.name in given
                 else Listener.bind(
-                    *(one.name, one.host, one.port),
+                    *(each_listener.name, each_listener.host, each_listener.port),
                     backlog=backlog,
                     security=security,
-                    for_nodes=one.name == protected,
+                    for_nodes=each_listener.name == protected,
                 )
             )
             bound.callback(listener.socket.close)
@@ -117,7 +124,7 @@ def bounds_of(
     names = list(listeners)
     return ConnectionBounds(
         connections_max=configs.now("max.connections"),
-        of_listeners={one: configs.now_of_listener(one, "max.connections") for one in names},
+        of_listeners={name: configs.now_of_listener(name, "max.connections") for name in names},
         per_ip_max=configs.now("max.connections.per.ip"),
         per_ip={
             address: count
@@ -126,8 +133,8 @@ def bounds_of(
         },
         rate=_rate(configs.now("max.connection.creation.rate")),
         rates_of_listeners={
-            one: _rate(configs.now_of_listener(one, "max.connection.creation.rate"))
-            for one in names
+            name: _rate(configs.now_of_listener(name, "max.connection.creation.rate"))
+            for name in names
         },
     )
 

@@ -137,7 +137,7 @@ def parse_keys(data: bytes) -> Keys:
     """
     try:
         members = json.loads(data)["keys"]
-        entries = [one for one in members if isinstance(one, dict)]
+        entries = [member for member in members if isinstance(member, dict)]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise KeySetError("it is not a JSON Web Key Set") from None
     if len(members) > KEYS_MAX:
@@ -166,7 +166,11 @@ def _key(entry: dict[str, Any]) -> VerificationKey | None:
     if possible is None or entry.get("use", "sig") != "sig" or "d" in entry:
         return None
     named = entry.get("alg")
-    algorithms = possible if named is None else tuple(one for one in possible if one == named)
+    algorithms = (
+        possible
+        if named is None
+        else tuple(algorithm for algorithm in possible if algorithm == named)
+    )
     if not algorithms:
         return None
     try:

@@ -104,9 +104,14 @@ def _stack_of(frame: FrameType | None) -> tuple[str, ...]:
         traceback.walk_stack(frame), limit=_FRAMES_MAX, lookup_lines=False
     )
     ours = [
-        one for one in frames if "/trio/" not in one.filename and "/outcome/" not in one.filename
+        each_frame
+        for each_frame in frames
+        if "/trio/" not in each_frame.filename and "/outcome/" not in each_frame.filename
     ]
-    return tuple(f"{_short(one.filename)}:{one.lineno} {one.name}" for one in reversed(ours))
+    return tuple(
+        f"{_short(each_frame.filename)}:{each_frame.lineno} {each_frame.name}"
+        for each_frame in reversed(ours)
+    )
 
 
 def _short(path: str) -> str:

@@ -11,14 +11,19 @@ def one_line(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else _escaped(one) for one in text)
+    return "".join(
+        character if character.isprintable() else _escaped(character) for character in text
+    )
 
 
 def printable(text: str) -> str:
     """Several lines with every other character escaped that is not printed; tabs and line breaks stay."""
     if text.isprintable():
         return text
-    return "".join(one if one in "\n\t" or one.isprintable() else _escaped(one) for one in text)
+    return "".join(
+        character if character in "\n\t" or character.isprintable() else _escaped(character)
+        for character in text
+    )
 
 
 def _escaped(character: str) -> str:

@@ -202,7 +202,11 @@ def _mutation_quotas(config: ServerConfig) -> MutationQuotas:
 
 def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
     """Controllers that do must know each other before they can agree on anything, the metadata included."""
-    offered = (one.security.sasl.mechanisms for one in listeners if one.security.sasl is not None)
+    offered = (
+        listener.security.sasl.mechanisms
+        for listener in listeners
+        if listener.security.sasl is not None
+    )
     return any(MECHANISMS.keys() & mechanisms for mechanisms in offered)
 
 
@@ -239,8 +243,11 @@ def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[End
     """Port 0 becomes the port that was found, no host this machine's name."""
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [
-        one._replace(host=one.host or socket.getfqdn(), port=one.port or ports[one.name])
-        for one in config.advertised_controller_listeners
+        advertised_controller_listener._replace(
+            host=advertised_controller_listener.host or socket.getfqdn(),
+            port=advertised_controller_listener.port or ports[advertised_controller_listener.name],
+        )
+        for advertised_controller_listener in config.advertised_controller_listeners
     ]
 
 

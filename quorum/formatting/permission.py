@@ -14,7 +14,9 @@ def ensure_can_be_made(path: Path) -> None:
     Raises:
         OSError: the one that making or writing it would end with.
     """
-    there = next(one for one in chain([path], path.absolute().parents) if os.path.lexists(one))
+    there = next(
+        parent for parent in chain([path], path.absolute().parents) if os.path.lexists(parent)
+    )
     if not there.is_dir():
         raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     if not os.access(there, os.W_OK | os.X_OK):

@@ -285,9 +285,9 @@ def inspect_directories(config: ServerConfig) -> Inspection:
             found[path] = MetaProperties.load(path)
         except MetaPropertiesError as error:
             problems.append(str(error))
-    if len({one.cluster_id for one in found.values()}) > 1:
+    if len({properties.cluster_id for properties in found.values()}) > 1:
         problems.append("the directories belong to different clusters")
-    if any(one.node_id != config.node_id for one in found.values()):
+    if any(properties.node_id != config.node_id for properties in found.values()):
         problems.append(f"a directory belongs to another node than {config.node_id}")
     history = QuorumHistory()
     first = config.metadata_directory / DIRECTORY_NAME / snapshot_name(_BOOTSTRAP_ID)

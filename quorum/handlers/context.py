@@ -53,5 +53,5 @@ def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | N
     else:
         voter = node.voters.get(leader.id)
         endpoints = voter.endpoints if voter is not None else ()
-    named = (one for one in endpoints if one.name.upper() == listener)
-    return next((Peer(leader.id, one.host, one.port) for one in named), None)
+    named = (endpoint for endpoint in endpoints if endpoint.name.upper() == listener)
+    return next((Peer(leader.id, endpoint.host, endpoint.port) for endpoint in named), None)

@@ -99,8 +99,8 @@ def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePart
         leader_id=status.node_id,
         leader_epoch=status.epoch,
         high_watermark=status.high_watermark,
-        current_voters=[_replica(one, version) for one in status.voters],
-        observers=[_replica(one, version) for one in status.observers],
+        current_voters=[_replica(voter, version) for voter in status.voters],
+        observers=[_replica(observer, version) for observer in status.observers],
     )
 
 
@@ -121,8 +121,8 @@ def _nodes(ctx: QuorumContext) -> list[Node]:
         Node(
             node_id=voter.id,
             listeners=[
-                Listener(name=one.name or name, host=one.host, port=one.port)
-                for one in voter.endpoints
+                Listener(name=endpoint.name or name, host=endpoint.host, port=endpoint.port)
+                for endpoint in voter.endpoints
             ],
         )
         for voter in ctx.node.voters

@@ -102,7 +102,7 @@ def _partition(index: int, partition: PartitionImage) -> dict[str, Any]:
         "last_known_elr": list(partition.last_known_elr),
         "adding_replicas": list(partition.adding),
         "removing_replicas": list(partition.removing),
-        "directories": [uuid_to_text(one) for one in partition.directories],
+        "directories": [uuid_to_text(directory) for directory in partition.directories],
     }
 
 
@@ -183,7 +183,7 @@ def _broker(broker: BrokerRegistration) -> dict[str, Any]:
         "rack": broker.rack,
         "fenced": broker.fenced,
         "in_controlled_shutdown": broker.in_controlled_shutdown,
-        "directories": [uuid_to_text(one) for one in broker.directories],
+        "directories": [uuid_to_text(directory) for directory in broker.directories],
     }
 
 
@@ -199,17 +199,17 @@ def _controller(controller: ControllerRegistration) -> dict[str, Any]:
 def _listeners(listeners: Iterable[Endpoint]) -> list[dict[str, Any]]:
     return [
         {
-            "name": one.name,
-            "host": one.host,
-            "port": one.port,
-            "security_protocol": name_of(SECURITY_PROTOCOLS, one.security_protocol),
+            "name": listener.name,
+            "host": listener.host,
+            "port": listener.port,
+            "security_protocol": name_of(SECURITY_PROTOCOLS, listener.security_protocol),
         }
-        for one in listeners
+        for listener in listeners
     ]
 
 
 def _ranges(features: Iterable[FeatureRange]) -> dict[str, list[int]]:
-    return {one.name: [one.min_level, one.max_level] for one in sorted(features)}
+    return {feature.name: [feature.min_level, feature.max_level] for feature in sorted(features)}
 
 
 def _voter(voter: Voter) -> dict[str, Any]:

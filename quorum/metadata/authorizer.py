@@ -197,7 +197,7 @@ def judge_by_type(
     everything = (PatternType.LITERAL, WILDCARD)
     if everything in denied:
         return NO_RESOURCE
-    if everything in allowed or any(not _dominated(one, denied) for one in allowed):
+    if everything in allowed or any(not _dominated(pattern, denied) for pattern in allowed):
         return SOME_RESOURCE
     return NO_RESOURCE
 
@@ -206,7 +206,7 @@ def _dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
     """Whether a DENY of the same pattern, or of a prefix of its name, covers it."""
     name = pattern[1]
     prefixes = ((PatternType.PREFIXED, name[:end]) for end in range(1, len(name) + 1))
-    return pattern in denied or any(one in denied for one in prefixes)
+    return pattern in denied or any(prefix in denied for prefix in prefixes)
 
 
 def _concerns(acl: Acl, principal: str, host: str) -> bool:

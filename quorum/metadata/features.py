@@ -84,10 +84,10 @@ def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
     metadata_version = chosen.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
     levels = {
         METADATA_VERSION: metadata_version,
-        **{one.name: default_level(one, metadata_version) for one in FEATURES.values()},
+        **{feature.name: default_level(feature, metadata_version) for feature in FEATURES.values()},
         **chosen,
     }
-    served = {one.name: one for one in SUPPORTED_FEATURES}
+    served = {supported_feature.name: supported_feature for supported_feature in SUPPORTED_FEATURES}
     for name, level in chosen.items():
         if name not in served:
             raise ValueError(
@@ -143,7 +143,7 @@ def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who
         KafkaError: UNSUPPORTED_VERSION; INVALID_REGISTRATION, it does not say which metadata.version it supports.
     """
     ranges = list(ranges)
-    if all(one.name != METADATA_VERSION for one in ranges):
+    if all(range_.name != METADATA_VERSION for range_ in ranges):
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION, f"{who} does not name the feature {METADATA_VERSION}"
         )
@@ -153,7 +153,7 @@ def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who
 
 def unsupported_levels(features: FeaturesImage, ranges: Iterable[FeatureRange]) -> str:
     """The finalized levels that a node with these ranges cannot serve, for people; empty if there are none."""
-    supported = {one.name: one for one in ranges}
+    supported = {range_.name: range_ for range_ in ranges}
     finalized: Mapping[str, int] = {
         METADATA_VERSION: features.metadata_version,
         KRAFT_VERSION: 0,

@@ -121,7 +121,7 @@ def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> 
     """Directories that are known to their brokers alone are not written: records from before KIP-858 have no room for
     them.
     """
-    told = any(one != MIGRATING_DIRECTORY for one in partition.directories)
+    told = any(directory != MIGRATING_DIRECTORY for directory in partition.directories)
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,

@@ -429,7 +429,9 @@ def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:
     if endpoints and (why := endpoints_problem(endpoints)) is not None:
         raise _Refused(ErrorCode.INVALID_REQUEST, f"The voter's endpoints are invalid: {why}")
     if not _names_listener(state, endpoints):
-        listed = ", ".join(f"{one.name}://{one.host}:{one.port}" for one in endpoints)
+        listed = ", ".join(
+            f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints
+        )
         raise _Refused(
             ErrorCode.INVALID_REQUEST,
             f"Add voter request didn't include the endpoint ({listed}) for the default listener"
@@ -438,7 +440,7 @@ def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:
 
 
 def _names_listener(state: State, endpoints: tuple[Endpoint, ...]) -> bool:
-    return any(one.name == state.identity.listener for one in endpoints)
+    return any(endpoint.name == state.identity.listener for endpoint in endpoints)
 
 
 def _is_full(key: ReplicaKey | None) -> bool:

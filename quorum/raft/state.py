@@ -367,7 +367,7 @@ class State:
     def _discovery(self, voters: list[Peer]) -> list[Peer]:
         """The other voters as far as known, and the bootstrap servers that are none of them."""
         addresses = {(peer.host, peer.port) for peer in voters}
-        addresses |= {(one.host, one.port) for one in self.identity.endpoints}
+        addresses |= {(endpoint.host, endpoint.port) for endpoint in self.identity.endpoints}
         servers = [p for p in self.identity.bootstrap if (p.host, p.port) not in addresses]
         return voters + servers
 

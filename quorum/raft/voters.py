@@ -44,7 +44,9 @@ class Voter(NamedTuple):
         """The same by that listener, as far as it has one of the name."""
         if not self.endpoints:
             return Peer(self.id)
-        named = (one for one in self.endpoints if one.name == listener)
+        named = (
+            each_endpoint for each_endpoint in self.endpoints if each_endpoint.name == listener
+        )
         endpoint = next(named, self.endpoints[0])
         return Peer(self.id, endpoint.host, endpoint.port)
 

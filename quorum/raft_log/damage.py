@@ -137,7 +137,7 @@ def _nothing_left(directory: Path, recovery_point: Offset, files: Files) -> Dama
 
 def _newest_snapshot(directory: Path, files: Files) -> OffsetAndEpoch | None:
     ids = (parse_snapshot_name(name) for name in files.list_directory(directory))
-    return max((one for one in ids if one is not None), default=None)
+    return max((id_ for id_ in ids if id_ is not None), default=None)
 
 
 def has_segments(directory: Path, files: Files = REAL_FILES) -> bool:

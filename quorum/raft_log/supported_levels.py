@@ -100,7 +100,10 @@ def _check_directory(directory: Path, bootstrap: Path) -> None:
         names = REAL_FILES.list_directory(directory)
     except FileNotFoundError:
         names = []
-    latest = max((one for one in map(parse_snapshot_name, names) if one is not None), default=None)
+    latest = max(
+        (snapshot for snapshot in map(parse_snapshot_name, names) if snapshot is not None),
+        default=None,
+    )
     begin = 0 if latest is None else latest.offset
     if latest is not None:
         _check(directory / snapshot_name(latest), _batches_of(directory / snapshot_name(latest)))

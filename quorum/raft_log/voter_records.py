@@ -19,7 +19,7 @@ from trimaran.wire.messages.control import ControlType, ControlValue
 
 def encode_control_batch(batch: ControlBatch, now_ms: int) -> bytes:
     """The batch without offset and epoch."""
-    return build_control_batch([_typed(one) for one in batch.records], timestamp_ms=now_ms)
+    return build_control_batch([_typed(record) for record in batch.records], timestamp_ms=now_ms)
 
 
 def _typed(record: ControlRecord) -> tuple[ControlType, ControlValue]:
@@ -54,8 +54,8 @@ def voters_record(voters: VoterSet) -> tuple[ControlType, control.VotersRecord]:
                 voter_id=voter.id,
                 voter_directory_id=voter.key.directory_id,
                 endpoints=[
-                    control.Endpoint(name=one.name, host=one.host, port=one.port)
-                    for one in voter.endpoints
+                    control.Endpoint(name=endpoint.name, host=endpoint.host, port=endpoint.port)
+                    for endpoint in voter.endpoints
                 ],
                 kraft_version_feature=control.KRaftVersionFeature(
                     min_supported_version=voter.kraft_version_min,
@@ -71,7 +71,10 @@ def read_voters(record: control.VotersRecord) -> VoterSet:
     return VoterSet.of(
         Voter(
             ReplicaKey(voter.voter_id, voter.voter_directory_id),
-            tuple(Endpoint(one.name, one.host, one.port) for one in voter.endpoints),
+            tuple(
+                Endpoint(endpoint.name, endpoint.host, endpoint.port)
+                for endpoint in voter.endpoints
+            ),
             voter.kraft_version_feature.min_supported_version,
             voter.kraft_version_feature.max_supported_version,
         )

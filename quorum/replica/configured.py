@@ -125,7 +125,10 @@ def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: Replica
         return bool(history.voters.others(key))
     if config.voters:
         return any(voter.id != config.node_id for voter in config.voters)
-    own = {(one.host, one.port) for one in config.advertised_controller_listeners}
+    own = {
+        (advertised_controller_listener.host, advertised_controller_listener.port)
+        for advertised_controller_listener in config.advertised_controller_listeners
+    }
     return bool(set(config.quorum_bootstrap) - own)
 
 

@@ -97,8 +97,8 @@ class Peers:
         """Counts the traffic of all connections since the node runs."""
         total = ChannelTraffic()
         total.add(self._closed_traffic)
-        for one in self._connections.values():
-            total.add(one.traffic())
+        for connection in self._connections.values():
+            total.add(connection.traffic())
         return total
 
     def send(

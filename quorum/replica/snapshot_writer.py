@@ -160,7 +160,7 @@ class Snapshotter:
     @staticmethod
     def _total_bytes(metadata_log: MetadataLog) -> int:
         files = metadata_log.snapshots
-        return metadata_log.log.size_bytes + sum(files.size(one) or 0 for one in files.ids)
+        return metadata_log.log.size_bytes + sum(files.size(id_) or 0 for id_ in files.ids)
 
 
 def _encode(

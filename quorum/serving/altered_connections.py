@@ -35,7 +35,7 @@ def connections_of(
     Raises:
         ConfigError: the file names an unknown host.
     """
-    names = [one.name for one in endpoints]
+    names = [endpoint.name for endpoint in endpoints]
     of_file = NodeConfigs(config, lambda: EMPTY.configs)
     windows = Windows(config["quota.window.num"], config["quota.window.size.seconds"])
     quotas = ConnectionQuotas(bounds_of(of_file, names, addresses_of), windows, too_early)

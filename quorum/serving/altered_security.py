@@ -108,8 +108,13 @@ class AlteredSecurity:
         list[tuple[Listener, ListenerSecurity]], list[tuple[ClientSecurity, ClientSecurity]]
     ]:
         """Reads what listeners and clients shall use. Blocks, so it belongs into a thread. Raises ConfigError."""
-        secured = [(one, listener_security(config, one.name, self._logins)) for one in listeners]
-        clients = [(one, make(config)) for one, make in self._clients if one is not PLAINTEXT]
+        secured = [
+            (listener, listener_security(config, listener.name, self._logins))
+            for listener in listeners
+        ]
+        clients = [
+            (client, make(config)) for client, make in self._clients if client is not PLAINTEXT
+        ]
         return secured, clients
 
     async def _watch_files(self) -> None:
@@ -132,7 +137,9 @@ class AlteredSecurity:
 
     def _look(self) -> dict[str, object]:
         """Returns the signature of each file that listeners name: it changes when the file is written."""
-        names = [one.name for one in self._listeners] + self._config["controller.listener.names"]
+        names = [listener.name for listener in self._listeners] + self._config[
+            "controller.listener.names"
+        ]
         paths = {
             self._in_use.of_listener(name, key) for name in dict.fromkeys(names) for key in _FILES
         }

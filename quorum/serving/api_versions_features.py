@@ -19,7 +19,10 @@ def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:
     if kraft_version:
         finalized[KRAFT_VERSION] = kraft_version
     return Features(
-        supported={one.name: (one.min_level, one.max_level) for one in REGISTERED_FEATURES},
+        supported={
+            registered_feature.name: (registered_feature.min_level, registered_feature.max_level)
+            for registered_feature in REGISTERED_FEATURES
+        },
         finalized=finalized,
         finalized_epoch=image.provenance.offset,
     )

@@ -73,10 +73,10 @@ class NodeSettings:
         """
         names = broker_synonyms(name)
         found = [
-            Setting(one, texts[one], source)
+            Setting(each_name, texts[each_name], source)
             for texts, source in (*self.layers, (_DEFAULTS, Source.DEFAULT))
-            for one in names
-            if one in texts
+            for each_name in names
+            if each_name in texts
         ]
         return list(dropwhile(lambda setting: setting.name != name, found))
 

@@ -46,15 +46,17 @@ def fail_all(
 ) -> DescribeConfigsResponse:
     """The answer when the handler could not even begin."""
     error = KafkaError(code, message)
-    return DescribeConfigsResponse(results=[_failed(one, error) for one in request.resources])
+    return DescribeConfigsResponse(
+        results=[_failed(resource, error) for resource in request.resources]
+    )
 
 
 def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
     """Returns the request with each resource once, with all its configs that the request names anywhere."""
     wanted: dict[tuple[int, str], dict[str, None] | None] = {}
-    for one in request.resources:
-        key = (one.resource_type, one.resource_name)
-        keys = one.configuration_keys or None  # Kafka takes no keys for all keys
+    for resource in request.resources:
+        key = (resource.resource_type, resource.resource_name)
+        keys = resource.configuration_keys or None  # Kafka takes no keys for all keys
         before = wanted.setdefault(key, {})
         if keys is None or before is None:
             wanted[key] = None
@@ -84,11 +86,11 @@ def describe_configs(
     request: DescribeConfigsRequest, ctx: Serving, call: Call
 ) -> Handling[DescribeConfigsResponse]:
     """Raises KafkaError: INVALID_REQUEST, a resource has an unknown type."""
-    for one in request.resources:
-        if one.resource_type not in RESOURCE_TYPES:
+    for each_resource in request.resources:
+        if each_resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected resource type {one.resource_type} for resource {one.resource_name}",
+                f"Unexpected resource type {each_resource.resource_type} for resource {each_resource.resource_name}",
             )
     config, image, room = ctx.config, ctx.image, call.room()
     description = ConfigDescription(

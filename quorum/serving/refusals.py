@@ -89,9 +89,11 @@ def fail_alter_reassignments(
             name=topic.name,
             partitions=[
                 ReassignablePartitionResponse(
-                    partition_index=one.partition_index, error_code=code, error_message=message
+                    partition_index=partition.partition_index,
+                    error_code=code,
+                    error_message=message,
                 )
-                for one in topic.partitions
+                for partition in topic.partitions
             ],
         )
         for topic in request.topics

@@ -58,7 +58,7 @@ def write_add(request: core.AddVoterRequest) -> add.AddRaftVoterRequest:
         timeout_ms=JOIN_TIMEOUT_MS,
         voter_id=key.id,
         voter_directory_id=key.directory_id,
-        listeners=[_listener(add.Listener, one) for one in request.endpoints],
+        listeners=[_listener(add.Listener, endpoint) for endpoint in request.endpoints],
         ack_when_committed=request.ack_when_committed,
     )
 
@@ -77,7 +77,7 @@ def write_update(request: core.UpdateVoterRequest) -> update.UpdateRaftVoterRequ
         current_leader_epoch=request.epoch,
         voter_id=key.id,
         voter_directory_id=key.directory_id,
-        listeners=[_listener(update.Listener, one) for one in request.endpoints],
+        listeners=[_listener(update.Listener, endpoint) for endpoint in request.endpoints],
         kraft_version_feature=update.KRaftVersionFeature(
             min_supported_version=request.kraft_version_min,
             max_supported_version=request.kraft_version_max,

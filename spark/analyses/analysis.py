@@ -147,7 +147,7 @@ IDS_SHOWN = 20
 
 def ids_text(noun: str, ids: Iterable[float]) -> str:
     """`broker 11`, `brokers 11, 12`; of many the first."""
-    shown = [f"{one:.0f}" for one in sorted(ids)]
+    shown = [f"{id_:.0f}" for id_ in sorted(ids)]
     more = f" and {len(shown) - IDS_SHOWN} more" if len(shown) > IDS_SHOWN else ""
     return f"{noun}{'' if len(shown) == 1 else 's'} {', '.join(shown[:IDS_SHOWN])}{more}"
 

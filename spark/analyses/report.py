@@ -171,12 +171,12 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, str):
         return _FOREIGN_TAG.sub("&lt;", value)
     if isinstance(value, dict):
-        return {key: _as_text(one) for key, one in value.items()}
+        return {key: _as_text(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_as_text(one) for one in value]
+        return [_as_text(item) for item in value]
     is_array = hasattr(value, "dtype")
     return (
-        [_as_text(one) for one in value.tolist()] if is_array and value.dtype == object else value
+        [_as_text(item) for item in value.tolist()] if is_array and value.dtype == object else value
     )
 
 

@@ -117,4 +117,4 @@ def timestamps(
 
 def _timestamps(values: Sequence[Any]) -> pa.Array:
     """A record without a time has -1."""
-    return timestamps([-1 if one is None else one for one in values], absent=-1)
+    return timestamps([-1 if value is None else value for value in values], absent=-1)

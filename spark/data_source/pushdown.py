@@ -40,9 +40,9 @@ class pushes:
 def pushed(filters: Iterable[Any]) -> OffsetFilter:
     """Returns the filter of those conditions (all of them hold) that reduce what is read."""
     found = EVERYTHING
-    for one in filters:
-        if len(getattr(one, "attribute", ())) == 1:
-            found = _with(found, one, one.attribute[0])
+    for filter_ in filters:
+        if len(getattr(filter_, "attribute", ())) == 1:
+            found = _with(found, filter_, filter_.attribute[0])
     return found
 
 

@@ -83,24 +83,24 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[RecordChunk]:
     batches: list[BatchView] = []
     bodies: list[Buffer] = []
     records = size = 0
-    for one in piece.batches(reading):
+    for each_batch in piece.batches(reading):
         # Compaction leaves batches without records; they say "compressed" and have nothing to decompress.
-        if not one.batch.count:
+        if not each_batch.batch.count:
             continue
         try:
-            batch = as_v2(one.batch)
+            batch = as_v2(each_batch.batch)
             body = _body(batch)
         except (RemoteProtocolError, KafkaError) as error:
-            _lose_batch(piece, one.batch, error, reading)
+            _lose_batch(piece, each_batch.batch, error, reading)
             continue
         body_bytes = CHUNK_BYTES if body is None else len(body)
         if located and (records + batch.count > CHUNK_RECORDS or size + body_bytes > CHUNK_BYTES):
             yield RecordChunk(piece, located, batches, bodies)
             located, batches, bodies, records, size = [], [], [], 0, 0
         if body is None:
-            yield RecordChunk(piece, [one], [batch], None)
+            yield RecordChunk(piece, [each_batch], [batch], None)
             continue
-        located.append(one)
+        located.append(each_batch)
         batches.append(batch)
         bodies.append(body)
         records += batch.count
@@ -132,7 +132,9 @@ def _arrow(
     piece = chunk.piece
     start: int | Ints = piece.start_offset
     if chunk.located[-1].log_start > start:  # batches that were read before it moved are given
-        start = np.array([max(start, one.log_start) for one in chunk.located])[records.batch]
+        start = np.array([max(start, located.log_start) for located in chunk.located])[
+            records.batch
+        ]
     records = records.keep((records.offset >= start) & (records.offset < piece.end_offset))
     schema = pa.schema([ALL_COLUMNS.field(name) for name in request.columns])
     for some in records.pieces(ARROW_BYTES_MAX):
@@ -145,8 +147,8 @@ def _column(name: str, chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
         return RECORD_COLUMNS[name].value(chunk, records)
     column = BATCH_COLUMNS[name]
     rows = [
-        BatchRow(chunk.piece, one, body)
-        for one, body in zip(chunk.located, chunk.bodies or (None,), strict=True)
+        BatchRow(chunk.piece, item, body)
+        for item, body in zip(chunk.located, chunk.bodies or (None,), strict=True)
     ]
     return pa.array(list(map(column.value, rows)), column.kind).take(pa.array(records.batch))
 
@@ -159,7 +161,7 @@ def _partitions(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
 
 
 def _timestamp_types(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
-    kinds = np.array([timestamp_type_id(one.batch) for one in chunk.located], np.int32)
+    kinds = np.array([timestamp_type_id(located.batch) for located in chunk.located], np.int32)
     return pa.array(kinds[records.batch], pa.int32())
 
 

@@ -277,7 +277,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
         return _telling(_cut(log, base, end, committed, options.split_bytes), told_from)
     if plan == "image" and options.as_of_timestamp is None:
         base = max(
-            (one for one in log.snapshots if one.end_offset <= end),
+            (snapshot for snapshot in log.snapshots if snapshot.end_offset <= end),
             key=lambda one: one.end_offset,
             default=base,
         )

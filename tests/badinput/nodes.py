@@ -149,14 +149,14 @@ def running_cluster(data: Path, *options: str) -> Iterator[Cluster]:
     with LocalCluster(data, "--controllers", "1", "--brokers", "1", *options) as local:
         controller, broker = (
             Node(
-                one["role"],
-                one["id"],
-                address_of(one["address"]),
-                one["pid"],
-                Path(f"{one['dir']}.log"),
-                Path(one["dir"]),
+                node["role"],
+                node["id"],
+                address_of(node["address"]),
+                node["pid"],
+                Path(f"{node['dir']}.log"),
+                Path(node["dir"]),
             )
-            for one in local.started["nodes"]
+            for node in local.started["nodes"]
         )
         yield Cluster(controller, broker, local.started["cluster_id"], data)
         local.run("purge", "-y")

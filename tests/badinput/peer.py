@@ -140,8 +140,8 @@ def _codes(value: Any) -> Iterator[int]:
         for item in value:
             yield from _codes(item)
     elif isinstance(value, Struct):
-        for one in value.__fields__:
-            if one.name in {"error_code", "partition_error_code"}:
-                yield getattr(value, one.name)
+        for field in value.__fields__:
+            if field.name in {"error_code", "partition_error_code"}:
+                yield getattr(value, field.name)
             else:
-                yield from _codes(getattr(value, one.name, None))
+                yield from _codes(getattr(value, field.name, None))

@@ -71,10 +71,11 @@ def test_me1_every_api_and_version(node):
 def served(node):
     versions = ask(node.address, ApiVersionsRequest(), 0)
     return [
-        (one.api_key, version)
-        for one in versions.api_keys
-        if one.api_key in REQUESTS
-        for version in {one.min_version, one.max_version} & set(REQUESTS[one.api_key].VERSIONS)
+        (api_key.api_key, version)
+        for api_key in versions.api_keys
+        if api_key.api_key in REQUESTS
+        for version in {api_key.min_version, api_key.max_version}
+        & set(REQUESTS[api_key.api_key].VERSIONS)
     ]
 
 

@@ -76,7 +76,10 @@ def read(address, count: int) -> list[int]:
         asked.max_wait_ms = 100
         (answer,) = ask(address, asked, 12).responses[0].partitions
         if answer.error_code == 0 and answer.records:
-            found += [one.base_offset for one in iter_batches(memoryview(bytes(answer.records)))]
+            found += [
+                each_batch.base_offset
+                for each_batch in iter_batches(memoryview(bytes(answer.records)))
+            ]
     return found
 
 

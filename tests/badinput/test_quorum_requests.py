@@ -172,7 +172,8 @@ def test_ma14_any_number_of_successors(same_epoch, count, answer):
     """More than any quorum has voters closes the connection."""
     epoch = epoch_of(same_epoch)
     successors = [
-        ReplicaInfo(candidate_id=one, candidate_directory_id=bytes(16)) for one in range(count)
+        ReplicaInfo(candidate_id=number, candidate_directory_id=bytes(16))
+        for number in range(count)
     ]
     asked = end(leader_id=77, leader_epoch=epoch, preferred_candidates=successors)
     assert codes(ask(same_epoch.address, asked, 1)) == {answer}
@@ -308,7 +309,7 @@ def test_me10_isr_changes_of_strangers(cluster, same_epoch, isr):
     partition = made(
         AlterPartitionRequestPartitionData,
         3,
-        new_isr_with_epochs=[BrokerState(broker_id=one) for one in isr],
+        new_isr_with_epochs=[BrokerState(broker_id=replica) for replica in isr],
     )
     topic = AlterPartitionRequestTopicData(
         topic_id=cluster.topic_ids[TOPIC], partitions=[partition]

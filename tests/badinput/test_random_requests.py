@@ -61,15 +61,15 @@ def knowing(message: Struct, own, rng) -> None:
         "partition_index": [0],
         "index": [0],
     }
-    for one in message.__fields__:
-        value = getattr(message, one.name)
-        if one.name in known and value is not None and rng.random() < 0.7:
-            setattr(message, one.name, rng.choice(known[one.name]))
+    for field in message.__fields__:
+        value = getattr(message, field.name)
+        if field.name in known and value is not None and rng.random() < 0.7:
+            setattr(message, field.name, rng.choice(known[field.name]))
         elif isinstance(value, int) and rng.random() < 0.4:
-            setattr(message, one.name, type(value)(rng.randrange(-1, 3)))
+            setattr(message, field.name, type(value)(rng.randrange(-1, 3)))
         if isinstance(value, Struct):
             value = value.replace()  # defaults are shared, and not to be written to
-            setattr(message, one.name, value)
+            setattr(message, field.name, value)
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, Struct):
                 knowing(item, own, rng)

@@ -56,7 +56,7 @@ def large_request(cls: type[Message], version: int, path: Path, count: int) -> M
 
 def _fill(message: Struct, version: int, path: Path, count: int) -> None:
     plan = plan_struct(type(message), version)
-    field = next(one for one in (*plan.plain, *plan.tagged) if one.name == path[0])
+    field = next(entry for entry in (*plan.plain, *plan.tagged) if entry.name == path[0])
     setattr(message, path[0], _items(field, version, path[1:], count))
 
 
@@ -87,7 +87,7 @@ def vary(message: Struct, version: int, number: int) -> None:
 def _varied(cls: type[Struct], version: int) -> list[tuple[str, str]]:
     key = (cls, version)
     if key not in _VARIED:
-        wires = [(one.name, one.shape.wire) for one in plan_struct(cls, version).plain]
+        wires = [(entry.name, entry.shape.wire) for entry in plan_struct(cls, version).plain]
         _VARIED[key] = [
             (name, wire.name)
             for name, wire in wires
@@ -127,9 +127,9 @@ def repeating_request(
 
 def _name(message: Struct, version: int, names: Mapping[str, Any]) -> None:
     plan = plan_struct(type(message), version)
-    for one in plan.plain:
-        if one.shape.wire is not None and one.name in names:
-            setattr(message, one.name, names[one.name])
+    for entry in plan.plain:
+        if entry.shape.wire is not None and entry.name in names:
+            setattr(message, entry.name, names[entry.name])
 
 
 def _repeat(

@@ -65,11 +65,11 @@ def make_some_of_everything(address: Address) -> None:
             ],
         )
         [added] = peer.ask(adding, 3).results_by_topic_v3_and_below
-        assert not any(one.partition_error_code for one in added.results_by_partition)
+        assert not any(result.partition_error_code for result in added.results_by_partition)
 
 
 def _check(results: list[Any]) -> None:
-    assert not any(one.error_code for one in results), results
+    assert not any(result.error_code for result in results), results
 
 
 def _topic() -> CreatableTopic:

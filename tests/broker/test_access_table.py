@@ -58,7 +58,7 @@ def sets(*alternatives: set[Right]) -> tuple[Rights, ...]:
 
 def on(kind: ResourceType, *operations: Operation) -> tuple[Rights, ...]:
     """Each of the operations alone is enough."""
-    return sets(*({(one, kind)} for one in operations))
+    return sets(*({(operation, kind)} for operation in operations))
 
 
 class Fixed(World):
@@ -332,11 +332,11 @@ def grants(sufficient: tuple[Rights, ...]):
     yield frozenset()
     for rights in sufficient:
         yield rights
-        for one in rights:
-            rest = rights - {one}
+        for right in rights:
+            rest = rights - {right}
             yield rest
-            for operation in OPERATIONS - {one[0]}:
-                yield rest | {(operation, one[1])}
+            for operation in OPERATIONS - {right[0]}:
+                yield rest | {(operation, right[1])}
 
 
 def authorizer_of(rights: Rights, names: dict[ResourceType, str] | None = None) -> Authorizer:
@@ -407,26 +407,27 @@ async def test_exactly_kafkas_rights_are_sufficient(contexts, listener):
     contexts, ids = contexts
     registry = REGISTRIES[TITLES[listener]]
     by_name = {
-        one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+        exchange.request.__name__.removesuffix("Request"): exchange
+        for exchange in registry.handled().values()
     }
     wrong, asked_for = [], 0
     for name, cases in RIGHTS[listener].items():
         served = registry.api_versions()[by_name[name].request.KEY]
-        for number, one in enumerate(cases):
-            builders = {name: one.build or LISTENERS[listener][name]}
-            world = Fixed(ids, one.choice, one.flags)
-            for version in range(max(served.low, one.versions.start), served.high + 1):
-                if version not in one.versions:
+        for number, each_case in enumerate(cases):
+            builders = {name: each_case.build or LISTENERS[listener][name]}
+            world = Fixed(ids, each_case.choice, each_case.flags)
+            for version in range(max(served.low, each_case.versions.start), served.high + 1):
+                if version not in each_case.versions:
                     continue
-                sufficient = one.sufficient(version)
+                sufficient = each_case.sufficient(version)
                 request = request_of(name, builders, version, world, name)
                 for rights in dict.fromkeys(grants(sufficient)):
                     context = replace(contexts[listener], authorizer=authorizer_of(rights))
                     told = comparable(await answer(registry, context, request, version), {})
                     is_enough = any(allows(rights, needed) for needed in sufficient)
                     asked_for += 1
-                    if is_refused(told, one.listed) == is_enough:
-                        names = sorted(f"{one.name} {kind.name}" for one, kind in rights)
+                    if is_refused(told, each_case.listed) == is_enough:
+                        names = sorted(f"{right.name} {kind.name}" for right, kind in rights)
                         wrong.append((name, number, version, names, is_enough, told))
     assert not wrong, "\n".join(map(str, wrong[:20]))
     assert asked_for > 1000
@@ -469,8 +470,8 @@ OF_ONE_ITEM = {
 
 def items(told):
     """Each named item, innermost first, with whether it is refused."""
-    inner = [one for _, value in told if isinstance(value, tuple) for one in value]
-    inside = [found for one in inner if isinstance(one, tuple) for found in items(one)]
+    inner = [item for _, value in told if isinstance(value, tuple) for item in value]
+    inside = [found for item in inner if isinstance(item, tuple) for found in items(item)]
     yield from inside
     names = {value for _, value in told if value in (*FIRST.values(), *SECOND)}
     is_refused = not inside and bool(REFUSALS & set(codes(told)))
@@ -485,22 +486,27 @@ async def test_only_the_authorized_item_is_served(contexts):
     for listener, rights_of in RIGHTS.items():
         registry = REGISTRIES[TITLES[listener]]
         by_name = {
-            one.request.__name__.removesuffix("Request"): one for one in registry.handled().values()
+            exchange.request.__name__.removesuffix("Request"): exchange
+            for exchange in registry.handled().values()
         }
         for name, cases in rights_of.items():
             versions = registry.api_versions()[by_name[name].request.KEY]
-            for one in cases if name not in OF_ONE_ITEM else ():
-                builders = {name: one.build or LISTENERS[listener][name]}
-                for version in range(max(versions.low, one.versions.start), versions.high + 1):
-                    (needed, *_) = one.sufficient(version)
-                    if version not in one.versions or not FIRST.keys() & {k for _, k in needed}:
+            for each_case in cases if name not in OF_ONE_ITEM else ():
+                builders = {name: each_case.build or LISTENERS[listener][name]}
+                for version in range(
+                    max(versions.low, each_case.versions.start), versions.high + 1
+                ):
+                    (needed, *_) = each_case.sufficient(version)
+                    if version not in each_case.versions or not FIRST.keys() & {
+                        k for _, k in needed
+                    }:
                         continue
-                    world = Two(ids, one.choice, one.flags)
+                    world = Two(ids, each_case.choice, each_case.flags)
                     request = request_of(name, builders, version, world, name)
                     context = replace(contexts[listener], authorizer=authorizer_of(needed, FIRST))
                     told = comparable(await answer(registry, context, request, version), names)
                     found = set(items(told))
-                    served |= {name for one, is_refused in found if not is_refused}
+                    served |= {name for each_item, is_refused in found if not is_refused}
                     for item, is_refused in found:
                         if is_refused != (item in SECOND):
                             wrong.append((name, version, item, is_refused, told))

@@ -19,7 +19,7 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.transport.requests.calls import CloseConnection
 
 E = ErrorCode
-REFUSALS = {one for one in E if one.name.endswith("AUTHORIZATION_FAILED")}
+REFUSALS = {entry for entry in E if entry.name.endswith("AUTHORIZATION_FAILED")}
 # Ids are no secret, and an unauthenticated client is refused before tokens are examined.
 REFUSALS |= {E.UNKNOWN_TOPIC_ID, E.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED}
 TITLES = {"CLIENTS": "Brokers", "ADMINS": "Controllers"}
@@ -31,8 +31,8 @@ def codes(told):
         if name in ("error_code", "partition_error_code"):
             yield value
         elif isinstance(value, tuple):
-            for one in value:
-                yield from codes(one)
+            for item in value:
+                yield from codes(item)
 
 
 def gives_nothing(told):
@@ -42,7 +42,7 @@ def gives_nothing(told):
     if any(name == "error_code" and value in REFUSALS for name, value in told):
         return True
     lists = [value for _, value in told if isinstance(value, tuple)]
-    items = [code for some in lists for one in some for code in codes(one)]
+    items = [code for some in lists for item in some for code in codes(item)]
     if any(lists):
         return REFUSALS & set(items) and E.NONE not in items
     return bool(lists)
@@ -88,7 +88,7 @@ async def test_unauthorized_client_gets_nothing(contexts):
                 told = comparable(await answer(registry, contexts[listener], request, version), {})
                 if not gives_nothing(told):
                     wrong.append((listener, name, version, request, told))
-    assert not [(*one[:3], one[4]) for one in wrong]
+    assert not [(*item[:3], item[4]) for item in wrong]
 
 
 async def test_requests_fail_before_acls_are_loaded(contexts):

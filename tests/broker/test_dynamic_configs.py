@@ -66,7 +66,9 @@ class Node(BrokerClient):
 
     @property
     def security(self) -> Any:
-        return next(one for one in self.broker.parts.listeners if one.name == LISTENER).security
+        return next(
+            listener for listener in self.broker.parts.listeners if listener.name == LISTENER
+        ).security
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def kafka_python(bootstrap):
     ]
     written = {
         value: (place.partition, place.offset)
-        for value, place in zip(VALUES, (one.get(DEADLINE_SECONDS) for one in sent), strict=True)
+        for value, place in zip(VALUES, (item.get(DEADLINE_SECONDS) for item in sent), strict=True)
     }
     producer.close()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
@@ -247,7 +247,7 @@ async def test_rolling_restart_loses_nothing(tmp_path):
         for broker_id in (11, 12, 13):
             await running.stop(broker_id)
             rest = [b"while %d is away %d" % (broker_id, number) for number in range(60)]
-            alive = next(one for one in running.brokers if one != broker_id)
+            alive = next(broker for broker in running.brokers if broker != broker_id)
             bootstrap = f"127.0.0.1:{running.brokers[alive].addresses['PLAINTEXT'][1]}"
             places |= await in_thread(produce, bootstrap, "t", rest)
             await running.start_broker(broker_id)

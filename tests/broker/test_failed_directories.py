@@ -119,8 +119,8 @@ async def test_crash_during_swap_with_another_directory_offline(tmp_path, third)
         await running.stop(11)
         shutil.copytree(source / "t-0", target / f"t-0.{uuid.uuid4().hex}{FUTURE_SUFFIX}")
         (source / "t-0").rename(source / f"t-0.{uuid.uuid4().hex}{DELETE_SUFFIX}")
-        for one in (source, target, other):
-            (one / ".kafka_cleanshutdown").unlink()
+        for item in (source, target, other):
+            (item / ".kafka_cleanshutdown").unlink()
         if third == "away":
             make_unreadable(other)
         await running.start_broker(11, **settings(tmp_path, "abc"))
@@ -139,8 +139,8 @@ async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
         target = tmp_path / ("b" if source.name == "a" else "a")
         await running.stop(11)
         (source / "t-0").rename(target / "t-0")
-        for one in (source, target):
-            (one / ".kafka_cleanshutdown").unlink()
+        for item in (source, target):
+            (item / ".kafka_cleanshutdown").unlink()
         make_unreadable(target)
         broker = await running.start_broker(11, **settings(tmp_path))
         held = broker.context.partitions.find("t", 0)

@@ -90,7 +90,7 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         ctx = running.brokers[state.leader].context
         partition = ctx.partitions.find("t", 0)
         source = ctx.directories.holding(TopicPartition("t", 0))
-        target = next(one for one in ctx.directories.all if one is not source)
+        target = next(directory for directory in ctx.directories.all if directory is not source)
         failing = FailingRename(suffix, error)
         failed, kept = (target, source) if of == "target" else (source, target)
         failed._files = failed.futures._files = failing
@@ -112,7 +112,7 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         )
         await in_thread(write, running.bootstrap, RECORDS, 10)
         ends = {
-            node_id: one.context.partitions.find("t", 0).log.log_end_offset
-            for node_id, one in running.brokers.items()
+            node_id: broker.context.partitions.find("t", 0).log.log_end_offset
+            for node_id, broker in running.brokers.items()
         }
         assert ends == dict.fromkeys(BROKERS, RECORDS + 10)

@@ -104,7 +104,7 @@ async def test_all_offsets_of_a_group(tmp_path, version):
         with no_slow_steps():
             answer = await ask(request, version)
         [topic] = (answer.groups[0] if version >= 8 else answer).topics
-        assert [one.committed_offset for one in topic.partitions] == list(range(MANY))
+        assert [partition.committed_offset for partition in topic.partitions] == list(range(MANY))
 
 
 @pytest.mark.parametrize("version", [7, 8, 10])
@@ -133,7 +133,10 @@ async def test_group_with_too_many_offsets_is_refused(tmp_path, version):
         if version < 8:
             assert (answer.error_code, answer.topics) == (E.POLICY_VIOLATION, [])
             return
-        assert [(one.group_id, one.error_code, len(one.topics)) for one in answer.groups] == [
+        assert [
+            (each_group.group_id, each_group.error_code, len(each_group.topics))
+            for each_group in answer.groups
+        ] == [
             ("first", E.NONE, 1),
             ("large", E.POLICY_VIOLATION, 0),
             ("last", E.POLICY_VIOLATION, 0),
@@ -158,8 +161,8 @@ async def test_offsets_of_many_groups_are_answered(tmp_path):
         groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in names]
         with no_slow_steps():
             answer = await ask(OffsetFetchRequest(groups=groups), 9)
-        assert [one.group_id for one in answer.groups] == names
-        assert {len(one.topics[0].partitions) for one in answer.groups} == {100}
+        assert [group.group_id for group in answer.groups] == names
+        assert {len(group.topics[0].partitions) for group in answer.groups} == {100}
 
 
 async def test_configs_of_many_groups(tmp_path):
@@ -175,8 +178,8 @@ async def test_configs_of_many_groups(tmp_path):
         )
         with no_slow_steps():
             answer = await ask(request, 4)
-        assert [one.resource_name for one in answer.results] == names
-        assert all(one.configs for one in answer.results)
+        assert [result.resource_name for result in answer.results] == names
+        assert all(result.configs for result in answer.results)
 
 
 async def test_broker_config_requested_repeatedly_is_described_once(tmp_path):

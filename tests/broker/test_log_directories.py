@@ -69,16 +69,16 @@ def where(running: Cluster, node_id: int = 11) -> dict[int, str]:
 async def described(running: Cluster, node_id: int = 11):
     answer = await ask(running, DescribeLogDirsRequest(topics=None), node_id)
     return {
-        one.log_dir[-1]: (
-            ErrorCode.of(one.error_code),
+        result.log_dir[-1]: (
+            ErrorCode.of(result.error_code),
             sorted(
                 (partition.partition_index, partition.is_future_key)
-                for topic in one.topics
+                for topic in result.topics
                 if topic.name == "t"
                 for partition in topic.partitions
             ),
         )
-        for one in answer.results
+        for result in answer.results
     }
 
 
@@ -86,13 +86,16 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
         broker = await running.start_broker(11, **two(tmp_path))
         written = await in_thread(produce, running.bootstrap, "t")
-        ids = {one.path.name[-1]: one.directory_id for one in broker.context.directories.all}
+        ids = {
+            directory.path.name[-1]: directory.directory_id
+            for directory in broker.context.directories.all
+        }
         placed = where(running)
         assert sorted(placed.values()) in (["a", "a", "b"], ["a", "b", "b"])
         await running.seen(
             lambda image: all(
-                one.directory_of(11) == ids[placed[index]]
-                for index, one in image.topics.by_name["t"].partitions.items()
+                partition.directory_of(11) == ids[placed[index]]
+                for index, partition in image.topics.by_name["t"].partitions.items()
             ),
         )
         registered = broker.context.metadata.image.cluster.brokers[11]
@@ -103,7 +106,7 @@ async def test_replicas_are_spread_and_the_controller_knows_where(tmp_path):
         )
         assert sorted(index for _, listed in found.values() for index, _ in listed) == [0, 1, 2]
         await running.stop(11)
-        assert all((tmp_path / f"11-{one}" / ".kafka_cleanshutdown").exists() for one in "ab")
+        assert all((tmp_path / f"11-{letter}" / ".kafka_cleanshutdown").exists() for letter in "ab")
         await running.start_broker(11, **two(tmp_path))
         assert where(running) == placed
         assert await in_thread(consume, running.bootstrap, "t") == written
@@ -128,7 +131,7 @@ async def create(running: Cluster, name: str):
 async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
     """KIP-1066: by the broker's file, then by its dynamic config; what is there stays."""
     async with cluster(tmp_path, brokers=0, num_partitions="3") as running:
-        a, b = (str(tmp_path / f"11-{one}") for one in "ab")
+        a, b = (str(tmp_path / f"11-{letter}") for letter in "ab")
         broker = await running.start_broker(11, **two(tmp_path), cordoned_log_dirs=a)
         written = await in_thread(produce, running.bootstrap, "t")
         assert set(where(running).values()) == {"b"}
@@ -137,13 +140,19 @@ async def test_a_cordoned_directory_takes_no_new_replicas(tmp_path):
             is ErrorCode.INVALID_REPLICA_ASSIGNMENT
         )
         answer = await ask(running, DescribeLogDirsRequest(topics=None))
-        assert {one.log_dir: one.is_cordoned for one in answer.results} == {a: True, b: False}
+        assert {result.log_dir: result.is_cordoned for result in answer.results} == {
+            a: True,
+            b: False,
+        }
         code, message = await cordon(running, f"{a},/elsewhere")
         assert (code, "Missing entries : /elsewhere" in message) == (
             ErrorCode.INVALID_REQUEST,
             True,
         )
-        ids = {str(one.path): one.directory_id for one in broker.context.directories.all}
+        ids = {
+            str(directory.path): directory.directory_id
+            for directory in broker.context.directories.all
+        }
         for value, directories in ((b, {ids[b]}), ("*", {ids[a], ids[b]})):
             assert await cordon(running, value) == (ErrorCode.NONE, None)
             await running.seen(
@@ -168,7 +177,9 @@ async def test_one_directory_fails_and_the_others_go_on(tmp_path):
             await running.start_broker(node_id, **two(tmp_path, node_id))
         written = await in_thread(produce, running.bootstrap, "t")
         directories = running.brokers[11].context.directories
-        data = next(one for one in directories.all if one is not directories.metadata)
+        data = next(
+            directory for directory in directories.all if directory is not directories.metadata
+        )
         lost = [index for topic, index in data.partitions() if topic == "t"]
         assert lost
         data.health.fail("the cable was pulled")
@@ -202,15 +213,17 @@ async def test_unplaced_replica_in_failing_directory_returns(
         broker.context.directories.on_placed = lambda *_: None
         await in_thread(produce, running.bootstrap, "t")
         directories = broker.context.directories
-        data = next(one for one in directories.all if one is not directories.metadata)
+        data = next(
+            directory for directory in directories.all if directory is not directories.metadata
+        )
         lost = {index for topic, index in data.partitions() if topic == "t"}
         data.health.fail("the cable was pulled")
         await running.seen(
             lambda image: (
                 {
                     index
-                    for index, one in image.topics.by_name["t"].partitions.items()
-                    if one.directory_of(11) == data.directory_id and one.leader == -1
+                    for index, partition in image.topics.by_name["t"].partitions.items()
+                    if partition.directory_of(11) == data.directory_id and partition.leader == -1
                 }
                 == lost
             ),
@@ -295,7 +308,7 @@ async def test_linked_partition_is_deleted_with_its_topic(tmp_path):
         await running.seen(lambda image: "t" not in image.topics.by_name)
         await broker.context.directories.purge()
         assert broker.context.directories.offline is None
-        assert not [one for one in link.parent.iterdir() if one.name.startswith("t-")]
+        assert not [path for path in link.parent.iterdir() if path.name.startswith("t-")]
         assert list(moved.glob("*.log"))
         await running.stop(11)
         await running.start_broker(11)
@@ -331,9 +344,9 @@ async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
     """
     broker = await running.start_broker(11, **two(path))
     written = await in_thread(produce, running.bootstrap, "t")
-    ids = {one.directory_id for one in broker.context.directories.all}
+    ids = {directory.directory_id for directory in broker.context.directories.all}
     await running.seen(
-        lambda image: all(one.directory_of(11) in ids for one in states(running).values())
+        lambda image: all(state.directory_of(11) in ids for state in states(running).values())
     )
     in_b = {index for index, directory in where(running).items() if directory == "b"}
     assert in_b
@@ -342,7 +355,7 @@ async def placed_in_both(running: Cluster, path) -> tuple[object, set[int]]:
 
 
 async def all_lead(running: Cluster) -> None:
-    await running.seen(lambda image: all(one.leader == 11 for one in states(running).values()))
+    await running.seen(lambda image: all(state.leader == 11 for state in states(running).values()))
 
 
 async def test_replaced_disk_restarts_its_only_replicas(tmp_path):
@@ -372,8 +385,8 @@ async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which)
     async with cluster(tmp_path, brokers=0) as running:
         broker = await running.start_broker(11, expect_failure=True, **two(tmp_path))
         directories = broker.context.directories
-        for one in directories.all if which == "all" else [directories.metadata]:
-            one.health.fail("gone")
+        for directory in directories.all if which == "all" else [directories.metadata]:
+            directory.health.fail("gone")
         with trio.fail_after(DEADLINE_SECONDS):
             await running.ended[11].wait()
         failure = running.failures[11]
@@ -403,7 +416,9 @@ def test_clean_epoch_needs_agreement_of_all_directories(tmp_path, epochs, failed
         MetaProperties("c", 11, name.encode() * 16).save(path)
         LogDirectory(path, now_ms=now_ms).close(broker_epoch=epoch)
         opened.append(LogDirectory(path, now_ms=now_ms))
-    directories = LogDirectories(opened, failed_at_start={tmp_path / one: "gone" for one in failed})
+    directories = LogDirectories(
+        opened, failed_at_start={tmp_path / item: "gone" for item in failed}
+    )
     assert directories.previous_broker_epoch == previous
     directories.close(broker_epoch=None, high_watermarks={})
 
@@ -424,7 +439,10 @@ async def test_unreadable_directory_at_start_is_skipped(tmp_path):
         gone = {index for index, directory in placed.items() if directory == "b"}
         await running.seen(
             lambda image: (
-                {index: one.leader for index, one in image.topics.by_name["t"].partitions.items()}
+                {
+                    index: partition.leader
+                    for index, partition in image.topics.by_name["t"].partitions.items()
+                }
                 == {index: -1 if index in gone else 11 for index in range(PARTITIONS)}
             ),
         )
@@ -442,16 +460,20 @@ async def test_replica_moves_while_read_and_written(tmp_path):
         first = await in_thread(produce, running.bootstrap, "t")
         directories = broker.context.directories
         targets = {
-            index: next(one for one in directories.all if one.path.name[-1] != directory)
+            index: next(
+                each_directory
+                for each_directory in directories.all
+                if each_directory.path.name[-1] != directory
+            )
             for index, directory in where(running).items()
         }
         more = [b"more %d" % number for number in range(300)]
         async with trio.open_nursery() as nursery:
             nursery.start_soon(in_thread, produce, running.bootstrap, "t", more)
             answer = await ask(running, move_all(targets))
-        assert {one.error_code for topic in answer.results for one in topic.partitions} == {
-            ErrorCode.NONE
-        }
+        assert {
+            partition.error_code for topic in answer.results for partition in topic.partitions
+        } == {ErrorCode.NONE}
         await running.seen(
             lambda image: all(
                 state.directory_of(11) == targets[index].directory_id
@@ -484,7 +506,7 @@ async def test_moves_that_cannot_be(tmp_path):
         await in_thread(produce, running.bootstrap, "t")
         moves = broker.context.moves
         here = where(running)[0]
-        a, b = (str(tmp_path / f"11-{one}") for one in "ab")
+        a, b = (str(tmp_path / f"11-{letter}") for letter in "ab")
         other = b if here == "a" else a
         assert moves.request(TopicPartition("t", 0), "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
         assert moves.request(TopicPartition("new", 0), b) is ErrorCode.REPLICA_NOT_AVAILABLE
@@ -521,16 +543,16 @@ async def test_crash_during_move_leaves_one_complete_replica(tmp_path, left):
             case "copy begun":
                 future.mkdir()
                 shutil.copy(here / "partition.metadata", future)
-        for one in "ab":
-            (tmp_path / f"11-{one}" / ".kafka_cleanshutdown").unlink()
+        for letter in "ab":
+            (tmp_path / f"11-{letter}" / ".kafka_cleanshutdown").unlink()
             if left == "both names":
-                (tmp_path / f"11-{one}" / "recovery-point-offset-checkpoint").unlink()
+                (tmp_path / f"11-{letter}" / "recovery-point-offset-checkpoint").unlink()
         broker = await running.start_broker(11, **two(tmp_path))
         assert await in_thread(consume, running.bootstrap, "t") == written
         id_there = broker.context.directories.at(str(there)).directory_id
         await running.seen(
             lambda image: image.topics.by_name["t"].partitions[0].directory_of(11) == id_there,
         )
-        assert [one for one in broker.context.directories.all if ("t", 0) in one] == [
-            broker.context.directories.at(str(there))
-        ]
+        assert [
+            directory for directory in broker.context.directories.all if ("t", 0) in directory
+        ] == [broker.context.directories.at(str(there))]

@@ -82,7 +82,7 @@ async def test_nodes_and_users_use_formatted_credentials(tmp_path):
         broker = await running.start_broker(11)
         async with as_user(broker, "alice", "secret") as connection:
             response = await ask(connection, MetadataRequest(topics=[]))
-            assert [one.node_id for one in response.brokers] == [11]
+            assert [each_broker.node_id for each_broker in response.brokers] == [11]
         await assert_refused(broker, "alice", "wrong")
         await assert_refused(broker, "nobody", "secret")
         for node_id in (1, 2, 3):
@@ -103,7 +103,7 @@ async def test_users_and_passwords_change_while_brokers_run(tmp_path):
         request = AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[upsertion])
         async with as_user(broker, "alice", "secret") as connection:
             response = await ask(connection, request)
-            assert [one.error_code for one in response.results] == [0, 0]
+            assert [result.error_code for result in response.results] == [0, 0]
             await known(running, lambda image: ("bob", 1) in image.scram)
             await ask(connection, MetadataRequest(topics=[]))  # an existing login remains
         async with as_user(broker, "bob", "new", "SCRAM-SHA-256"):

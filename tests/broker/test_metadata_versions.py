@@ -41,11 +41,12 @@ async def test_directories_are_reported_once_metadata_supports_them(
         assert not image.cluster.brokers[11].directories
         assert bool(image.cluster.controllers) is (level >= versions.CONTROLLER_REGISTRATION)
         await upgrade(running, versions.LATEST)
-        ids = {one.directory_id for one in broker.context.directories.all}
+        ids = {directory.directory_id for directory in broker.context.directories.all}
         await running.seen(lambda image: set(image.cluster.brokers[11].directories) == ids)
         await running.seen(
             lambda image: all(
-                one.directory_of(11) in ids for one in image.topics.by_name["t"].partitions.values()
+                partition.directory_of(11) in ids
+                for partition in image.topics.by_name["t"].partitions.values()
             ),
         )
         assert await in_thread(consume, running.bootstrap, "t") == written

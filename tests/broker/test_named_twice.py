@@ -71,7 +71,7 @@ def check_metadata(peer, topic_id):
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, TOPIC, PARTITIONS)
     names = [MetadataRequestTopic(name=name) for name in ("none", TOPIC, "none", TOPIC)]
     found = peer.ask(MetadataRequest(topics=names), 12).topics
-    assert [one.name for one in found] == ["none", TOPIC]
+    assert [entry.name for entry in found] == ["none", TOPIC]
 
 
 def check_offsets(peer, topic_id):
@@ -84,28 +84,28 @@ def check_offsets(peer, topic_id):
 
     def told(answer):
         return [
-            (one.group_id, sorted(p.partition_index for t in one.topics for p in t.partitions))
-            for one in answer.groups
+            (group.group_id, sorted(p.partition_index for t in group.topics for p in t.partitions))
+            for group in answer.groups
         ]
 
     for version in (8, 10):
         parts = [group(GROUP, [0, 1, 0], [1, 2]), group("none", [5]), group(GROUP, [3], [0])]
         answer = peer.ask(OffsetFetchRequest(groups=parts), version)
         assert told(answer) == [(GROUP, [0, 1, 2, 3]), ("none", [5])]
-        assert [len(one.topics) for one in answer.groups] == [1, 1]
+        assert [len(group.topics) for group in answer.groups] == [1, 1]
         all_of_it = [group(GROUP, [0]), group(GROUP), group(GROUP, [1])]
         answer = peer.ask(OffsetFetchRequest(groups=all_of_it), version)
         assert told(answer) == [(GROUP, list(range(PARTITIONS)))]
     twice = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[4, 4])
     [topic] = peer.ask(OffsetFetchRequest(group_id=GROUP, topics=[twice, twice]), 7).topics
-    assert [one.partition_index for one in topic.partitions] == [4]
+    assert [partition.partition_index for partition in topic.partitions] == [4]
 
 
 def check_groups_and_transactions(peer):
     found = peer.ask(DescribeGroupsRequest(groups=["b", GROUP, "b", GROUP]), 6).groups
-    assert [(one.group_id, len(one.members)) for one in found] == [("b", 0), (GROUP, 1)]
+    assert [(group.group_id, len(group.members)) for group in found] == [("b", 0), (GROUP, 1)]
     keys = FindCoordinatorRequest(key_type=0, coordinator_keys=[GROUP, "b", GROUP])
-    assert [one.key for one in peer.ask(keys, 4).coordinators] == [GROUP, "b"]
+    assert [coordinator.key for coordinator in peer.ask(keys, 4).coordinators] == [GROUP, "b"]
     ids = DescribeTransactionsRequest(transactional_ids=[TRANSACTION, "b", TRANSACTION])
     first, second = peer.ask(ids, 0).transaction_states
     assert (first.transactional_id, len(first.topics[0].partitions)) == (TRANSACTION, PARTITIONS)
@@ -115,18 +115,22 @@ def check_groups_and_transactions(peer):
 def check_partitions(peer):
     asked = [TopicRequest(name=TOPIC, partition_indexes=indexes) for indexes in ([1, 0, 1], [2, 0])]
     [topic] = peer.ask(DescribeProducersRequest(topics=asked), 0).topics
-    assert [one.partition_index for one in topic.partitions] == [1, 0, 2]
-    asked = [DescribableLogDirTopic(topic=TOPIC, partitions=one) for one in ([0, 0], [1, 0])]
+    assert [partition.partition_index for partition in topic.partitions] == [1, 0, 2]
+    asked = [DescribableLogDirTopic(topic=TOPIC, partitions=item) for item in ([0, 0], [1, 0])]
     [result] = peer.ask(DescribeLogDirsRequest(topics=asked), 4).results
     [topic] = result.topics
-    assert [one.partition_index for one in topic.partitions] == [0, 1]
+    assert [partition.partition_index for partition in topic.partitions] == [0, 1]
     offsets = [DeleteRecordsPartition(partition_index=0, offset=offset) for offset in (99, 0)]
-    asked = [DeleteRecordsTopic(name=TOPIC, partitions=[one]) for one in offsets]
+    asked = [DeleteRecordsTopic(name=TOPIC, partitions=[offset]) for offset in offsets]
     [topic] = peer.ask(DeleteRecordsRequest(topics=asked, timeout_ms=1000), 2).topics
-    assert [one.error_code for one in topic.partitions] == [E.NONE], "the last offset counts"
+    assert [partition.error_code for partition in topic.partitions] == [E.NONE], (
+        "the last offset counts"
+    )
     moves = [
         AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name=TOPIC, partitions=[0])])
         for path in ("/none", result.log_dir)
     ]
     [topic] = peer.ask(AlterReplicaLogDirsRequest(dirs=moves), 2).results
-    assert [one.error_code for one in topic.partitions] == [E.NONE], "the last directory counts"
+    assert [partition.error_code for partition in topic.partitions] == [E.NONE], (
+        "the last directory counts"
+    )

@@ -96,9 +96,9 @@ async def ask(harness, handler, request, version):
 def codes_of(answer):
     topics = getattr(answer, "responses", None) or answer.topics
     return [
-        one.error_code
+        each_partition.error_code
         for found in topics
-        for one in getattr(found, "partition_responses", None) or found.partitions
+        for each_partition in getattr(found, "partition_responses", None) or found.partitions
     ]
 
 
@@ -129,7 +129,10 @@ async def test_open_logs_are_processed_in_turns(tmp_path, monkeypatch):
     harness.flush()
     await ask(harness, list_offsets, list_offsets_request(timestamp=500), 7)
     answer = await ask(harness, fetch, fetch_request(), 17)
-    assert all(one.records.size == 2 * len(BATCH) for one in answer.responses[0].partitions)
+    assert all(
+        each_partition.records.size == 2 * len(BATCH)
+        for each_partition in answer.responses[0].partitions
+    )
     stages = {
         "validated": validated,
         "appended": appended,

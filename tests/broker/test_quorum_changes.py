@@ -39,8 +39,11 @@ async def kraft_version(connection: NodeConnection) -> tuple[tuple[int, int], in
     """(supported, finalized); 0 is not told."""
     request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
     answer: Any = await connection.call(request, timeout=SECONDS)
-    supported = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
-    finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+    supported = {
+        supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
+        for supported_feature in answer.supported_features
+    }
+    finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     assert finalized["metadata.version"] > 0
     return supported["kraft.version"], finalized.get("kraft.version", 0)
 

@@ -65,8 +65,8 @@ class KafkaPythonMember:
     def _poll_on(self):
         while not self._stopping.wait(0.001):  # other users of the consumer get their turn
             with self._turn:
-                for one in polled(self._consumer):
-                    self._found.put(one)
+                for item in polled(self._consumer):
+                    self._found.put(item)
 
     def poll(self):
         found = []
@@ -128,7 +128,7 @@ class KafkaPython:
             found = [future.get(ANSWER_SECONDS) for future in futures]
         finally:
             producer.close(ANSWER_SECONDS)
-        return [Place(one.partition, one.offset) for one in found]
+        return [Place(partition.partition, partition.offset) for partition in found]
 
     def _consumer(self, *topics, **settings):
         return KafkaConsumer(

@@ -68,7 +68,7 @@ def test_quotas_credentials_and_acls_of_other_clients(cluster):
 
     def described():
         found = admin.describe_user_scram_credentials().result(30)
-        return {user: one.scram_credential_infos[0].iterations for user, one in found.items()}
+        return {user: value.scram_credential_infos[0].iterations for user, value in found.items()}
 
     until(lambda: described() == {"alice": 8192}, "the credential is seen")
     deletion = UserScramCredentialDeletion("alice", ScramMechanism.SCRAM_SHA_256)

@@ -10,7 +10,7 @@ WHAT = "classic groups"
 
 PARTITIONS = 4
 KINDS = list(ADAPTERS)
-PAIRS = [(one, two) for one in KINDS for two in KINDS]
+PAIRS = [(kind, two) for kind in KINDS for two in KINDS]
 
 
 def sent(start, end):

@@ -35,7 +35,7 @@ def produce(bootstrap, version, topic, codec):
             producer.send(topic, key=key, value=value, partition=0, **times)
             for key, value in RECORDS
         ]
-        return [one.get(ANSWER_SECONDS).offset for one in sent]
+        return [item.get(ANSWER_SECONDS).offset for item in sent]
     finally:
         producer.close()
 

@@ -72,7 +72,8 @@ def topic(name: str, *partitions: PartitionImage) -> TopicImage:
 
 def topics_image(*topics: TopicImage) -> TopicsImage:
     return TopicsImage(
-        by_name=Map({one.name: one for one in topics}), by_id=Map({one.id: one for one in topics})
+        by_name=Map({each_topic.name: each_topic for each_topic in topics}),
+        by_id=Map({each_topic.id: each_topic for each_topic in topics}),
     )
 
 
@@ -89,7 +90,7 @@ def registration(broker_id: int, port: int = 9092, **changes: Any) -> BrokerRegi
 
 
 def cluster_image(*brokers: BrokerRegistration) -> ClusterImage:
-    return ClusterImage(brokers=Map({one.id: one for one in brokers}))
+    return ClusterImage(brokers=Map({broker.id: broker for broker in brokers}))
 
 
 def config(**settings: str) -> ServerConfig:
@@ -172,11 +173,11 @@ class Harness:
         """One round of group commit, without its thread."""
         self.group_commit._flush_left()
         dirty, self.group_commit._dirty = self.group_commit._dirty, {}
-        for one in dirty.values():
-            one.log.flush()
-            for on_flushed in one.on_flushed:
-                on_flushed(one.log.flushed_offset)
-            self.group_commit._done(one)
+        for item in dirty.values():
+            item.log.flush()
+            for on_flushed in item.on_flushed:
+                on_flushed(item.log.flushed_offset)
+            self.group_commit._done(item)
 
 
 class Unreachable:

@@ -85,7 +85,7 @@ class QuorumNodes:
         self.timeouts = timeouts or Timeouts()
         self.policy = SnapshotPolicy()
         self._ports = {i: reserve() for i in range(1, size + 1)}
-        self.voters = {i: Peer(i, HOST, port_of(one)) for i, one in self._ports.items()}
+        self.voters = {i: Peer(i, HOST, port_of(port)) for i, port in self._ports.items()}
         self._listeners = {i: self._bind(i) for i in self.voters}
         self.members: dict[int, Member] = {}
 

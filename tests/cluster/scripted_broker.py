@@ -39,11 +39,11 @@ class ScriptedBroker:
             ],
             "features": [
                 Feature(
-                    name=one.name,
-                    min_supported_version=one.min_level,
-                    max_supported_version=one.max_level,
+                    name=registered_feature.name,
+                    min_supported_version=registered_feature.min_level,
+                    max_supported_version=registered_feature.max_level,
                 )
-                for one in REGISTERED_FEATURES
+                for registered_feature in REGISTERED_FEATURES
             ],
             "rack": None,
             "log_dirs": [uid(500 + self.id)],

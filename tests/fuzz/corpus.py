@@ -163,7 +163,7 @@ def _message_sets() -> list[bytes]:
 
 def _logins() -> list[bytes]:
     def framed(*requests: tuple[Message, int]) -> bytes:
-        frames = [bytes(encode_request(one, version, 1, "c")) for one, version in requests]
+        frames = [bytes(encode_request(request, version, 1, "c")) for request, version in requests]
         return b"".join(bytes([len(frame)]) + frame for frame in frames)
 
     first = SaslAuthenticateRequest(auth_bytes=b"n,,n=alice,r=client")

@@ -24,7 +24,7 @@ def libraries(name: str, artifacts: Sequence[str], without_groups: Sequence[str]
             f"<exclusion><groupId>{group}</groupId><artifactId>*</artifactId></exclusion>"
             for group in without_groups
         )
-        dependencies = "".join(_dependency(one, exclusions) for one in artifacts)
+        dependencies = "".join(_dependency(artifact, exclusions) for artifact in artifacts)
         (folder / "pom.xml").write_text(POM.format(dependencies=dependencies))
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)

@@ -113,20 +113,20 @@ def _generation(group: str, value: Row | None) -> Row:
     if value is None:
         return {"group": group, "event": "deleted"}
     members = {
-        one["memberId"]: {
-            "instance_id": one["groupInstanceId"],
-            "client_id": one["clientId"],
-            "client_host": one["clientHost"],
-            "session_timeout_ms": one["sessionTimeout"],
-            "rebalance_timeout_ms": one["rebalanceTimeout"],
-            "subscription": one["subscription"]["topics"],
+        member["memberId"]: {
+            "instance_id": member["groupInstanceId"],
+            "client_id": member["clientId"],
+            "client_host": member["clientHost"],
+            "session_timeout_ms": member["sessionTimeout"],
+            "rebalance_timeout_ms": member["rebalanceTimeout"],
+            "subscription": member["subscription"]["topics"],
             "assignment": sorted(
                 f"{part['topic']}-{n}"
-                for part in one["assignment"]["assignedPartitions"]
+                for part in member["assignment"]["assignedPartitions"]
                 for n in part["partitions"]
             ),
         }
-        for one in value["members"]
+        for member in value["members"]
     }
     return {
         "group": group,

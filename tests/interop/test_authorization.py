@@ -27,7 +27,7 @@ from trimaran.wire.errors import ErrorCode
 
 SEED = int(os.environ.get("TRIMARAN_SEED", "1"))
 SETS = int(os.environ.get("TRIMARAN_ACL_SETS", "20"))
-REFUSALS = [int(one) for one in ErrorCode if one.name.endswith("AUTHORIZATION_FAILED")]
+REFUSALS = [int(entry) for entry in ErrorCode if entry.name.endswith("AUTHORIZATION_FAILED")]
 USERS = ("alice", "bob", "carol", "root")
 
 
@@ -91,7 +91,7 @@ def asked_of_all(peers, worlds, rng, number):
                     world = worlds[peer.name]
                     request = request_of(name, builders, version, world, seed)
                     answer = peer.ask(listener, user, host, request, version)
-                    names = {topic_id: one for one, topic_id in world.ids.items()}
+                    names = {topic_id: key for key, topic_id in world.ids.items()}
                     names |= {NIL_UUID: "none", UNKNOWN_ID: "unknown"}
                     told.append(comparable(answer, names))
                     said.append((dict(orders(answer)), dict(texts(answer))))
@@ -101,12 +101,12 @@ def asked_of_all(peers, worlds, rng, number):
 def said_otherwise(question, theirs, ours):
     """Returns differences in the order of items and in words: the field, and both values."""
     for what, left, right in zip(("order", "text"), theirs, ours, strict=True):
-        for path, one in left.items():
+        for path, value in left.items():
             other = right.get(path)
-            if other is None or one == other or (what == "order" and set(one) != set(other)):
+            if other is None or value == other or (what == "order" and set(value) != set(other)):
                 continue
             fields = ".".join(path[::2])
-            yield f"{what} of {question[2]}.{fields}", (one, other)
+            yield f"{what} of {question[2]}.{fields}", (value, other)
 
 
 def test_the_same_answers(peers, worlds):
@@ -130,9 +130,9 @@ def test_the_same_answers(peers, worlds):
         print(
             f"    another {what} {count} times: Kafka {examples[what][0]!r}, ours {examples[what][1]!r}"
         )
-    by_api = Counter((one[0][1], one[0][2]) for one in found)
+    by_api = Counter((item[0][1], item[0][2]) for item in found)
     for (listener, name), count in by_api.most_common():
-        question, acls, differing = next(one for one in found if one[0][1:3] == (listener, name))
+        question, acls, differing = next(item for item in found if item[0][1:3] == (listener, name))
         print(f"{name} on {listener}: {count} differ, as {question}")
         for path, theirs, ours in differing[:4]:
             print(f"    {'.'.join(path)}: Kafka {theirs!r}, ours {ours!r}")

@@ -81,7 +81,7 @@ def test_clients_of_librdkafka_push(cluster):
         consumer.poll(0.1)
         names = {name for name, labels, _ in samples(cluster) if 'client_id="c-' in labels}
         wanted = ("producer_connection_creation_total", "consumer_connection_creation_total")
-        return {f"kafka_clients_{one}" for one in wanted} <= names
+        return {f"kafka_clients_{item}" for item in wanted} <= names
 
     until(pushed, "both have pushed", seconds=60)
     producer.flush(10)

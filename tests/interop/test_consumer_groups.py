@@ -76,7 +76,7 @@ def java_member(version, bootstrap, group, topic, protocol):
 def records_of(*outputs):
     """Partition and offset of every record that verifiable consumers told of."""
     lines = [json.loads(line) for text in outputs for line in text.splitlines()]
-    return [(one["partition"], one["offset"]) for one in lines if one["name"] == "record_data"]
+    return [(line["partition"], line["offset"]) for line in lines if line["name"] == "record_data"]
 
 
 def described(bootstrap, group):
@@ -98,7 +98,7 @@ def committed(bootstrap, group, topic):
     places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
     found = consumer.committed(places, timeout=30)
     consumer.close()
-    return sum(max(0, one.offset) for one in found)
+    return sum(max(0, record.offset) for record in found)
 
 
 @pytest.mark.client("Java", "consumer groups")

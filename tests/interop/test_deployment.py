@@ -125,7 +125,9 @@ def test_nodes_of_compose_file_form_a_cluster(documents, tmp_path):
     services = file["services"]
     assert len(services) == 6
     assert {
-        mount.partition(":")[0] for one in services.values() for mount in one["volumes"]
+        mount.partition(":")[0]
+        for each_service in services.values()
+        for mount in each_service["volumes"]
     } == set(file["volumes"])
     with nodes(tmp_path, services) as running:
         for name, service in services.items():
@@ -137,23 +139,23 @@ def test_nodes_of_compose_file_form_a_cluster(documents, tmp_path):
 
 def test_the_pods_of_a_manifest_form_a_cluster(documents, tmp_path):
     found = documents(trimaran("generate", "k8s").stdout, "--kubernetes")
-    (config,) = (one["data"] for one in found if one["kind"] == "ConfigMap")
+    (config,) = (item["data"] for item in found if item["kind"] == "ConfigMap")
     pods = {
-        f"{one['metadata']['name']}-{ordinal}": one
-        for one in found
-        if one["kind"] == "StatefulSet"
-        for ordinal in range(one["spec"]["replicas"])
+        f"{item['metadata']['name']}-{ordinal}": item
+        for item in found
+        if item["kind"] == "StatefulSet"
+        for ordinal in range(item["spec"]["replicas"])
     }
     assert len(pods) == 6
     names = {}
-    for pod, one in pods.items():
-        host = f"{pod}.{one['spec']['serviceName']}"
+    for pod, each_pod in pods.items():
+        host = f"{pod}.{each_pod['spec']['serviceName']}"
         names[pod] = f"{host} {host}.{NAMESPACE}.svc"  # as the search list of a pod has it
     # The image's python3 is the one that has trimaran.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     with nodes(tmp_path, names.values()) as running:
-        for pod, one in pods.items():
-            (container,) = one["spec"]["template"]["spec"]["containers"]
+        for pod, each_pod in pods.items():
+            (container,) = each_pod["spec"]["template"]["spec"]["containers"]
             address = running.addresses[names[pod]]
             given = {"HOSTNAME": pod, "POD_IP": address, "NAMESPACE": NAMESPACE, "PATH": path}
             own = {entry["name"]: entry.get("value") for entry in container["env"]}
@@ -162,14 +164,14 @@ def test_the_pods_of_a_manifest_form_a_cluster(documents, tmp_path):
             running.start(pod, environ, *container["command"])
         bootstrap = f"trimaran-broker-0.trimaran-broker.{NAMESPACE}.svc:9092"
         running.check_cluster(bootstrap)
-        for pod, one in pods.items():
-            check_probes(one, running.addresses[names[pod]])
+        for pod, each_pod in pods.items():
+            check_probes(each_pod, running.addresses[names[pod]])
         running.stop()
 
 
 def check_probes(stateful_set, address):
     (container,) = stateful_set["spec"]["template"]["spec"]["containers"]
-    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     for kind in ("startupProbe", "livenessProbe", "readinessProbe"):
         probe = container[kind]["httpGet"]
         url = f"http://{address}:{ports[probe['port']]}{probe['path']}"

@@ -127,9 +127,11 @@ def create(peer, *names):
         for name in names
     ]
     answer = peer.root(CreateTopicsRequest(topics=topics, timeout_ms=10_000), 7)
-    assert [one.error_code for one in answer.topics] == [0] * len(names)
+    assert [topic.error_code for topic in answer.topics] == [0] * len(names)
     eventually("topics are known", lambda: describe(peer, TOPIC, names[-1], 4).configs)
-    return [(one.name, one.value, one.config_source) for one in answer.topics[0].configs]
+    return [
+        (config.name, config.value, config.config_source) for config in answer.topics[0].configs
+    ]
 
 
 def alter(peer, kind, name, key, value, *, validate_only=False):
@@ -153,7 +155,11 @@ def all_are_known(peer):
     """Brokers hear of alterations a moment later."""
     return all(
         name
-        in {one.name for one in describe(peer, kind, resource, 4).configs if one.config_source != 5}
+        in {
+            config.name
+            for config in describe(peer, kind, resource, 4).configs
+            if config.config_source != 5
+        }
         for (kind, resource), values in ALTERED.items()
         for name in values
     )
@@ -163,9 +169,9 @@ def told(peer, kind, name, version):
     """An answer by the names of its configs, with every field; words that are of this node are made the same."""
     answer = describe(peer, kind, name, version)
     return (answer.error_code, answer.error_message), {
-        one.name: fields(peer, kind, one)
-        for one in answer.configs
-        if not one.name.startswith("trimaran.")
+        config.name: fields(peer, kind, config)
+        for config in answer.configs
+        if not config.name.startswith("trimaran.")
     }
 
 
@@ -181,8 +187,8 @@ def fields(peer, kind, config):
         "type": config.config_type,
         "is_documented": bool(config.documentation) or config.name in DYNAMIC_ONLY,
         "synonyms": [
-            (one.name, None if is_other else neutral(peer, one.value), one.source)
-            for one in config.synonyms
+            (synonym.name, None if is_other else neutral(peer, synonym.value), synonym.source)
+            for synonym in config.synonyms
         ],
     }
 
@@ -201,7 +207,9 @@ def test_all_that_is_told(peers, kind, name, version):
     assert ours == theirs
     assert ours_told.keys() == theirs_told.keys()
     differing = {
-        key: (one, ours_told[key]) for key, one in theirs_told.items() if ours_told[key] != one
+        key: (their, ours_told[key])
+        for key, their in theirs_told.items()
+        if ours_told[key] != their
     }
     assert differing == {}
 
@@ -214,10 +222,10 @@ def test_loggers(peers, version):
     kinds = [
         {
             (
-                *(one.read_only, one.is_default, one.config_source, one.is_sensitive),
-                *(one.config_type, one.documentation, tuple(one.synonyms)),
+                *(config.read_only, config.is_default, config.config_source, config.is_sensitive),
+                *(config.config_type, config.documentation, tuple(config.synonyms)),
             )
-            for one in answer.configs
+            for config in answer.configs
         }
         for answer in (theirs, ours)
     ]
@@ -253,9 +261,9 @@ def test_resources_that_are_not_there(peers, resource):
 def test_wanted_configs(peers, keys):
     theirs, ours = (
         sorted(
-            one.name
-            for one in describe(peer, BROKER, "1", 4, keys).configs
-            if not one.name.startswith("trimaran.")
+            config.name
+            for config in describe(peer, BROKER, "1", 4, keys).configs
+            if not config.name.startswith("trimaran.")
         )
         for peer in peers
     )

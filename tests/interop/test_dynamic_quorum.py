@@ -118,7 +118,7 @@ def test_kafkas_tool_changes_voters_through_our_brokers(tmp_path):
 
         def voters():
             replicas = cluster.json("quorum", "status")["replicas"]
-            return sorted(one["id"] for one in replicas if one["role"] != "observer")
+            return sorted(replica["id"] for replica in replicas if replica["role"] != "observer")
 
         properties = (tmp_path / "controller-2" / "meta.properties").read_text()
         directory = re.search(r"directory.id=(\S+)", properties).group(1)

@@ -82,8 +82,8 @@ class LanguageServer:
         found = self.ask(
             "textDocument/definition", textDocument={"uri": path.as_uri()}, position=at
         )
-        paths = [urllib.parse.urlparse(one.get("uri") or one["targetUri"]).path for one in found]
-        return [Path(urllib.request.url2pathname(one)) for one in paths]
+        paths = [urllib.parse.urlparse(item.get("uri") or item["targetUri"]).path for item in found]
+        return [Path(urllib.request.url2pathname(each_path)) for each_path in paths]
 
 
 @pytest.fixture(scope="module")

@@ -80,7 +80,7 @@ def test_rules_give_kafkas_metrics_the_names_of_ours(watched, monkeypatch):
 
     def titles():
         work(kafka.bootstrap)
-        return {one["title"] for one in browser.json("/charts")["charts"]}
+        return {chart["title"] for chart in browser.json("/charts")["charts"]}
 
     with console_before(cluster) as browser:
         until(lambda: titles() >= CHARTS, "the charts have lines", SECONDS)

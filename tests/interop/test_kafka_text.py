@@ -130,10 +130,10 @@ def test_log_dirs(cluster):
 def _replicas(text):
     found = json.loads(text.splitlines()[-1])
     return {
-        (broker["broker"], one["logDir"], one["error"], *(str(p) for p in replica.items()))
+        (broker["broker"], log_dir["logDir"], log_dir["error"], *(str(p) for p in replica.items()))
         for broker in found["brokers"]
-        for one in broker["logDirs"]
-        for replica in sorted(one["partitions"], key=str)
+        for log_dir in broker["logDirs"]
+        for replica in sorted(log_dir["partitions"], key=str)
     }
 
 

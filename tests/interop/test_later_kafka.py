@@ -49,7 +49,11 @@ def kafka(tmp_path_factory):
         trimaran("produce", "before", "-b", cluster.bootstrap, stdin=VALUES)
         controllers = ("-B", cluster.controller_bootstrap)
         quorum = json.loads(trimaran("quorum", "status", *controllers, "-o", "json").stdout)
-        follower = next(one.id for one in cluster.controllers if one.id != quorum["leader_id"])
+        follower = next(
+            controller.id
+            for controller in cluster.controllers
+            if controller.id != quorum["leader_id"]
+        )
         asked = ("unregister-controller", "--bootstrap-controller", cluster.controller_bootstrap)
         command = apache_kafka.java(TOOL, *asked, "--id", str(follower), version=VERSION)
         subprocess.run(command, check=True, timeout=120)
@@ -107,7 +111,7 @@ def test_the_image_counts_it_and_has_what_follows(kafka):
 
 
 def test_logs_of_two_controllers_are_compared(kafka):
-    both = [str(one.directory) for one in kafka.controllers]
+    both = [str(controller.directory) for controller in kafka.controllers]
     done = trimaran("metadata", "verify", *both)
     assert "0 problems" in done.stdout
     assert "left out 2 records of a later Kafka (type 29" in done.stderr

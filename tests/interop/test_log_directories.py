@@ -35,12 +35,12 @@ def log_dirs(bootstrap):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     [found] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     [broker] = found["brokers"]
-    assert {one["error"] for one in broker["logDirs"]} == {None}
+    assert {log_dir["error"] for log_dir in broker["logDirs"]} == {None}
     return {
-        one["logDir"][-1]: sorted(
-            each["partition"] for each in one["partitions"] if not each["isFuture"]
+        log_dir["logDir"][-1]: sorted(
+            each["partition"] for each in log_dir["partitions"] if not each["isFuture"]
         )
-        for one in broker["logDirs"]
+        for log_dir in broker["logDirs"]
     }
 
 

@@ -336,7 +336,7 @@ def test_the_first_users_are_the_same_whoever_formats(tmp_path, formatted_by):
             started = ("id=1] started", "Kafka Server started")
             until(
                 lambda: (
-                    any(one in log.read_text() for one in started) or process.poll() is not None
+                    any(item in log.read_text() for item in started) or process.poll() is not None
                 ),
                 "started",
             )

@@ -47,7 +47,8 @@ def read(connect):
             assert await keeper.wait_connected(20)
             found = await keeper.read_tree(["/"], [])
             return {
-                path: (one.data, one.modified_zxid, bool(one.owner)) for path, one in found.items()
+                path: (value.data, value.modified_zxid, bool(value.owner))
+                for path, value in found.items()
             }
 
     return trio.run(main)
@@ -98,7 +99,9 @@ class Reader:
             assert done.returncode == 0, done.stdout + done.stderr
 
     def trimaran(self, *words):
-        found = [str(self.folder / one) if one.endswith(".properties") else one for one in words]
+        found = [
+            str(self.folder / word) if word.endswith(".properties") else word for word in words
+        ]
         return trimaran(*found, check=False)
 
     def close(self):
@@ -121,7 +124,7 @@ class Migrating(Reader):
     def wrote(self, name):
         if not name.startswith("brokers"):
             return
-        added = {key: one.value for key, one in read_file(self.folder / name).items()}
+        added = {key: record.value for key, record in read_file(self.folder / name).items()}
         settings = OF_KRAFT
         if "process.roles" not in added:
             settings = {**OF_ZOOKEEPER, "zookeeper.connect": self.zookeeper}
@@ -179,7 +182,9 @@ class Migrating(Reader):
         compare = ["zk", "verify", *words[words.index("-B") :], "-o", "json"]
         differences = json.loads(self.trimaran(*compare).stdout)["differences"]
         kinds = ("missing", "extra")
-        self.wrong = {one["path"] for one in differences if one["kind"] in kinds}
+        self.wrong = {
+            difference["path"] for difference in differences if difference["kind"] in kinds
+        }
         assert read(self.zookeeper) == self.before
 
     def stop_controller(self):
@@ -260,7 +265,9 @@ class Securing(Reader):
             java, *rest = old_clients.command(VERSION, "kafka.admin.ZkSecurityMigrator", *words)
             subprocess.run([java, self.options, *rest], cwd=self.folder, check=True)
             report = json.loads(self.trimaran(*self.verify, "-o", "json").stdout)
-            self.open.append(sum(one["kind"] == "acl" for one in report["differences"]))
+            self.open.append(
+                sum(difference["kind"] == "acl" for difference in report["differences"])
+            )
         else:
             self.verify = words if words[:2] == ["zk", "verify"] else self.verify
             super().typed(program, words)

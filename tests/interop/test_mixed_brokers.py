@@ -50,7 +50,7 @@ def partitions(bootstrap):
     """(leader, ISR) by partition."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     described = admin.list_topics("mixed", timeout=10).topics["mixed"].partitions
-    return {index: (one.leader, set(one.isrs)) for index, one in described.items()}
+    return {index: (value.leader, set(value.isrs)) for index, value in described.items()}
 
 
 def log_of(cluster, broker, partition):

@@ -82,9 +82,13 @@ def partitions(bootstrap):
     """Leaders of the internal topics, and whether all partitions have all replicas in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics(timeout=CALL_SECONDS).topics
-    leaders = {one.leader for name in INTERNAL for one in topics[name].partitions.values()}
+    leaders = {
+        partition.leader for name in INTERNAL for partition in topics[name].partitions.values()
+    }
     are_whole = all(
-        set(one.isrs) == BROKERS for topic in topics.values() for one in topic.partitions.values()
+        set(partition.isrs) == BROKERS
+        for topic in topics.values()
+        for partition in topic.partitions.values()
     )
     return leaders, are_whole
 
@@ -119,9 +123,9 @@ def read_committed(bootstrap, topic, is_whole):
     found = {}
 
     def read():
-        for one in consumer.consume(1000, 0.5):
-            if one.error() is None:
-                found[one.partition(), one.offset()] = one.value()
+        for result in consumer.consume(1000, 0.5):
+            if result.error() is None:
+                found[result.partition(), result.offset()] = result.value()
         return is_whole(found)
 
     until(read, f"{topic} is whole")

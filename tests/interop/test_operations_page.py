@@ -92,7 +92,7 @@ class Operator:
     def follow(self, heading, node=None, **places):
         self.node = None if node is None else self.cluster.node(node)
         places["ctrl-1:9093"] = self.cluster.controllers
-        other = next(one for one in self.cluster.state.nodes if one != self.node)
+        other = next(each_node for each_node in self.cluster.state.nodes if each_node != self.node)
         places["/var/lib/trimaran/"] = f"{other.dir}/"
         if self.node is not None:
             is_broker = self.node.role == "broker"
@@ -116,7 +116,9 @@ class Operator:
             case "trimaran", ("controller", "start"):
                 self.start(words)
             case "trimaran", _:
-                self.trimaran(*(self.cluster_id if one == "CLUSTER_ID" else one for one in words))
+                self.trimaran(
+                    *(self.cluster_id if word == "CLUSTER_ID" else word for word in words)
+                )
             case _:
                 pytest.fail(f"{PAGE} has a command that nobody knows: {program}")
 
@@ -156,7 +158,7 @@ def by_turns(cluster):
     """Brokers, then controllers, the active one last."""
     nodes = sorted(cluster.state.nodes, key=lambda one: (one.role == "controller", one.id))
     active = cluster.active_controller()
-    return [one.name for one in sorted(nodes, key=lambda one: one.id == active)]
+    return [node.name for node in sorted(nodes, key=lambda one: one.id == active)]
 
 
 def test_the_procedures_of_the_page(tmp_path):

@@ -63,7 +63,7 @@ def ask(url, what, **parameters):
 def all_up(url):
     found = ask(url, "targets")
     targets = found["activeTargets"] if found else []
-    return len(targets) == 6 and all(one["health"] == "up" for one in targets)
+    return len(targets) == 6 and all(target["health"] == "up" for target in targets)
 
 
 def firing(url):

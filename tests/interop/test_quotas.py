@@ -76,7 +76,7 @@ def deletion(name: str, version: int) -> DeleteTopicsRequest:
 def told(answer: Any) -> tuple[Any, ...]:
     names = ("topics", "results", "responses")
     items = next(getattr(answer, name) for name in names if hasattr(answer, name))
-    each = sorted((one.name, one.error_code, one.error_message) for one in items)
+    each = sorted((item.name, item.error_code, item.error_message) for item in items)
     return each, round(answer.throttle_time_ms / ROUNDED_MS)
 
 

@@ -90,7 +90,7 @@ def test_a_throttled_reassignment_keeps_to_its_rate(ours, filled, tmp_path):
 
     def done():
         found = ours.run("topics", "describe", TOPIC, "-o", "json").stdout
-        return all(len(one["isr"]) == 2 for one in json.loads(found)["partitions"])
+        return all(len(partition["isr"]) == 2 for partition in json.loads(found)["partitions"])
 
     until(done, "the new replicas are in sync", 120.0)
     growth.stop()

@@ -8,7 +8,7 @@ from tests.interop import apache_kafka
 def events(text):
     """Names and fields of the lines of a verifiable client."""
     lines = [json.loads(line) for line in text.splitlines()]
-    return sorted((one["name"], sorted(one.keys() - {"timestamp"})) for one in lines)
+    return sorted((line["name"], sorted(line.keys() - {"timestamp"})) for line in lines)
 
 
 def test_verifiable_and_console_clients(ours, kafka):

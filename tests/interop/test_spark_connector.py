@@ -128,10 +128,10 @@ def compared(bootstrap, directory, cases):
 
 def assert_equal(found, count):
     assert len(found) == count
-    for one in found:
-        assert one["rows"] > 0, one
-        assert one["columns"], one
-        assert (one["only_theirs"], one["only_ours"]) == (0, 0), one
+    for item in found:
+        assert item["rows"] > 0, item
+        assert item["columns"], item
+        assert (item["only_theirs"], item["only_ours"]) == (0, 0), item
 
 
 def test_on_apache_kafka(kafka):
@@ -139,7 +139,7 @@ def test_on_apache_kafka(kafka):
     undecided = commit_and_abort(kafka.bootstrap)
     found = compared(kafka.bootstrap, kafka.directory, {**CASES, **COMMITTED_CASES})
     assert_equal(found, 2 * (len(CASES) + len(COMMITTED_CASES)))
-    rows = {one["case"]: one["rows"] for one in found}
+    rows = {item["case"]: item["rows"] for item in found}
     assert (
         rows["committed"] < rows["all"] - 12
     )  # markers aside, aborted and undecided ones are left out

@@ -130,15 +130,15 @@ def asked(admin, kafka):
     }
     server = ("--bootstrap-server", kafka.bootstrap)
     return {
-        "topics": {name: url_safe(one.topic_id) for name, one in described.items()},
+        "topics": {name: url_safe(topic.topic_id) for name, topic in described.items()},
         "partitions": {
             (name, part.id): (
                 part.leader.id,
                 [node.id for node in part.replicas],
                 sorted(node.id for node in part.isr),
             )
-            for name, one in described.items()
-            for part in one.partitions
+            for name, topic in described.items()
+            for part in topic.partitions
         },
         "configs": dynamic,
         "brokers": {
@@ -146,19 +146,19 @@ def asked(admin, kafka):
         },
         "acls": {
             (
-                one.restype.name,
-                one.name,
-                one.resource_pattern_type.name,
-                *(one.principal, one.host, one.operation.name, one.permission_type.name),
+                acl.restype.name,
+                acl.name,
+                acl.resource_pattern_type.name,
+                *(acl.principal, acl.host, acl.operation.name, acl.permission_type.name),
             )
-            for one in admin.describe_acls(ANY).result(60)
+            for acl in admin.describe_acls(ANY).result(60)
         },
         "scram": {
             user: [
                 f"{info.mechanism.name.replace('_', '-')}:{info.iterations}"
-                for info in one.scram_credential_infos
+                for info in value.scram_credential_infos
             ]
-            for user, one in admin.describe_user_scram_credentials().result(60).items()
+            for user, value in admin.describe_user_scram_credentials().result(60).items()
         },
         "features": apache_kafka.tool("features", *server, "describe").stdout,
         "quorum": apache_kafka.tool("metadata-quorum", *server, "describe", "--status").stdout,
@@ -250,7 +250,9 @@ def test_records_are_those_that_kafkas_decoder_prints(told, spark):
     log = directory / "__cluster_metadata-0" / "00000000000000000000.log"
     text = apache_kafka.tool("dump-log", "--cluster-metadata-decoder", "--files", str(log)).stdout
     found = (PAYLOAD.match(line) for line in text.splitlines())
-    theirs = {int(one[1]): json.loads(one[2]) for one in found if one and one[2].startswith("{")}
+    theirs = {
+        int(item[1]): json.loads(item[2]) for item in found if item and item[2].startswith("{")
+    }
     source = spark.read.format("kafka_metadata").options(table="records", includeUncommitted="true")
     ours = {
         row.offset: row

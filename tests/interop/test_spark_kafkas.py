@@ -84,7 +84,7 @@ def fetched(bootstrap, level):
 
 def record_of(row):
     """As a row of Spark's."""
-    headers = [SimpleNamespace(**one) for one in row["headers"] or ()]
+    headers = [SimpleNamespace(**header) for header in row["headers"] or ()]
     ms = round(row["timestamp"].timestamp() * 1000) if row["timestamp"] else -1
     return SimpleNamespace(**{**row, "headers": headers, "ms": ms})
 
@@ -125,7 +125,7 @@ def text(value):
 
 
 def line(row):
-    headers = ",".join(f"{one.key}={text(one.value)}" for one in row.headers or ())
+    headers = ",".join(f"{header.key}={text(header.value)}" for header in row.headers or ())
     place = (row.topic, row.partition, row.offset, row.ms, row.timestampType)
     return "\t".join([*map(str, place), text(row.key), text(row.value), headers])
 

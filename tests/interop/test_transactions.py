@@ -53,7 +53,10 @@ def coordinator(bootstrap):
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topics = admin.list_topics("__transaction_state", timeout=10).topics
     partitions = topics["__transaction_state"].partitions.values()
-    leaders, isrs = {one.leader for one in partitions}, {frozenset(one.isrs) for one in partitions}
+    leaders, isrs = (
+        {partition.leader for partition in partitions},
+        {frozenset(partition.isrs) for partition in partitions},
+    )
     return (min(leaders), set(min(isrs))) if len(leaders) == len(isrs) == 1 else (-1, set())
 
 

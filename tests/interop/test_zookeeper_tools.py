@@ -257,7 +257,11 @@ def test_the_offset_checker(obeying):
     def checked():
         """Its coordinator may still be loading, and the tool asks once."""
         printed = tool(obeying, "0.8.2.2", "kafka.tools.ConsumerOffsetChecker", *group)
-        (line,) = [one.split() for one in printed.splitlines() if one.startswith("checkers")]
+        (line,) = [
+            each_line.split()
+            for each_line in printed.splitlines()
+            if each_line.startswith("checkers")
+        ]
         return line[1:6]
 
     until(lambda: checked() == [topic, "0", "5", "7", "2"], "the lag is told", SECONDS)

@@ -146,9 +146,9 @@ class World(Watcher):
             if any(r.raft.epoch > bounds.epochs for r in world.replicas.values()):
                 continue
             world._settle()
-            for one, after in world._within(label, bounds):
+            for item, after in world._within(label, bounds):
                 if len(after.letters) <= bounds.letters:
-                    yield one, after
+                    yield item, after
 
     def _actions(self, bounds: Bounds) -> Iterator[tuple[str, World]]:
         for node, replica in self.replicas.items():

@@ -38,15 +38,15 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     rooms = {room: _mutants_in(imported(Path(room))) for room in options.rooms}
     mutants = [mutant for of_room in rooms.values() for mutant in of_room]
-    chosen = [one for one in mutants if options.only in one.name]
+    chosen = [each_mutant for each_mutant in mutants if options.only in each_mutant.name]
     chosen = chosen[options.first :: options.every]
     entries = survivors.read(options.survivors)
     if options.again is not None:
         again = _survivors_in(options.again)
-        chosen = [one for one in chosen if one.name in again]
+        chosen = [entry for entry in chosen if entry.name in again]
     if options.argued:
         argued = {name for entry in entries for name in entry.names()}
-        chosen = [one for one in chosen if one.name in argued]
+        chosen = [entry for entry in chosen if entry.name in argued]
     outcomes: dict[str, str] = {}
     began = time.monotonic()
 
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
     for name in mutation.left_out:
         print(f"left out, it fails without a mutant: {name}")
     for room, of_room in rooms.items():
-        _print_row(room, Counter(outcomes.get(one.name, NOT_RUN) for one in of_room))
+        _print_row(room, Counter(outcomes.get(entry.name, NOT_RUN) for entry in of_room))
     verdict = survivors.judge(mutants, outcomes, entries)
     print(f"{len(verdict.argued)} survivors are argued for; {time.monotonic() - began:.0f} s")
     for name in verdict.killed:
@@ -116,7 +116,9 @@ def _mutants_in(room: Path) -> list[Mutant]:
     paths = [room] if room.is_file() else sorted(room.rglob("*.py"))
     if not paths:
         raise SystemExit(f"no Python file in {room}")
-    return [one for path in paths for one in mutants_of(path, ".".join(path.with_suffix("").parts))]
+    return [
+        item for path in paths for item in mutants_of(path, ".".join(path.with_suffix("").parts))
+    ]
 
 
 def _run_pytest(mutation: Mutation, tests: list[str], marks: list[str]) -> int:
@@ -126,7 +128,7 @@ def _run_pytest(mutation: Mutation, tests: list[str], marks: list[str]) -> int:
     own = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist"]
     # The operators import the product; pytest rewrites the assertions of its modules if its plugin is installed.
     own += ["-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning"]
-    own += ["-m", " and ".join(f"not {one}" for one in NOT_WITH if one not in marks)]
+    own += ["-m", " and ".join(f"not {item}" for item in NOT_WITH if item not in marks)]
     try:
         return pytest.main([*own, *ignored, f"--basetemp={place}/tests", *tests], [mutation])
     finally:

@@ -51,7 +51,9 @@ def _other_rights(node: ast.AST) -> Iterator[ast.expr]:
             yield need
         case ast.Tuple(elts=parts) if len(parts) > 1:
             for part in parts:
-                yield replaced(node, elts=[one for one in parts if one is not part])
+                yield replaced(
+                    node, elts=[each_part for each_part in parts if each_part is not part]
+                )
 
 
 def changed_message(node: ast.ClassDef) -> Iterator[Change]:
@@ -132,8 +134,8 @@ def _put_rights(old: tuple[Need, ...], new: tuple[Need, ...]) -> None:
         left_out = len(new) < len(old) and need not in new
         other = NOTHING if left_out else new[min(number, len(new) - 1)]
         if len(new) == len(old) or left_out:
-            for one in fields(Need):
-                object.__setattr__(need, one.name, getattr(other, one.name))
+            for field in fields(Need):
+                object.__setattr__(need, field.name, getattr(other, field.name))
 
 
 NOTHING = Need(ResourceType.TOPIC, ())

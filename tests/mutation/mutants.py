@@ -123,7 +123,7 @@ def _number(node: ast.AST) -> int | float | None:
 def _of_function(
     path: Path, where: str, tree: ast.Module, function: ast.FunctionDef
 ) -> Iterator[Mutant]:
-    first = min([function.lineno, *(one.lineno for one in function.decorator_list)])
+    first = min([function.lineno, *(item.lineno for item in function.decorator_list)])
     for place in _places(function, "body", function):
         node = place.get()
         for other in mutations(node, place.parent):
@@ -138,7 +138,7 @@ def _of_function(
             yield Mutant(path, where, change, lines, tree, first, place, other)
     for place in _lists(function):
         for index, other in swaps(place.get()):
-            late, early = (_first_line(ast.unparse(one)) for one in other[index : index + 2])
+            late, early = (_first_line(ast.unparse(item)) for item in other[index : index + 2])
             change = f"{early}; {late} -> {late}; {early}"
             lines = range(other[index + 1].lineno, other[index].end_lineno + 1)
             yield Mutant(path, where, change, lines, tree, first, place, other)
@@ -147,7 +147,7 @@ def _of_function(
 def _of_declarations(path: Path, module: str, tree: ast.Module) -> Iterator[Mutant]:
     for node in tree.body:
         if isinstance(node, FUNCTIONS):
-            changes = [one for each in node.decorator_list for one in changed_rights(each)]
+            changes = [right for each in node.decorator_list for right in changed_rights(each)]
             lines, asked_by = range(node.body[0].lineno, node.end_lineno + 1), OF_RIGHTS
         elif isinstance(node, ast.ClassDef):
             changes = list(changed_message(node))
@@ -155,7 +155,7 @@ def _of_declarations(path: Path, module: str, tree: ast.Module) -> Iterator[Muta
         else:
             continue
         where = f"{module}:{node.name}"
-        first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+        first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
         for shown, old, other in changes:
             place = _place_of(node, old)
             before = ast.unparse(shown)
@@ -182,8 +182,8 @@ def _place_of(root: ast.AST, node: ast.AST) -> Place:
             if held is node:
                 return Place(parent, name, None, node)
             if isinstance(held, list):
-                for index, one in enumerate(held):
-                    if one is node:
+                for index, item in enumerate(held):
+                    if item is node:
                         return Place(parent, name, index, node)
     raise LookupError(node)
 

@@ -70,10 +70,10 @@ def is_no_behaviour(node: ast.AST) -> bool:
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Call(func=ast.Name(id="cast")):
-            return not any(isinstance(one, ast.Call | ast.Attribute) for one in node.args[1:])
+            return not any(isinstance(arg, ast.Call | ast.Attribute) for arg in node.args[1:])
         case ast.Call(func=ast.Attribute(value=value, attr="log"), args=args):
-            told = (ast.unparse(one) for one in (value, *args))
-            return any(one == "log" or one.startswith("events.") for one in told)
+            told = (ast.unparse(item) for item in (value, *args))
+            return any(item == "log" or item.startswith("events.") for item in told)
         case ast.Call(func=ast.Attribute(value=value, attr=level)):
             logs = isinstance(value, ast.Name) and value.id == "log"
             return logs and level in ("debug", "info", "warning", "error", "exception")
@@ -143,8 +143,8 @@ def _acts(node: ast.stmt) -> bool:
 
 
 def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) -> set[str]:
-    names = (one for one in ast.walk(node) if isinstance(one, ast.Name))
-    return {one.id for one in names if isinstance(one.ctx, context)}
+    names = (item for item in ast.walk(node) if isinstance(item, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, context)}
 
 
 def _without_one(node: ast.AST, name: str, parts: list[ast.expr]) -> Iterator[ast.AST]:
@@ -208,15 +208,15 @@ def _of_order(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _sorted_otherwise(node: ast.Call, keywords: list[ast.keyword]) -> Iterator[ast.AST]:
-    rest = [one for one in keywords if one.arg != "reverse"]
+    rest = [keyword for keyword in keywords if keyword.arg != "reverse"]
     other = [ast.keyword("reverse", ast.Constant(True))] if len(rest) == len(keywords) else []
     yield replaced(node, keywords=[*rest, *other])
     yield from _without_key(node, keywords)
 
 
 def _without_key(node: ast.Call, keywords: list[ast.keyword]) -> Iterator[ast.AST]:
-    if any(one.arg == "key" for one in keywords):
-        yield replaced(node, keywords=[one for one in keywords if one.arg != "key"])
+    if any(keyword.arg == "key" for keyword in keywords):
+        yield replaced(node, keywords=[keyword for keyword in keywords if keyword.arg != "key"])
 
 
 def _of_fields(node: ast.AST) -> Iterator[ast.AST]:
@@ -295,7 +295,7 @@ def _can_be_left_out(node: ast.AST, parent: ast.AST) -> bool:
         case ast.Assign(targets=targets):
             is_first = getattr(parent, "name", "") in ("__init__", "__post_init__")
             return not is_first and all(
-                not isinstance(one, ast.Name | ast.Tuple) for one in targets
+                not isinstance(target, ast.Name | ast.Tuple) for target in targets
             )
         case ast.AugAssign() | ast.Delete():
             return True

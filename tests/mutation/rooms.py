@@ -88,8 +88,8 @@ def belonging_to(rooms: list[str]) -> list[str]:
                 "name its tests with --tests, or in BY_WAY_OF of tests/mutation/rooms.py"
             )
         found |= dict.fromkeys(tests)
-    folders = [Path(one) for one in found]
-    return [one for one in found if not any(other in Path(one).parents for other in folders)]
+    folders = [Path(item) for item in found]
+    return [item for item in found if not any(other in Path(item).parents for other in folders)]
 
 
 def _mirrored(room: Path) -> Iterator[str]:
@@ -129,7 +129,9 @@ def _reached(path: Path) -> frozenset[str]:
     """The modules that a file imports, and those of the helpers in its own folder."""
     found = _imported(path)
     beside = ".".join(path.parent.parts)
-    for module in found & {f"{beside}.{one.stem}" for one in (ROOT / path.parent).glob("*.py")}:
+    for module in found & {
+        f"{beside}.{each_path.stem}" for each_path in (ROOT / path.parent).glob("*.py")
+    }:
         found |= _imported(Path(*module.split(".")).with_suffix(".py"))
     return found
 
@@ -140,7 +142,7 @@ def _imported(path: Path) -> frozenset[str]:
     for node in ast.walk(ast.parse((ROOT / path).read_text())):
         match node:
             case ast.ImportFrom(module=str(module), names=names):
-                found |= {module, *(f"{module}.{one.name}" for one in names)}
+                found |= {module, *(f"{module}.{name.name}" for name in names)}
             case ast.Import(names=names):
-                found |= {one.name for one in names}
+                found |= {name.name for name in names}
     return frozenset(found)

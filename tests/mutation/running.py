@@ -88,7 +88,7 @@ class Mutation:
                 raise pytest.UsageError("the tests cannot be run without a mutant")
             found = json.loads(path.read_text())
         self.left_out = [name for name, _, lines in found if lines is None]
-        passed = [one for one in found if one[2] is not None]
+        passed = [item for item in found if item[2] is not None]
         return {name: took for name, took, _ in passed}, {name: lines for name, _, lines in passed}
 
     def _write_trace(self, items: list[pytest.Item], path: Path) -> int:
@@ -240,9 +240,9 @@ def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
     """All functions of `files`, by qualified name and first line; those of copied classes are there as well."""
     found = defaultdict(list)
     gc.unfreeze()  # what a test before has frozen is not listed
-    for one in gc.get_objects():
-        if isinstance(one, FunctionType) and one.__code__.co_filename in files:
-            found[one.__code__.co_filename, one.__code__.co_firstlineno].append(one)
+    for object_ in gc.get_objects():
+        if isinstance(object_, FunctionType) and object_.__code__.co_filename in files:
+            found[object_.__code__.co_filename, object_.__code__.co_firstlineno].append(object_)
     return found
 
 
@@ -279,12 +279,12 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
     code = compile(mutant.mutated_tree(), file, "exec", dont_inherit=True)
     name = mutant.where.partition(":")[2]
     mutated = [
-        one
-        for one in _codes(code)
-        if one.co_qualname == name and one.co_firstlineno == mutant.function_line
+        each_code
+        for each_code in _codes(code)
+        if each_code.co_qualname == name and each_code.co_firstlineno == mutant.function_line
     ]
     held = functions[file, mutant.function_line]
-    held = [one for one in held if one.__code__.co_qualname == name]
+    held = [item for item in held if item.__code__.co_qualname == name]
     for function in held:
         function.__code__ = mutated[0]
     return bool(held)

@@ -26,7 +26,7 @@ class Argued:
 
 def read(path: Path = ARGUED) -> list[Argued]:
     entries = tomllib.loads(path.read_text()).get("survivor", [])
-    return [Argued(one["where"], tuple(one["changes"]), one["why"]) for one in entries]
+    return [Argued(entry["where"], tuple(entry["changes"]), entry["why"]) for entry in entries]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from trimaran.wire.transport.dispatch.registry import Registry
 
 PATH = Path(__file__).parent / "planted" / "declared.py"
 MODULE = "tests.mutation.planted.declared"
-DECLARED = [one for one in mutants_of(PATH, MODULE) if one.declared is not None]
+DECLARED = [item for item in mutants_of(PATH, MODULE) if item.declared is not None]
 FUNCTIONS = _functions_of({str(PATH)})
 
 
@@ -105,14 +105,14 @@ def difference(mutant):
     }
 
 
-@pytest.mark.parametrize("mutant", DECLARED, ids=[one.name for one in DECLARED])
+@pytest.mark.parametrize("mutant", DECLARED, ids=[entry.name for entry in DECLARED])
 def test_changed_declaration_is_seen_only_at_its_use(mutant):
     kind = "rights" if ":beat" in mutant.where else "message"
     assert set(difference(mutant)) == {kind}
 
 
 def changed(text):
-    (mutant,) = [one for one in DECLARED if text in one.change]
+    (mutant,) = [item for item in DECLARED if text in item.change]
     return observed_with(mutant)
 
 

@@ -86,7 +86,7 @@ def test_attribute_set_by_constructor_is_not_changed(changes):
 )
 def test_two_neighbouring_statements_are_swapped(changes, code, expected):
     found = changes(f"async def function():\n  {code}\n")
-    assert [one for one in found if ";" in one] == expected
+    assert [item for item in found if ";" in item] == expected
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_version_is_one_off_to_both_sides(changes):
 def test_an_order_is_another_one(changes, code, expected):
     shown = code.removeprefix("lambda: ")
     found = changes(f"def function(a, b):\n  return {code}\n")
-    assert found == [f"{shown} -> {one}" for one in expected]
+    assert found == [f"{shown} -> {item}" for item in expected]
 
 
 @pytest.mark.parametrize(
@@ -173,8 +173,8 @@ def test_an_order_is_another_one(changes, code, expected):
 )
 def test_a_field_is_dropped(changes, code, expected):
     found = changes(f"def function(a, b):\n  return {code}\n")
-    dropped = [one for one in found if one.startswith(f"{code} -> ")]
-    assert dropped == [f"{code} -> {one}" for one in expected]
+    dropped = [item for item in found if item.startswith(f"{code} -> ")]
+    assert dropped == [f"{code} -> {item}" for item in expected]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_field_is_dropped(changes, code, expected):
 )
 def test_a_key_has_one_part_less(changes, code):
     found = changes(f"def function(cache, a, b):\n  return {code}\n")
-    assert [one for one in found if "None" in one] == [
+    assert [item for item in found if "None" in item] == [
         "(a, b) -> (None, b)",
         "(a, b) -> (a, None)",
     ]
@@ -212,7 +212,7 @@ def handler(request, context, call):
 )
 def test_the_versions_of_a_handler_are_one_off(changes, versions, expected):
     found = changes(HANDLER.format(versions=versions, access="BY_CONTROLLER"))
-    assert found == [f"versions='{versions}' -> versions='{one}'" for one in expected]
+    assert found == [f"versions='{versions}' -> versions='{item}'" for item in expected]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_versions_of_a_handler_are_one_off(changes, versions, expected):
 )
 def test_the_rights_of_a_handler_are_others(changes, access, expected):
     found = changes(HANDLER.format(versions="none", access=access))
-    assert found == [f"access={access} -> access={one}" for one in expected]
+    assert found == [f"access={access} -> access={item}" for item in expected]
 
 
 MESSAGE = """
@@ -247,7 +247,7 @@ def test_message_and_field_versions_are_changed(changes):
         "versions='0-2' -> versions='0-1'",
         "flexible='2+' -> flexible='3+'",
         "flexible='2+' -> flexible='1+'",
-        *(f"{field.format('1+')} -> {field.format(one)}" for one in ("2+", "0+", "none")),
+        *(f"{field.format('1+')} -> {field.format(item)}" for item in ("2+", "0+", "none")),
     ]
 
 
@@ -279,7 +279,7 @@ def test_declaration_of_wrapped_handler_is_replaced(tmp_path, monkeypatch):
     exec(compile(WRAPPED, str(path), "exec"), vars(module))
     monkeypatch.setitem(sys.modules, "wrapped", module)
     declared = module.heartbeat.__handles__
-    (mutant,) = [one for one in mutants_of(path, "wrapped") if "-> versions='0-3'" in one.change]
+    (mutant,) = [item for item in mutants_of(path, "wrapped") if "-> versions='0-3'" in item.change]
     own = module.heartbeat.__wrapped__
 
     def put_in_place():

@@ -49,7 +49,7 @@ def test_room_is_tested_by_folder_and_importers():
 def test_nested_test_is_not_named_again():
     found = belonging_to(["quorum/serving", "quorum/metadata/authorizer.py"])
     assert "tests/broker/handlers" in found
-    assert not [one for one in found if one.startswith("tests/broker/handlers/")]
+    assert not [item for item in found if item.startswith("tests/broker/handlers/")]
 
 
 def test_a_room_without_tests_is_refused_in_words():

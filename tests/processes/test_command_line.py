@@ -187,7 +187,7 @@ def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
     cluster.run("topics", "create", "moved", "-p", 2, "-r", 2)
     brokers = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     current, plan = tmp_path / "current.json", tmp_path / "plan.json"
-    two = [str(one) for one in brokers[1:]]
+    two = [str(broker) for broker in brokers[1:]]
     too_few = cluster.run("reassign", "plan", "moved", "--to", two[0], check=False)
     assert too_few.returncode == Exit.REFUSED
     assert "INVALID_REPLICATION_FACTOR" in too_few.stderr
@@ -197,7 +197,9 @@ def test_a_plan_moves_a_topic_to_other_brokers(cluster, tmp_path):
     until(lambda: cluster.run("reassign", "verify", plan, check=False).returncode == 0, "the move")
     moved = cluster.json("partitions", "list", "--topic", "moved")
     assert all(set(row["replicas"]) == set(brokers[1:]) for row in moved)
-    assert {one["topic"] for one in json.loads(current.read_text())["partitions"]} == {"moved"}
+    assert {partition["topic"] for partition in json.loads(current.read_text())["partitions"]} == {
+        "moved"
+    }
     until(
         lambda: cluster.run("topics", "list", "--under-replicated", check=False).returncode == 0,
         "all in step",
@@ -288,7 +290,7 @@ def test_dry_run_of_chaos_and_down_changes_nothing(cluster):
         for dry_run in ((), ("--dry-run",))
     ]
     assert wrong[0].stderr == wrong[1].stderr
-    assert {one.returncode for one in wrong} == {Exit.NO}
+    assert {item.returncode for item in wrong} == {Exit.NO}
 
 
 def test_dead_node_is_not_killed_again(cluster):

@@ -106,7 +106,7 @@ def test_a_temporary_cluster(tmp_path):
     with ended_with_its_block(begun) as process:
         until(lambda: "ready in" in process.stderr.readline(), "the line that says ready", 60)
         # A socket lies beside it where the path is too long for one.
-        (data,) = (one for one in tmp_path.glob("trimaran-*") if one.is_dir())
+        (data,) = (path for path in tmp_path.glob("trimaran-*") if path.is_dir())
         state = state_file.read(data)
         assert process.stderr.readline() == f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}\n"
         trimaran("topics", "create", "t", "-b", state.bootstrap)

@@ -63,7 +63,7 @@ def test_all_lines_or_none(cluster):
     listed = json.loads(
         cluster.run("transactions", "list", "--pattern", "x|y", "-o", "json").stdout
     )
-    assert [(one["id"], one["state"]) for one in listed] == [("x", "CompleteAbort")]
+    assert [(item["id"], item["state"]) for item in listed] == [("x", "CompleteAbort")]
     nobody = cluster.run("transactions", "describe", "nobody", check=False)
     assert "no transactional id nobody" in nobody.stderr
 
@@ -98,7 +98,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster):
     assert json.loads(cluster.run(*ask).stdout) == []
     hang(cluster)
     found = json.loads(cluster.run(*ask, check=False).stdout)
-    assert [(one["topic"], one["partition"], one["start_offset"]) for one in found] == [
+    assert [(item["topic"], item["partition"], item["start_offset"]) for item in found] == [
         ("hung", 0, 0)
     ]
     where = ("transactions", "abort", "hung", "-p", "0", "--start-offset")

@@ -92,9 +92,9 @@ async def test_unusable_security_is_logged_and_ignored(node, tmp_path, caplog):
     await publish(publisher, altered(location, str(tmp_path / "none.pem"), THIS))
     assert listener.security is before
     (line,) = [
-        one.message
-        for one in caplog.records
-        if one.name == "trimaran.quorum.serving.altered_security"
+        record.message
+        for record in caplog.records
+        if record.name == "trimaran.quorum.serving.altered_security"
     ]
     assert location in line
     assert "the previous one stays in use" in line
@@ -217,7 +217,9 @@ def test_earlier_alterations_combine_with_later_ones(node, tmp_path):
 
 
 def test_first_missing_listener_by_name_is_reported(node):
-    names = [f"listener.name.{one}.ssl.keystore.location" for one in "zxywvutsrqponmlkjihgfedcab"]
+    names = [
+        f"listener.name.{letter}.ssl.keystore.location" for letter in "zxywvutsrqponmlkjihgfedcab"
+    ]
     with pytest.raises(ConfigError, match=r"listener\.name\.a\.ssl.*no such listener") as caught:
         check_altered(node, image_of().configs, dict.fromkeys(names, "f"))
     assert caught.value.fix == "see the key `listeners`"
@@ -235,7 +237,7 @@ def test_configs_of_existing_listener_are_accepted(tmp_path):
             ),
         }
     )
-    names = [f"listener.name.{one}.ssl.keystore.location" for one in ("plaintext", "inside")]
+    names = [f"listener.name.{item}.ssl.keystore.location" for item in ("plaintext", "inside")]
     check_altered(broker, image_of().configs, dict.fromkeys(names, "f"))
     check_altered(broker, image_of().configs, dict.fromkeys(names[:1], "f"))
     others = [*names, "listener.name.outside.ssl.keystore.location"]
@@ -261,7 +263,7 @@ async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path)
     )
     names = ("CONTROLLER", "OTHER")
     listeners = [Listener(name, None, listener_security(two, name)) for name in names]
-    before = [one.security for one in listeners]
+    before = [listener.security for listener in listeners]
     publisher = AlteredSecurity(two, listeners, [])
     new = str(tmp_path / "new.pem")
     records = [
@@ -276,13 +278,13 @@ async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path)
         f"listener.name.{name.lower()}.ssl.keystore.location": new for name in names
     }
     await publisher.obey()
-    assert [one.security is old for one, old in zip(listeners, before, strict=True)] == [
+    assert [listener.security is old for listener, old in zip(listeners, before, strict=True)] == [
         False,
         False,
     ]
-    second = [one.security for one in listeners]
+    second = [listener.security for listener in listeners]
     await publish(publisher, *records[:1])
-    assert [one.security is old for one, old in zip(listeners, second, strict=True)] == [
+    assert [listener.security is old for listener, old in zip(listeners, second, strict=True)] == [
         False,
         True,
     ]

@@ -203,8 +203,8 @@ async def test_voter_is_written_only_after_its_controller_answers(
                     at_3: ErrorCode.NONE,
                 }
                 assert leader.node.is_leader
-        for one in (cluster, stranger):
-            one.close()
+        for item in (cluster, stranger):
+            item.close()
         dead.close()
         nursery.cancel_scope.cancel()
 

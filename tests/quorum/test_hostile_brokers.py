@@ -62,8 +62,8 @@ class Likely:
         for name in message.__slots__:
             value = getattr(message, name)
             if isinstance(value, list) and value and isinstance(value[0], Struct):
-                for one in value:
-                    self.put(one)
+                for item in value:
+                    self.put(item)
             elif name in self.values and self.prng.random() < 0.85:
                 setattr(message, name, self.prng.choice(self.values[name]))
         return message

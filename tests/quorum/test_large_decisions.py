@@ -106,7 +106,7 @@ async def test_quorum_and_readers_do_not_wait(tmp_path):
                 controllers_ = await another.call(CONTROLLERS, timeout=SECONDS)
                 assert operations.busy
             assert quorum.topics[0].partitions[0].leader_id == 1
-            assert [one.broker_id for one in controllers_.brokers] == [1]
+            assert [broker.broker_id for broker in controllers_.brokers] == [1]
 
 
 async def test_epoch_ending_during_decision_leaves_nothing(tmp_path):
@@ -126,7 +126,7 @@ async def test_epoch_ending_during_decision_leaves_nothing(tmp_path):
                 nursery.start_soon(create)
                 await underway(active)
                 active.node.resign()
-            assert [one.error_code for one in answers[0].topics] == [ErrorCode.NOT_CONTROLLER]
+            assert [topic.error_code for topic in answers[0].topics] == [ErrorCode.NOT_CONTROLLER]
             image = await images.wait_for(lambda image: image.provenance.epoch > epoch)
             assert "t" not in image.topics.by_name
             assert active.node.log_end_offset < end + PARTITIONS

@@ -44,7 +44,7 @@ class Steps:
         running.loader.add_publisher(self)
 
     def publish(self, delta, _image, _manifest):
-        self.sizes.append(sum(len(one.partitions) for one in delta.topics.changed.values()))
+        self.sizes.append(sum(len(topic.partitions) for topic in delta.topics.changed.values()))
 
     def take(self):
         taken, self.sizes = [size for size in self.sizes if size], []
@@ -70,8 +70,8 @@ def time_enough(clock):
 
 async def joined(nodes, connection, *ids):
     found = {i: nodes.scripted_broker(connection, i) for i in ids}
-    for one in found.values():
-        await one.join()
+    for item in found.values():
+        await item.join()
     return found
 
 

@@ -144,8 +144,8 @@ def test_snapshot_names_are_kafkas() -> None:
 
 def test_partial_and_outdated_snapshots_go_at_start(tmp_path: Path) -> None:
     files = SnapshotFiles(tmp_path)
-    for one in (OffsetAndEpoch(3, 1), ID):
-        files.write(one, [b"x"])
+    for item in (OffsetAndEpoch(3, 1), ID):
+        files.write(item, [b"x"])
     (tmp_path / (snapshot_name(OffsetAndEpoch(9, 2)) + ".part")).write_text("")
     (tmp_path / "00000000000000000009-0000000002-8812.checkpoint.part").write_text("")
     (tmp_path / "00000000000000000002-0000000001.checkpoint.deleted").write_text("")

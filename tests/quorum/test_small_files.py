@@ -94,7 +94,9 @@ def start(path: Path) -> State:
             "cleaned": directory.offsets.cleaner_offsets,
         }
         metadata = open_metadata_log(directory, LogConfig(), lambda _history: True)
-        state["metadata"] = [bytes(one.buffer) for one in metadata.batches(0, metadata.end_offset)]
+        state["metadata"] = [
+            bytes(batch.buffer) for batch in metadata.batches(0, metadata.end_offset)
+        ]
         state["voters"] = metadata.history.voters
         state["refetch"] = metadata.refetch_end
         state["election"] = load_election(path / METADATA)
@@ -214,9 +216,9 @@ def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Pat
 
 def copied(source: Path, target: Path) -> Path:
     """As `shutil.copytree`, in a fraction of the time."""
-    for one in [source, *source.rglob("*")]:
-        copy = target / one.relative_to(source)
-        copy.mkdir() if one.is_dir() else copy.write_bytes(one.read_bytes())
+    for entry in [source, *source.rglob("*")]:
+        copy = target / entry.relative_to(source)
+        copy.mkdir() if entry.is_dir() else copy.write_bytes(entry.read_bytes())
     return target
 
 
@@ -253,7 +255,7 @@ def test_undamaged_directory_answers_every_question(undamaged: State) -> None:
 
 
 def test_every_small_file_has_its_row(sound: Path) -> None:
-    found = {str(one.relative_to(sound)) for one in sound.rglob("*") if one.is_file()}
+    found = {str(path.relative_to(sound)) for path in sound.rglob("*") if path.is_file()}
     data = {name for name in found if name.endswith(SEGMENT_SUFFIXES)}
     assert found - data - {".lock"} == OUTCOMES.keys()
 
@@ -272,7 +274,7 @@ def check_outcome(
         return  # it says the same without it: the end of a line, a comment
     assert not isinstance(outcome, type), "it was to be refused"
     assert found == expected(undamaged, outcome)
-    is_told = [Path(name).name in one.getMessage() for one in caplog.records].count(True)
+    is_told = [Path(name).name in record.getMessage() for record in caplog.records].count(True)
     is_silent = name in NOT_ASKED or (name, kind) in LEGAL or name == "t-0/partition.metadata"
     assert is_told == (not is_silent), "once"
 

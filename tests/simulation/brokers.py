@@ -135,7 +135,7 @@ class BrokerMember(Member):
         if not led or prng.random() < 0.3:
             return None
         topic, number, partition = prng.choice(led)
-        other = prng.choice([one for one in partition.replicas if one != self.node.id])
+        other = prng.choice([replica for replica in partition.replicas if replica != self.node.id])
         isr = set(partition.isr) ^ {other}
         if len(partition.isr) == 1 and partition.leader_recovery_state:
             isr = set(partition.isr)

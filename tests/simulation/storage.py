@@ -182,8 +182,8 @@ class SimLog:
             self.epochs.pop()
         self.flushed_offset = min(self.flushed_offset, self.end_offset)
         self.recovery_point = min(self.recovery_point, self.end_offset)
-        for one in self.flushing:
-            one[0] = min(one[0], self.end_offset)
+        for flush in self.flushing:
+            flush[0] = min(flush[0], self.end_offset)
         self.history.truncate_to(self.end_offset)
         return self.end_offset
 
@@ -196,8 +196,8 @@ class SimLog:
         self.rotten.discard(snapshot_id)
         self.flushed_offset = snapshot_id.offset
         self.recovery_point = min(self.recovery_point, self.flushed_offset)
-        for one in self.flushing:
-            one[0] = min(one[0], snapshot_id.offset)
+        for flush in self.flushing:
+            flush[0] = min(flush[0], snapshot_id.offset)
         self.flushed = Image(snapshot_id.offset, start_chain, ())
         self._note_all()
 

@@ -66,7 +66,7 @@ def test_restarted_leader_knows_producers_of_deleted_records() -> None:
 
 
 def named(name: str) -> Mutant:
-    return next(one for one in MUTANTS if one.name == name)
+    return next(mutant for mutant in MUTANTS if mutant.name == name)
 
 
 def test_enough_mutants_exist() -> None:
@@ -231,10 +231,10 @@ def test_every_call_of_the_file_layer_can_fail(call: str) -> None:
             raise OSError(errno.EIO, name)
 
     disk.on_call = fail
-    for name, one in calls.items():
+    for name, each_call in calls.items():
         if name == call:
             with pytest.raises(OSError, match=name):
-                one()
+                each_call()
     disk.on_call = None
     assert sorted(disk.list_directory(Path("/d"))) == ["e", "f"]
     assert disk.read_bytes(Path("/d/f")) == (b"abcx" if call == "pwrite" else b"abc")

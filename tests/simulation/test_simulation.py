@@ -26,7 +26,7 @@ QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 @functools.cache
 def found_of(name: str) -> Outcome:
     """More than one test wants to know by which seed a mutant is found."""
-    return hunt(next(one for one in MUTANTS if one.name == name), MUTANT_SEEDS)
+    return hunt(next(mutant for mutant in MUTANTS if mutant.name == name), MUTANT_SEEDS)
 
 
 # Seeds that found something once, in the core or in the checker, run for ever.
@@ -66,7 +66,9 @@ def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str
     """The transcript ends with what went wrong; the note says how to have it again, and that is the same to the
     letter.
     """
-    mutant = next(one for one in MUTANTS if one.name == "one replica commits")
+    mutant = next(
+        each_mutant for each_mutant in MUTANTS if each_mutant.name == "one replica commits"
+    )
     found = found_of(mutant.name)
     with mutant.patch():
         with pytest.raises(Violation) as failure:
@@ -103,7 +105,7 @@ def test_looking_at_everything_finds_nothing_more(seed: int, controllers: bool) 
     ],
 )
 def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
-    mutant = next(one for one in MUTANTS if one.name == name)
+    mutant = next(each_mutant for each_mutant in MUTANTS if each_mutant.name == name)
     found = found_of(mutant.name)
     assert found.found != SURVIVED
     with mutant.patch():

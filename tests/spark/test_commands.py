@@ -94,7 +94,9 @@ def test_two_clusters_are_not_read_as_one(tmp_path):
 def verdicts(capsys, *names, **options):
     analyze(*names, json=True, **options)
     outcomes = json.loads(capsys.readouterr().out)
-    return {one["name"]: "\n".join(v["text"] for v in one["verdicts"]) for one in outcomes}
+    return {
+        outcome["name"]: "\n".join(v["text"] for v in outcome["verdicts"]) for outcome in outcomes
+    }
 
 
 def at(seconds):

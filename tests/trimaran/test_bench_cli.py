@@ -35,8 +35,8 @@ def test_produced_records_are_read_back(kafka, printed_json):
     assert 0 < said["latency_ms"]["p50"] <= said["latency_ms"]["p99"] <= said["latency_ms"]["max"]
     found = kafka.records("perf")
     assert len(found) == 1003
-    assert {one.partition for one in found} == {0, 1, 2}
-    assert {len(one.value) for one in found} == {50}
+    assert {partition.partition for partition in found} == {0, 1, 2}
+    assert {len(record.value) for record in found} == {50}
     assert command.consume("perf", brokers=brokers, output="json") == Exit.OK
     said = printed_json()
     assert (said["records"], said["clients"]) == (1003, 3)

@@ -50,14 +50,14 @@ def unexplained(words, where):
     for word in words:
         command = command[word]
     return [
-        f"{' '.join(words)} {one.names[0]}"
-        for one in command.assemble_argument_collection()
-        if one.show and not one.parameter.help and one.field_info.name not in explained
+        f"{' '.join(words)} {item.names[0]}"
+        for item in command.assemble_argument_collection()
+        if item.show and not item.parameter.help and item.field_info.name not in explained
     ]
 
 
 def test_every_parameter_is_explained():
-    assert [one for words, where, _ in COMMANDS for one in unexplained(words, where)] == []
+    assert [item for words, where, _ in COMMANDS for item in unexplained(words, where)] == []
 
 
 def test_a_command_that_a_help_text_names_exists():

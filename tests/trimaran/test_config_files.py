@@ -119,7 +119,7 @@ def test_a_key_explained(printed_json):
     _, (topic,) = printed_json(config_files.explain, "retention.ms")
     assert topic["default_by"] == "log.retention.ms, log.retention.minutes, log.retention.hours"
     _, both = printed_json(config_files.explain, "compression.type")
-    assert [one["of"] for one in both] == ["node", "topic"]
+    assert [side["of"] for side in both] == ["node", "topic"]
     _, (listener,) = printed_json(config_files.explain, "listener.name.tls.ssl.keystore.location")
     assert (listener["of"], listener["key"]) == ("listener", "ssl.keystore.location")
     assert listener["set"].startswith("while it runs")

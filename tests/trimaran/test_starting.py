@@ -19,7 +19,7 @@ WANTED = WantedCluster(2, 1, zookeeper=False, fixed_ports=False, overrides=())
 
 
 def names(path):
-    return sorted(one.name for one in path.iterdir())
+    return sorted(each_path.name for each_path in path.iterdir())
 
 
 def test_a_format_that_fails_halfway_is_undone(tmp_path):
@@ -64,7 +64,11 @@ def written(path, plan, supervisor=NOBODY):
 
 
 def contents(path):
-    return {one.relative_to(path): one.read_bytes() for one in path.rglob("*") if one.is_file()}
+    return {
+        each_path.relative_to(path): each_path.read_bytes()
+        for each_path in path.rglob("*")
+        if each_path.is_file()
+    }
 
 
 def made(path, wanted=WANTED):

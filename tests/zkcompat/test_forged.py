@@ -150,8 +150,8 @@ def _resource():
 def test_tool_writes_are_requested_or_refused(what, decide, data):
     """A value that no request can carry makes the encoding fail, which is a refusal (`LegacyAdmin`)."""
     looked = 0
-    for one in forged(data or DATA.get(what) or SHOWN[what]):
-        for request in decide(one):
+    for item in forged(data or DATA.get(what) or SHOWN[what]):
+        for request in decide(item):
             looked += 1
             for quorum_request in request.quorum_requests if request is not None else ():
                 for version in range(VERSIONS_MAX):
@@ -171,7 +171,7 @@ def test_tool_writes_are_requested_or_refused(what, decide, data):
     ],
 )  # fmt: skip
 def test_a_note_tells_of_something_or_of_nothing(path, data):
-    assert any(change_notes.tool_write_of_note(path, one) is None for one in forged(data))
+    assert any(change_notes.tool_write_of_note(path, item) is None for item in forged(data))
 
 
 REPORT = MirrorReport("h", 1, "s", 1, 1, 1, 1, 1, 1, 1, 1, ["a"], "")

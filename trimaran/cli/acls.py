@@ -83,23 +83,23 @@ def add(
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     creations = [
         create_acls.AclCreation(
-            resource_type=one.resource_type,
-            resource_name=one.resource_name,
-            resource_pattern_type=one.pattern_type,
+            resource_type=acl.resource_type,
+            resource_name=acl.resource_name,
+            resource_pattern_type=acl.pattern_type,
             principal=principal,
             host=host,
-            operation=one.operation,
-            permission_type=one.permission,
+            operation=acl.operation,
+            permission_type=acl.permission,
         )
-        for one in wanted
+        for acl in wanted
     ]
     with brokers.connected() as client:
         if dry_run:
             new = set(wanted).difference(client_acls.acls_of(client, pattern, principal))
             say(f"would add {counted(len(new), 'ACL')}; nothing was changed")
             return
-        for one in client.call(None, create_acls.CreateAclsRequest(creations=creations)).results:
-            refused.check(one.error_code, one.error_message)
+        for result in client.call(None, create_acls.CreateAclsRequest(creations=creations)).results:
+            refused.check(result.error_code, result.error_message)
     verb = "denied" if deny else "allowed"
     say(f"{verb} {operations} on {resource} to {principal}{_from(host)}")
 
@@ -124,26 +124,26 @@ def remove(
     wanted = _wanted(pattern, principal, host, operations, deny=deny)
     filters = [
         delete_acls.DeleteAclsFilter(
-            resource_type_filter=one.resource_type,
-            resource_name_filter=one.resource_name,
-            pattern_type_filter=one.pattern_type,
+            resource_type_filter=acl.resource_type,
+            resource_name_filter=acl.resource_name,
+            pattern_type_filter=acl.pattern_type,
             principal_filter=principal,
             host_filter=host,
-            operation=one.operation,
-            permission_type=one.permission,
+            operation=acl.operation,
+            permission_type=acl.permission,
         )
-        for one in wanted
+        for acl in wanted
     ]
     with brokers.connected() as client:
         if dry_run:
             removed = len(set(wanted).intersection(client_acls.acls_of(client, pattern, principal)))
         else:
             removed = 0
-            for one in client.call(
+            for filter_result in client.call(
                 None, delete_acls.DeleteAclsRequest(filters=filters)
             ).filter_results:
-                refused.check(one.error_code, one.error_message)
-                removed += len(one.matching_acls)
+                refused.check(filter_result.error_code, filter_result.error_message)
+                removed += len(filter_result.matching_acls)
     if not removed:
         raise UserError(
             "there is no such ACL",

@@ -51,7 +51,7 @@ def analyze(
             outcomes = analyse(job, lambda one: _tell(one, progress, quiet=json))
         index = None if target is None else write_pages(job, outcomes, target.resolve())
     if json:
-        show_json([_as_json(one) for one in outcomes])
+        show_json([_as_json(outcome) for outcome in outcomes])
     elif index is not None:
         say("open the report in a browser:")
         put(index)

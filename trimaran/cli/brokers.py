@@ -51,7 +51,7 @@ def describe(broker: int, *, brokers: Brokers = BROKERS, output: Format = "table
             put()
             show_rows(found["log_dirs"], output, columns=DIR_COLUMNS)
     is_well = found["state"] == "active" and all(
-        one["state"] == "online" for one in found["log_dirs"]
+        log_dir["state"] == "online" for log_dir in found["log_dirs"]
     )
     return Exit.OK if is_well else Exit.NO
 
@@ -109,7 +109,7 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
     if row is None:
         raise UserError(
             f"there is no broker {broker}",
-            f"the registered brokers are {', '.join(str(one['id']) for one in rows)}",
+            f"the registered brokers are {', '.join(str(each_row['id']) for each_row in rows)}",
             "trimaran brokers list shows them",
             exit_code=Exit.REFUSED,
         )
@@ -132,12 +132,12 @@ def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
 def _log_dirs(client: BlockingClient, broker: int) -> list[dict[str, Any]]:
     return [
         {
-            "dir": one["dir"],
-            "state": one["error"] or ("cordoned" if one["is_cordoned"] else "online"),
-            "replicas": len(one["replicas"]),
-            "bytes": sum(replica["size"] for replica in one["replicas"]),
-            "usable": None if one["usable"] < 0 else one["usable"],
-            "total": None if one["total"] < 0 else one["total"],
+            "dir": item["dir"],
+            "state": item["error"] or ("cordoned" if item["is_cordoned"] else "online"),
+            "replicas": len(item["replicas"]),
+            "bytes": sum(replica["size"] for replica in item["replicas"]),
+            "usable": None if item["usable"] < 0 else item["usable"],
+            "total": None if item["total"] < 0 else item["total"],
         }
-        for one in log_dirs.log_dirs_of(client, broker)
+        for item in log_dirs.log_dirs_of(client, broker)
     ]

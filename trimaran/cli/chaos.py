@@ -44,7 +44,11 @@ def isolate(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
     """Cuts a node off from all other nodes, until chaos heal; clients still reach it."""
     state = _running(data)
     alone = _named(state, node)
-    others = [one.name for one in state.nodes if one.role in links.ROLES and one.name != alone.name]
+    others = [
+        each_node.name
+        for each_node in state.nodes
+        if each_node.role in links.ROLES and each_node.name != alone.name
+    ]
     control.ask(state.control, "partition", sides=[[alone.name], others], dry_run=dry_run)
     say(f"{'would isolate' if dry_run else 'isolated'} {alone.name} from {', '.join(others)}")
     return Exit.OK
@@ -59,7 +63,7 @@ def partition(*sides: str, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -
         sides: Groups of nodes that still reach each other, separated by commas: 1,11.
     """
     state = _running(data)
-    named = [[_named(state, one).name for one in side.split(",")] for side in sides]
+    named = [[_named(state, part).name for part in side.split(",")] for side in sides]
     answer = control.ask(state.control, "partition", sides=named, dry_run=dry_run)
     cut = f"{'would cut' if dry_run else 'cut'} {counted(answer['links'], 'link')}"
     say(f"{cut} between {' | '.join(map(', '.join, named))}")

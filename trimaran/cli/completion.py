@@ -62,7 +62,7 @@ def options_of_commands() -> Iterator[tuple[str, list[str]]]:
         for word in words:
             command = command[word]
         arguments = command.assemble_argument_collection()
-        names = {name for one in arguments for name in one.names if name.startswith("--")}
+        names = {name for argument in arguments for name in argument.names if name.startswith("--")}
         yield " ".join(words), sorted(names | {"--help"})
 
 

@@ -57,7 +57,7 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
         config: The properties file of the node.
     """
     found = list(_findings(properties.load(config, override or [], os.environ)))
-    errors = sum(one["level"] == ERROR for one in found)
+    errors = sum(finding["level"] == ERROR for finding in found)
     if found or output not in ("table", "wide"):
         show_rows(found, output, columns=FINDING_COLUMNS)
     verdict = "a node does not start with it" if errors else "a node starts with it"
@@ -87,8 +87,10 @@ def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
             _try_out(server.parse(settings))
         except config_def.ConfigError as error:
             wrong.append(error)
-    for one in wrong:
-        yield _finding(ERROR, one.key, one.origin, one.why, one.fix or "correct the value")
+    for finding in wrong:
+        yield _finding(
+            ERROR, finding.key, finding.origin, finding.why, finding.fix or "correct the value"
+        )
 
 
 def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str, str]:
@@ -118,7 +120,7 @@ def explain(
     output: Format = "table",
 ) -> None:
     """Explains a config key: its type and default, where and when it can be set, and what it does here."""
-    found = [_explained(of, one) for of, one in _keys_named(key)]
+    found = [_explained(of, each_key) for of, each_key in _keys_named(key)]
     if not found:
         raise _unknown(key)
     if show_data(found, output):
@@ -135,8 +137,8 @@ def _tables() -> dict[str, Mapping[str, ConfigKey]]:
         "node": server_keys.SERVER_CONFIGS,
         "broker": server_keys.DYNAMIC_ONLY,
         "listener": {
-            k: one
-            for k, one in server_keys.LISTENER_CONFIGS.items()
+            k: listener_config
+            for k, listener_config in server_keys.LISTENER_CONFIGS.items()
             if k not in server_keys.SERVER_CONFIGS
         },
         "topic": topic_keys.TOPIC_CONFIGS,

@@ -133,9 +133,9 @@ class _Target:
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
             found |= properties.read_file(self.command_config)
-        return {key: one for key, one in found.items() if key not in profiles.ADDRESSES} | _extras(
-            self.extra
-        )
+        return {
+            key: value for key, value in found.items() if key not in profiles.ADDRESSES
+        } | _extras(self.extra)
 
 
 def _profile(name: str | None) -> Mapping[str, properties.Setting]:

@@ -196,8 +196,8 @@ def _cluster(
     _ensure_addresses(bootstrap, "-b")
     if controllers is not None:
         _ensure_addresses(controllers, "-B")
-    for one in metrics or ():
-        _ensure_addresses(one, "--metrics")
+    for metric in metrics or ():
+        _ensure_addresses(metric, "--metrics")
     data = None if is_named else state_file.nearest(brokers.data)
     return console_cluster.ConsoleCluster(
         bootstrap,
@@ -206,7 +206,9 @@ def _cluster(
         settings=brokers.settings(),
         command_config=brokers.command_config,
         data=data,
-        metrics=_metrics_of(data) if metrics is None else lambda: {one: one for one in metrics},
+        metrics=_metrics_of(data)
+        if metrics is None
+        else lambda: {metric: metric for metric in metrics},
     )
 
 

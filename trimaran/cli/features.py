@@ -20,8 +20,11 @@ def list_features(*, brokers: Brokers = BROKERS, output: Format = "table") -> No
     )
     with brokers.connected() as client:
         answer = client.call(None, request)
-    levels = {one.name: one.max_version_level for one in answer.finalized_features}
-    ranges = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+    ranges = {
+        supported_feature.name: (supported_feature.min_version, supported_feature.max_version)
+        for supported_feature in answer.supported_features
+    }
     rows = [
         {
             "feature": name,

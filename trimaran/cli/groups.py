@@ -152,11 +152,11 @@ def _show_members(found: Mapping[str, Any], output: str) -> None:
         return
     rows = [
         {
-            **one,
-            "partitions": sum(map(len, one["assignment"].values())),
-            "assignment": _assigned(one["assignment"]),
+            **member,
+            "partitions": sum(map(len, member["assignment"].values())),
+            "assignment": _assigned(member["assignment"]),
         }
-        for one in found["members"]
+        for member in found["members"]
     ]
     show_rows(rows, output, columns=MEMBER_COLUMNS, noun="member")
 

@@ -79,19 +79,24 @@ def reset_offsets(
         if not wanted:
             raise _nothing(group)
         after = {
-            one: changes.within_log(client, one, position.offset_in(client, *one)) for one in wanted
+            item: changes.within_log(client, item, position.offset_in(client, *item))
+            for item in wanted
         }
         rows = [
             {
-                "topic": one.topic,
-                "partition": one.partition,
-                "committed": before.get(one),
-                "new": after[one],
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "committed": before.get(partition),
+                "new": after[partition],
             }
-            for one in wanted
+            for partition in wanted
         ]
         show_rows(rows, output, columns=["topic", "partition", "committed", "new"])
-        changed = {one: offset for one, offset in after.items() if before.get(one) != offset}
+        changed = {
+            partition: offset
+            for partition, offset in after.items()
+            if before.get(partition) != offset
+        }
         if not execute:
             say(
                 f"{counted(len(changed), 'offset')} would change; nothing was changed, --execute does it"
@@ -106,7 +111,7 @@ def _wanted(client: BlockingClient, topics: Collection[str]) -> list[identity.To
     found = []
     for text in topics:
         topic, colon, indexes = text.rpartition(":")
-        if not colon or not all(one.isdecimal() for one in indexes.split(",")):
+        if not colon or not all(part.isdecimal() for part in indexes.split(",")):
             found += [
                 identity.TopicPartition(text, index)
                 for index in range(len(topic_partitions.leaders_of(client, text)))
@@ -213,12 +218,12 @@ def delete_offsets(
         )
         answer = client.call(destinations.Coordinator(group), request)
         refused.check_group(group, answer.error_code)
-        deleted = [one for found in answer.topics for one in _deleted(found)]
+        deleted = [partition for found in answer.topics for partition in _deleted(found)]
     say(f"deleted {counted(len(deleted), 'offset')}")
     return Exit.OK
 
 
 def _deleted(topic: Any) -> list[int]:
-    for one in topic.partitions:
-        refused.check(one.error_code, f"{topic.name}-{one.partition_index}")
-    return [one.partition_index for one in topic.partitions]
+    for partition in topic.partitions:
+        refused.check(partition.error_code, f"{topic.name}-{partition.partition_index}")
+    return [partition.partition_index for partition in topic.partitions]

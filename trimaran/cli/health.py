@@ -73,10 +73,10 @@ def _judged(
     counts = client_health.count_partitions(topics)
     found = client_health.judge(voters, brokers, counts, under_min_isr, [*of_quorum, *beside])
     return {
-        "healthy": all(one.about == "not-preferred" for one in found.reasons),
+        "healthy": all(reason.about == "not-preferred" for reason in found.reasons),
         "level": found.level,
         "sentence": found.sentence,
-        "reasons": [one._asdict() for one in found.reasons],
+        "reasons": [reason._asdict() for reason in found.reasons],
         "voters": len(voters),
         "brokers": len(brokers),
         **counts._asdict(),

@@ -86,7 +86,7 @@ def group_offsets(group: str, rows: Sequence[Row]) -> str:
 
 def group_members(group: str, members: Sequence[Row]) -> str:
     """`kafka-consumer-groups --describe --members`."""
-    is_static = any(one["instance"] for one in members)
+    is_static = any(member["instance"] for member in members)
     names = ["member", *(["instance"] if is_static else []), "host", "client"]
     heads = {
         "member": "CONSUMER-ID",
@@ -98,10 +98,10 @@ def group_members(group: str, members: Sequence[Row]) -> str:
     lines = [
         [
             group,
-            *(str(one[name] or "") for name in names),
-            str(sum(map(len, one["assignment"].values()))),
+            *(str(member[name] or "") for name in names),
+            str(sum(map(len, member["assignment"].values()))),
         ]
-        for one in members
+        for member in members
     ]
     widths = [
         max([least.get(name, MIN_WIDTH), *(len(line[i]) for line in lines)])
@@ -209,7 +209,7 @@ def _replicas(rows: Sequence[Row]) -> str:
 def _replica(row: Row) -> str:
     named = row["directory_id"] is not None  # a static voter's directory is not known
     directory = f', "directoryId": "{row["directory_id"]}"' if named else ""
-    endpoints = ", ".join(f'"{one}"' for one in row["endpoints"])
+    endpoints = ", ".join(f'"{endpoint}"' for endpoint in row["endpoints"])
     listed = f', "endpoints": [{endpoints}]' if endpoints else ""
     return f'{{"id": {row["id"]}{directory}{listed}}}'
 
@@ -260,12 +260,12 @@ def log_dirs(rows: Sequence[Row]) -> str:
                     {
                         "partitions": [
                             {
-                                "partition": f"{one['topic']}-{one['partition']}",
-                                "size": one["size"],
-                                "offsetLag": one["offset_lag"],
-                                "isFuture": one["is_future"],
+                                "partition": f"{replica['topic']}-{replica['partition']}",
+                                "size": replica["size"],
+                                "offsetLag": replica["offset_lag"],
+                                "isFuture": replica["is_future"],
                             }
-                            for one in row["replicas"]
+                            for replica in row["replicas"]
                         ],
                         "error": row["error"],
                         "logDir": row["dir"],
@@ -309,7 +309,8 @@ def configs(kind: str, name: str, rows: Sequence[Row], *, every: bool) -> str:
 
 def _config(row: Row) -> str:
     synonyms = ", ".join(
-        f"{one['source']}:{one['name']}={_java(one['value'])}" for one in row["synonyms"]
+        f"{synonym['source']}:{synonym['name']}={_java(synonym['value'])}"
+        for synonym in row["synonyms"]
     )
     value = None if row["is_sensitive"] else row["value"]
     sensitive = str(row["is_sensitive"]).lower()

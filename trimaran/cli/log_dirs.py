@@ -45,7 +45,7 @@ def log_dirs(
             "broker": row["broker"],
             "dir": row["dir"],
             "state": row["error"] or ("cordoned" if row["is_cordoned"] else "online"),
-            "bytes": sum(one["size"] for one in row["replicas"]),
+            "bytes": sum(replica["size"] for replica in row["replicas"]),
             "usable": None if row["usable"] < 0 else row["usable"],
             "total": None if row["total"] < 0 else row["total"],
             "replicas": row["replicas"],

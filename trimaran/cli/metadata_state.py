@@ -180,8 +180,8 @@ def ls(
         for where, names in listed.items():
             if len(listed) > 1:
                 put(f"{where}:")
-            for one in names:
-                put(one)
+            for each_name in names:
+                put(each_name)
     if not found:
         say(f"ls: {name}: no such file or directory.")
     return Exit.OK if found else Exit.NO

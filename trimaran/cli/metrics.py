@@ -57,7 +57,7 @@ def sources_of(
 ) -> dict[str, str]:
     """Addresses of metrics by the name of their node: those given, or of the local cluster. Raises UserError."""
     if addresses:
-        return {one: one for one in addresses}
+        return {address: address for address in addresses}
     state = state_file.read(state_file.nearest(data))
     chosen = list(state.nodes)
     if names:

@@ -88,8 +88,8 @@ def show_data(value: Any, output: str) -> bool:
     if output == "json":
         show_json(value)
     elif output == "jsonl":
-        for one in value if isinstance(value, list) else [value]:
-            show_json_line(one)
+        for item in value if isinstance(value, list) else [value]:
+            show_json_line(item)
     elif output == "yaml":
         print(_yaml(value), end="")
     else:

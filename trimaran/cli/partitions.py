@@ -78,7 +78,9 @@ def elect_leader(
         if topic is not None:
             found = response_checks.single_item(partitions.topics_of(client, [topic]), "topic")
             refused.check_topic(topic, found.error_code)
-            indexes = partition or sorted(one.partition_index for one in found.partitions)
+            indexes = partition or sorted(
+                each_partition.partition_index for each_partition in found.partitions
+            )
             asked = [messages_elect_leaders.TopicPartitions(topic=topic, partitions=indexes)]
         if dry_run:
             return _tell_elections(client, asked, unclean=unclean)

@@ -47,8 +47,12 @@ def add(
         )
     identity = meta_properties.MetaProperties.load(settings.metadata_directory)
     listeners = [
-        add_raft_voter.Listener(name=one.name, host=one.host or "localhost", port=one.port)
-        for one in settings.advertised_controller_listeners
+        add_raft_voter.Listener(
+            name=advertised_controller_listener.name,
+            host=advertised_controller_listener.host or "localhost",
+            port=advertised_controller_listener.port,
+        )
+        for advertised_controller_listener in settings.advertised_controller_listeners
     ]
     request = add_raft_voter.AddRaftVoterRequest(
         cluster_id=identity.cluster_id,
@@ -57,7 +61,9 @@ def add(
         voter_directory_id=identity.directory_id,
         listeners=listeners,
     )
-    where = ", ".join(f"{one.name}://{one.host}:{one.port}" for one in listeners)
+    where = ", ".join(
+        f"{listener.name}://{listener.host}:{listener.port}" for listener in listeners
+    )
     named = _named(identity.node_id, identity.directory_id)
     _ask(controllers, request, dry_run, f"add {named} at {where}")
     return Exit.OK

@@ -74,8 +74,8 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
     with brokers.connected() as client:
         found = _described(client, entity, strict=False)
     rows = [
-        {"entity": entity_text(one), "names": one, "quota": key, "value": _number(values[key])}
-        for one, values in found
+        {"entity": entity_text(item), "names": item, "quota": key, "value": _number(values[key])}
+        for item, values in found
         for key in sorted(values)
     ]
     show_rows(sorted(rows, key=lambda row: (row["entity"], row["quota"])), output, columns=COLUMNS)
@@ -161,7 +161,7 @@ def _described(
     return [
         (
             {part.entity_type: part.entity_name for part in entry.entity},
-            {one.key: one.value for one in entry.values},
+            {record.key: record.value for record in entry.values},
         )
         for entry in answer.entries or ()
     ]

@@ -47,8 +47,12 @@ def read_plan(path: Path) -> list[Wish]:
     try:
         found = json.loads(path.read_text())
         wishes = [
-            (str(one["topic"]), int(one["partition"]), [int(i) for i in one["replicas"]])
-            for one in found["partitions"]
+            (
+                str(partition["topic"]),
+                int(partition["partition"]),
+                [int(i) for i in partition["replicas"]],
+            )
+            for partition in found["partitions"]
         ]
     except OSError as error:
         raise UserError(
@@ -85,7 +89,9 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
 
 def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
     """Returns the moves of a plan; brokers check it only when it is applied."""
-    present = _present(partitions.topics_of(client, list(dict.fromkeys(one[0] for one in wishes))))
+    present = _present(
+        partitions.topics_of(client, list(dict.fromkeys(wish[0] for wish in wishes)))
+    )
     moves = 0
     for topic, index, replicas in wishes:
         now = present.get(identity.TopicPartition(topic, index))
@@ -106,9 +112,11 @@ def _listed(replicas: Sequence[int]) -> str:
 def _present(topics: Iterable[MetadataResponseTopic]) -> dict[identity.TopicPartition, list[int]]:
     """Replicas by topic and partition."""
     return {
-        identity.TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
+        identity.TopicPartition(topic.name or "", partition.partition_index): list(
+            partition.replica_nodes
+        )
         for topic in topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 
@@ -141,7 +149,7 @@ def verify(plan: PlanFile, *, brokers: Brokers = BROKERS, output: KafkaFormat = 
     Nothing is changed: throttles, which Kafka's tool would remove, stay.
     """
     wishes = read_plan(plan)
-    names = list(dict.fromkeys(one[0] for one in wishes))
+    names = list(dict.fromkeys(wish[0] for wish in wishes))
     with brokers.connected() as client:
         topics = partitions.topics_of(client, names)
         moving = {(row["topic"], row["partition"]) for row in _moves(client)}
@@ -187,13 +195,13 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
     return [
         {
             "topic": topic.name,
-            "partition": one.partition_index,
-            "replicas": list(one.replicas),
-            "adding": list(one.adding_replicas),
-            "removing": list(one.removing_replicas),
+            "partition": partition.partition_index,
+            "replicas": list(partition.replicas),
+            "adding": list(partition.adding_replicas),
+            "removing": list(partition.removing_replicas),
         }
         for topic in answer.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -215,13 +223,13 @@ def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | 
     errors_refused.check(answer.error_code, answer.error_message)
     refused = False
     for topic in answer.responses:
-        for one in topic.partitions:
-            code = errors.ErrorCode.of(one.error_code)
+        for partition in topic.partitions:
+            code = errors.ErrorCode.of(partition.error_code)
             refused = refused or code is not errors.ErrorCode.NONE
             said = (
                 "reassignment started"
                 if code is errors.ErrorCode.NONE
-                else one.error_message or code.name
+                else partition.error_message or code.name
             )
-            say(f"{topic.name}-{one.partition_index}: {said}")
+            say(f"{topic.name}-{partition.partition_index}: {said}")
     return Exit.REFUSED if refused else Exit.OK

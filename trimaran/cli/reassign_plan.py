@@ -55,12 +55,16 @@ def plan(
         for topic in found:
             refused.check_topic(topic.name or "", topic.error_code)
         current = {
-            TopicPartition(topic.name or "", one.partition_index): list(one.replica_nodes)
+            TopicPartition(topic.name or "", partition.partition_index): list(
+                partition.replica_nodes
+            )
             for topic in found
             if topics or not topic.is_internal
-            for one in topic.partitions
+            for partition in topic.partitions
         }
-        racks = {one.broker_id: None if ignore_racks else one.rack for one in cluster.brokers}
+        racks = {
+            broker.broker_id: None if ignore_racks else broker.rack for broker in cluster.brokers
+        }
         proposed = propose(current, _chosen(racks, to), random.SystemRandom())
     if save_current is None:
         say(f"to go back: {as_plan(current)}")
@@ -101,7 +105,8 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
         factor = len(current[TopicPartition(topic, indexes[0])])
         placed = placement.place_replicas(usable, len(indexes), factor, prng)
         found.update(
-            (TopicPartition(topic, index), one) for index, one in zip(indexes, placed, strict=True)
+            (TopicPartition(topic, index), item)
+            for index, item in zip(indexes, placed, strict=True)
         )
     return found
 

@@ -31,8 +31,8 @@ _PARTS: dict[str, Part] = {
     "S": lambda _, __, record: b"%d" % _length(record.value),
     "R": lambda _, __, record: _length(record.value).to_bytes(4, "big", signed=True),
     "h": lambda _, __, record: b",".join(
-        one.key.encode() + b"=" + (b"NULL" if one.value is None else bytes(one.value))
-        for one in record.headers
+        header.key.encode() + b"=" + (b"NULL" if header.value is None else bytes(header.value))
+        for header in record.headers
     ),
     "%": lambda _, __, ___: b"%",
 }

@@ -28,16 +28,16 @@ def list_tokens(*, brokers: Brokers = BROKERS, output: Format = "table") -> int:
     tokens = _tokens(brokers)
     rows = [
         {
-            "token": one.token_id,
-            "owner": f"{one.principal_type}:{one.principal_name}",
+            "token": token.token_id,
+            "owner": f"{token.principal_type}:{token.principal_name}",
             "renewers": ",".join(
-                f"{who.principal_type}:{who.principal_name}" for who in one.renewers
+                f"{who.principal_type}:{who.principal_name}" for who in token.renewers
             ),
-            "issued": _time(one.issue_timestamp),
-            "expires": _time(one.expiry_timestamp),
-            "ends": _time(one.max_timestamp),
+            "issued": _time(token.issue_timestamp),
+            "expires": _time(token.expiry_timestamp),
+            "ends": _time(token.max_timestamp),
         }
-        for one in tokens
+        for token in tokens
     ]
     columns = ["token", "owner", "renewers", "issued", "expires", "ends"]
     show_rows(rows, output, columns=columns)
@@ -148,7 +148,7 @@ def _tokens(brokers: Brokers) -> list[Any]:
 
 
 def _say_would(brokers: Brokers, verb: str, hmac: bytes) -> None:
-    found = [one.token_id for one in _tokens(brokers) if one.hmac == hmac]
+    found = [token.token_id for token in _tokens(brokers) if token.hmac == hmac]
     if not found:
         raise UserError(
             "there is no token with this HMAC",

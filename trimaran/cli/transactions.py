@@ -118,7 +118,9 @@ def describe(
         "begun_ms_ago": clock.now_ms() - start_ms if is_open else None,
         "start_ms": start_ms if start_ms >= 0 else None,
         "coordinator": None if where is None else nodes.get(where),
-        "partitions": [f"{one.topic}-{index}" for one in found.topics for index in one.partitions],
+        "partitions": [
+            f"{topic.topic}-{index}" for topic in found.topics for index in topic.partitions
+        ],
     }
     if output == "kafka":
         put(kafka_text.transaction_description(fields, clock.now_ms()))
@@ -160,13 +162,15 @@ def hanging(
     with brokers.connected() as client:
         before_ms = clock.now_ms() - older_than_minutes * 60_000
         found = [
-            one
+            transaction
             for name in topic or _topics(client)
-            for one in _open_in(client, name)
-            if one.producer.last_timestamp <= before_ms
+            for transaction in _open_in(client, name)
+            if transaction.producer.last_timestamp <= before_ms
         ]
-        owners = _owners(client, {one.producer.producer_id for one in found})
-        rows = [_row(one) for one in found if not _is_owned(client, one, owners)]
+        owners = _owners(client, {transaction.producer.producer_id for transaction in found})
+        rows = [
+            _row(transaction) for transaction in found if not _is_owned(client, transaction, owners)
+        ]
     columns = ["topic", "partition", "start_offset", "producer", "epoch", "last_written_ms_ago"]
     show_rows(rows, output, columns=columns)
     return Exit.NO if rows else Exit.OK

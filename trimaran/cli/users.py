@@ -51,16 +51,16 @@ def list_users(
             None, describe_user_scram_credentials.DescribeUserScramCredentialsRequest(users=wanted)
         )
         refused.check(answer.error_code, answer.error_message)
-        for one in answer.results:
-            refused.check(one.error_code, one.error_message)
+        for result in answer.results:
+            refused.check(result.error_code, result.error_message)
     rows = [
         {
-            "user": one.user,
+            "user": result.user,
             "mechanism": _BOTH[info.mechanism - 1],
             "iterations": info.iterations,
         }
-        for one in sorted(answer.results, key=lambda one: str(one.user))
-        for info in one.credential_infos
+        for result in sorted(answer.results, key=lambda one: str(one.user))
+        for info in result.credential_infos
     ]
     show_rows(rows, output, columns=["user", "mechanism", "iterations"])
     return Exit.OK
@@ -90,25 +90,27 @@ def add(
     """
     password = _password(password_file, password_variable)
     if dry_run:
-        changes = {_BOTH.index(one) + 1 for one in mechanism or _BOTH} & _numbers(brokers, name)
+        changes = {
+            _BOTH.index(mechanism_name) + 1 for mechanism_name in mechanism or _BOTH
+        } & _numbers(brokers, name)
         verb = "change the password of" if changes else "add"
         say(f"would {verb} {name}, with {', '.join(mechanism or _BOTH)}; nothing was changed")
         return
     upsertions = []
-    for one in mechanism or _BOTH:
+    for mechanism_name in mechanism or _BOTH:
         salt = secrets.token_bytes(_SALT_BYTES)
         upsertions.append(
             alter_user_scram_credentials.ScramCredentialUpsertion(
                 name=name,
-                mechanism=_BOTH.index(one) + 1,
+                mechanism=_BOTH.index(mechanism_name) + 1,
                 iterations=iterations,
                 salt=salt,
                 salted_password=scram.salted_password(
-                    scram.MECHANISMS[one], password, salt, iterations
+                    scram.MECHANISMS[mechanism_name], password, salt, iterations
                 ),
             )
         )
-    _alter(brokers, [("upsertions", one) for one in upsertions])
+    _alter(brokers, [("upsertions", upsertion) for upsertion in upsertions])
     say(f"{name} can log in with {', '.join(mechanism or _BOTH)}")
 
 
@@ -127,25 +129,27 @@ def remove(
         mechanism: Only the password of this mechanism; by default all. May be repeated.
     """
     there = _numbers(brokers, name)
-    numbers = [_BOTH.index(one) + 1 for one in mechanism or ()] or sorted(there)
+    numbers = [_BOTH.index(mechanism_name) + 1 for mechanism_name in mechanism or ()] or sorted(
+        there
+    )
     if not there.issuperset(numbers) or not there:
         raise UserError(
             f"there is no user {name}" if not there else f"{name} has no password to remove",
             "the cluster has no password of that name"
             if not there
-            else f"the mechanisms of {name} are {', '.join(_BOTH[one - 1] for one in sorted(there))}",
+            else f"the mechanisms of {name} are {', '.join(_BOTH[item - 1] for item in sorted(there))}",
             "trimaran users list shows them",
             exit_code=Exit.REFUSED,
         )
-    named = ", ".join(_BOTH[one - 1] for one in numbers)
+    named = ", ".join(_BOTH[number - 1] for number in numbers)
     if dry_run:
         say(f"would remove {name} with {named}; nothing was changed")
         return
     deletions = [
-        alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=one)
-        for one in numbers
+        alter_user_scram_credentials.ScramCredentialDeletion(name=name, mechanism=number)
+        for number in numbers
     ]
-    _alter(brokers, [("deletions", one) for one in deletions])
+    _alter(brokers, [("deletions", deletion) for deletion in deletions])
     say(f"{name} can no longer log in with {named}")
 
 

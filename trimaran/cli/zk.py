@@ -217,7 +217,9 @@ def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
             "last_problem": mirror.last_problem or None,
             "unknown_records": mirror.unknown or None,
         }
-    names = [f"{one.host} (process {one.pid}, {one.state})" for one in found.standbys]
+    names = [
+        f"{standby.host} (process {standby.pid}, {standby.state})" for standby in found.standbys
+    ]
     return {**fields, "standbys": names}
 
 

@@ -121,7 +121,10 @@ def resync(
         with progress(COMPARING):
             operations = checks.planned_repairs(target)
     fields = ("kind", "path", "sentence")
-    rows = [(one.kind.value, one.path, one.sentence) for one in operations]
+    rows = [
+        (each_operation.kind.value, each_operation.path, each_operation.sentence)
+        for each_operation in operations
+    ]
     if not show_data([dict(zip(fields, row, strict=True)) for row in rows], output):
         for operation in operations:
             put(one_line(operation.sentence))

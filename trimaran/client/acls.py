@@ -46,7 +46,7 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         UserError: there is no such type, or no name.
     """
-    types = {one.name.lower().replace("_", "-"): one for one in ResourceType if one > _ANY}
+    types = {entry.name.lower().replace("_", "-"): entry for entry in ResourceType if entry > _ANY}
     word, slash, name = text.partition("/")
     kind = types.get(word.lower())
     if kind is ResourceType.CLUSTER and not slash:
@@ -69,9 +69,9 @@ def parse_operations(text: str) -> list[Operation]:
     Raises:
         UserError: there is no such operation.
     """
-    known = {one.name.lower().replace("_", "-"): one for one in Operation if one > _ANY}
+    known = {entry.name.lower().replace("_", "-"): entry for entry in Operation if entry > _ANY}
     found = [known.get(word.strip().lower().replace("_", "-")) for word in text.split(",")]
-    operations = [one for one in found if one is not None]
+    operations = [operation for operation in found if operation is not None]
     if len(operations) < len(found):
         raise UserError(
             f"{text!r} is not an operation",
@@ -117,13 +117,13 @@ def acls_of(client: BlockingClient, pattern: Pattern | None, principal: str | No
             resource.resource_type,
             resource.resource_name,
             resource.pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
         )
         for resource in answer.resources
-        for one in resource.acls
+        for acl in resource.acls
     )
 
 

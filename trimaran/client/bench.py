@@ -216,9 +216,12 @@ def consume(
             while left and not load.is_stopped():
                 partition, offset = left.popleft()
                 began = time.monotonic()
-                found = [one.batch for one in reader.fetch(partition, offset, wait=True)]
+                found = [fetched.batch for fetched in reader.fetch(partition, offset, wait=True)]
                 took = time.monotonic() - began
-                count, size = sum(one.count for one in found), sum(one.size for one in found)
+                count, size = (
+                    sum(batch.count for batch in found),
+                    sum(batch.size for batch in found),
+                )
                 load.add(count, size, took)
                 reached = found[-1].next_offset if found else offset
                 if reached < ranges[partition][1]:

@@ -25,14 +25,14 @@ def broker_rows(
     leaders, replicas = _counts(topics)
     return [
         {
-            "id": one.broker_id,
-            "address": f"{one.host}:{one.port}" if one.host else "-",
-            "rack": one.rack,
-            "state": "fenced" if one.is_fenced else "active",
-            "leaders": leaders.get(one.broker_id, 0),
-            "replicas": replicas.get(one.broker_id, 0),
+            "id": broker.broker_id,
+            "address": f"{broker.host}:{broker.port}" if broker.host else "-",
+            "rack": broker.rack,
+            "state": "fenced" if broker.is_fenced else "active",
+            "leaders": leaders.get(broker.broker_id, 0),
+            "replicas": replicas.get(broker.broker_id, 0),
         }
-        for one in sorted(answer.brokers, key=lambda one: one.broker_id)
+        for broker in sorted(answer.brokers, key=lambda one: one.broker_id)
     ]
 
 

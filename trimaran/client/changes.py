@@ -117,12 +117,14 @@ def elect_leaders(
     check(answer.error_code, None)
     told: dict[TopicPartition, str | None] = {}
     for result in answer.replica_election_results:
-        for one in result.partition_result:
-            code = ErrorCode.of(one.error_code)
+        for partition in result.partition_result:
+            code = ErrorCode.of(partition.error_code)
             if code is not ErrorCode.ELECTION_NOT_NEEDED:
                 failed = code is not ErrorCode.NONE
-                said = one.error_message or code.name
-                told[TopicPartition(result.topic, one.partition_id)] = said if failed else None
+                said = partition.error_message or code.name
+                told[TopicPartition(result.topic, partition.partition_id)] = (
+                    said if failed else None
+                )
     return told
 
 

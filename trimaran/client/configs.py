@@ -34,7 +34,7 @@ def config_rows(
 ) -> list[dict[str, Any]]:
     """By name; all `keys` where none are given. `node` answers for it, None: any broker does. Secrets are not told."""
     told = told_configs(client, resource_type, [name], node, keys, synonyms=True)[name]
-    return [_row(one) for one in sorted(told, key=lambda one: str(one.name))]
+    return [_row(config) for config in sorted(told, key=lambda one: str(one.name))]
 
 
 def told_configs(
@@ -82,11 +82,11 @@ def _row(config: Any) -> dict[str, Any]:
         "is_sensitive": config.is_sensitive,
         "synonyms": [
             {
-                "source": SOURCES.get(one.source, "UNKNOWN"),
-                "name": one.name,
-                "value": one.value,
+                "source": SOURCES.get(synonym.source, "UNKNOWN"),
+                "name": synonym.name,
+                "value": synonym.value,
             }
-            for one in config.synonyms
+            for synonym in config.synonyms
         ],
         "is_set": config.config_source != Source.DEFAULT,
         "config_source": SOURCES.get(config.config_source, "UNKNOWN"),

@@ -157,7 +157,7 @@ def _ensure_the_right_kind_listens(
                 _ensure_no_login_is_wanted(client, address, security, of_controllers=of_controllers)
             return
     if len(lost) == len(addresses):
-        told = (one for one in lost if not isinstance(one[1], ConnectRefused))
+        told = (loss for loss in lost if not isinstance(loss[1], ConnectRefused))
         address, failure = next(told, lost[0])
         raise no_conversation(address, failure, security) from failure
 

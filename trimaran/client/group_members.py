@@ -70,14 +70,14 @@ def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
         "assignor": found.protocol_data,
         "members": [
             {
-                "member": one.member_id,
-                "instance": one.group_instance_id,
-                "client": one.client_id,
-                "host": one.client_host,
+                "member": member.member_id,
+                "instance": member.group_instance_id,
+                "client": member.client_id,
+                "host": member.client_host,
                 "epoch": None,
-                "assignment": _classic_assignment(found.protocol_type, one.member_assignment),
+                "assignment": _classic_assignment(found.protocol_type, member.member_assignment),
             }
-            for one in found.members
+            for member in found.members
         ],
     }
 
@@ -90,7 +90,7 @@ def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]
         assigned = decode_assignment(data).assigned_partitions
     except RemoteProtocolError:
         return {}
-    return {one.topic: list(one.partitions) for one in assigned}
+    return {topic.topic: list(topic.partitions) for topic in assigned}
 
 
 def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[str, Any] | None:
@@ -111,14 +111,14 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
         "assignor": getattr(found, "assignor_name", None),
         "members": [
             {
-                "member": one.member_id,
-                "instance": getattr(one, "instance_id", None),
-                "client": one.client_id,
-                "host": one.client_host,
-                "epoch": one.member_epoch,
-                "assignment": _assignment(one.assignment),
+                "member": member.member_id,
+                "instance": getattr(member, "instance_id", None),
+                "client": member.client_id,
+                "host": member.client_host,
+                "epoch": member.member_epoch,
+                "assignment": _assignment(member.assignment),
             }
-            for one in found.members
+            for member in found.members
         ],
     }
 

@@ -35,12 +35,12 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
         check(answer.error_code, None)
         rows += [
             {
-                "group": one.group_id,
-                "type": one.group_type,
-                "state": one.group_state,
+                "group": group.group_id,
+                "type": group.group_type,
+                "state": group.group_state,
                 "coordinator": node_id,
             }
-            for one in answer.groups
+            for group in answer.groups
         ]
     return sorted(rows, key=lambda row: str(row["group"]))
 
@@ -75,7 +75,7 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
     if kind.lower() != SHARE:
         return lag_in_records(client, committed_offsets(client, group))
     described = _share_offsets(client, group)
-    starts = {place: one.start_offset for place, one in described.items()}
+    starts = {place: offsets.start_offset for place, offsets in described.items()}
     rows = lag_in_records(client, starts)
     for row in rows:
         one = described[TopicPartition(row["topic"], row["partition"])]

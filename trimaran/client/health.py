@@ -47,14 +47,14 @@ def count_partitions(topics: Iterable[MetadataResponseTopic]) -> PartitionCounts
     total = partitions = offline = under_replicated = not_preferred = 0
     for topic in topics:
         total += 1
-        for one in topic.partitions:
+        for partition in topic.partitions:
             partitions += 1
-            leader, replicas = one.leader_id, one.replica_nodes
+            leader, replicas = partition.leader_id, partition.replica_nodes
             if leader < 0:
                 offline += 1
             elif replicas and leader != replicas[0]:
                 not_preferred += 1
-            if len(one.isr_nodes) < len(replicas):
+            if len(partition.isr_nodes) < len(replicas):
                 under_replicated += 1
     return PartitionCounts(total, partitions, offline, under_replicated, not_preferred)
 

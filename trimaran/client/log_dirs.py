@@ -37,9 +37,9 @@ def log_dirs_of(
     return [
         {
             "broker": broker,
-            "dir": one.log_dir,
-            "error": ErrorCode.of(one.error_code).name if one.error_code else None,
-            "error_code": one.error_code,
+            "dir": result.log_dir,
+            "error": ErrorCode.of(result.error_code).name if result.error_code else None,
+            "error_code": result.error_code,
             "replicas": [
                 {
                     "topic": topic.name,
@@ -48,14 +48,14 @@ def log_dirs_of(
                     "offset_lag": p.offset_lag,
                     "is_future": p.is_future_key,
                 }
-                for topic in one.topics
+                for topic in result.topics
                 for p in topic.partitions
             ],
-            "total": one.total_bytes,
-            "usable": one.usable_bytes,
-            "is_cordoned": one.is_cordoned,
+            "total": result.total_bytes,
+            "usable": result.usable_bytes,
+            "is_cordoned": result.is_cordoned,
         }
-        for one in answer.results
+        for result in answer.results
     ]
 
 

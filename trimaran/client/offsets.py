@@ -74,10 +74,10 @@ def end_offsets(
             answer = client.call(leader_id, request, timeout=ASIDE_SECONDS)
         except (ConnectionLost, RequestTimedOut):
             continue
-        for one in answer.topics:
-            for partition in one.partitions:
+        for each_topic in answer.topics:
+            for partition in each_topic.partitions:
                 if not partition.error_code:
-                    found[TopicPartition(one.name, partition.partition_index)] = int(
+                    found[TopicPartition(each_topic.name, partition.partition_index)] = int(
                         partition.offset
                     )
     return found

@@ -32,11 +32,11 @@ def partitions_of(
     client: BlockingClient, topics: Sequence[MetadataResponseTopic], wanted: Sequence[Test]
 ) -> list[dict[str, Any]]:
     """See `rows_of`."""
-    for one in topics:
-        check_topic(one.name or "", one.error_code)
+    for topic in topics:
+        check_topic(topic.name or "", topic.error_code)
     minimums: dict[str, int] = {}
     if is_at_min_isr in wanted or is_under_min_isr in wanted:
-        minimums = _min_insync_replicas(client, [one.name or "" for one in topics])
+        minimums = _min_insync_replicas(client, [topic.name or "" for topic in topics])
     return rows_of(topics, wanted, minimums)
 
 
@@ -58,14 +58,14 @@ def rows_of(
     rows = [
         {
             "topic": topic.name,
-            "partition": one.partition_index,
-            "leader": one.leader_id,
-            "replicas": list(one.replica_nodes),
-            "isr": list(one.isr_nodes),
+            "partition": partition.partition_index,
+            "leader": partition.leader_id,
+            "replicas": list(partition.replica_nodes),
+            "isr": list(partition.isr_nodes),
             "min_isr": (minimums or {}).get(topic.name or ""),
         }
         for topic in sorted(topics, key=lambda topic: topic.name or "")
-        for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        for partition in sorted(topic.partitions, key=lambda one: one.partition_index)
     ]
     return [row for row in rows if not wanted or any(test(row) for test in wanted)]
 

@@ -52,15 +52,17 @@ def replica_rows(
     `nodes` have the listeners of voters, if the leader sends them (KIP-853).
     """
     listeners = {
-        node.node_id: [f"{one.name}://{one.host}:{one.port}" for one in node.listeners]
+        node.node_id: [
+            f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners
+        ]
         for node in nodes
     }
-    end = max((one.log_end_offset for one in partition.current_voters), default=0)
+    end = max((voter.log_end_offset for voter in partition.current_voters), default=0)
     voters = [
-        _row(one, "leader" if one.replica_id == partition.leader_id else "follower", end)
-        for one in partition.current_voters
+        _row(voter, "leader" if voter.replica_id == partition.leader_id else "follower", end)
+        for voter in partition.current_voters
     ]
-    rows = voters + [_row(one, "observer", end) for one in partition.observers]
+    rows = voters + [_row(observer, "observer", end) for observer in partition.observers]
     return [{**row, "endpoints": listeners.get(row["id"], [])} for row in rows]
 
 

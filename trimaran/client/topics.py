@@ -72,7 +72,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
 
     (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
-    told = {one.name: one for one in configs}
+    told = {config.name: config for config in configs}
     return {
         name: told[name].value
         for name in java_hash_order(list(told))
@@ -141,10 +141,10 @@ def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[st
     except KafkaError:
         return {}
     return {
-        one.partition_index: {
-            "adding": list(one.adding_replicas),
-            "removing": list(one.removing_replicas),
+        partition.partition_index: {
+            "adding": list(partition.adding_replicas),
+            "removing": list(partition.removing_replicas),
         }
         for found in answer.topics
-        for one in found.partitions
+        for partition in found.partitions
     }

@@ -96,4 +96,4 @@ def properties_of(config: Path | None) -> dict[str, str]:
     """The file's settings. Raises UserError."""
     if config is None:
         return {}
-    return {key: one.value for key, one in resolved(read_file(config), os.environ).items()}
+    return {key: setting.value for key, setting in resolved(read_file(config), os.environ).items()}

@@ -47,23 +47,25 @@ def bands(spans: Sequence[Span]) -> Bands | None:
     if not spans:
         return None
     spans = _joined(spans)
-    start, end = min(one.from_ms for one in spans), max(one.to_ms for one in spans)
+    start, end = min(span.from_ms for span in spans), max(span.to_ms for span in spans)
     scale = WIDTH / max(1, end - start)
-    rows: dict[str, list[Bar]] = {name: [] for name in sorted({one.row for one in spans})}
-    for one in spans:
-        width = max(_LEAST_WIDTH, (one.to_ms - one.from_ms) * scale)
-        x = min((one.from_ms - start) * scale, WIDTH - width)
-        rows[one.row].append(Bar(round(x, 1), round(width, 1), one.label, one.from_ms, one.to_ms))
+    rows: dict[str, list[Bar]] = {name: [] for name in sorted({span.row for span in spans})}
+    for span in spans:
+        width = max(_LEAST_WIDTH, (span.to_ms - span.from_ms) * scale)
+        x = min((span.from_ms - start) * scale, WIDTH - width)
+        rows[span.row].append(
+            Bar(round(x, 1), round(width, 1), span.label, span.from_ms, span.to_ms)
+        )
     return Bands(rows, start, end)
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
     """In order of time within a row; a bar has the label with which it begins."""
     joined: list[Span] = []
-    for one in sorted(spans, key=lambda span: (span.row, span.from_ms)):
+    for each_span in sorted(spans, key=lambda span: (span.row, span.from_ms)):
         last = joined[-1] if joined else None
-        if last and last.row == one.row and last.to_ms == one.from_ms:
-            joined[-1] = replace(last, to_ms=one.to_ms)
+        if last and last.row == each_span.row and last.to_ms == each_span.from_ms:
+            joined[-1] = replace(last, to_ms=each_span.to_ms)
         else:
-            joined.append(one)
+            joined.append(each_span)
     return joined

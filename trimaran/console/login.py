@@ -76,7 +76,9 @@ class ConsoleLogin:
     def open_session(self) -> str:
         """The Set-Cookie header of a new session."""
         now = time.monotonic()
-        for known in [one for one, until in self._sessions.items() if until <= now]:
+        for known in [
+            each_session for each_session, until in self._sessions.items() if until <= now
+        ]:
             del self._sessions[known]
         if len(self._sessions) >= SESSIONS_MAX:
             del self._sessions[next(iter(self._sessions))]

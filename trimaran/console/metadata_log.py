@@ -144,18 +144,20 @@ class MetadataHistory:
             branch = replay.branch()
             assert branch is not None, "states are kept between transactions only"
             batches = [
-                one
-                for one in self._batches
-                if start <= one.last_offset and one.base_offset <= offset
+                batch
+                for batch in self._batches
+                if start <= batch.last_offset and batch.base_offset <= offset
             ]
-        branch.apply_all((one.view() for one in batches), offset + 1)
+        branch.apply_all((batch.view() for batch in batches), offset + 1)
         return branch.state
 
     def offset_at(self, timestamp_ms: int) -> int:
         """The last offset that was written by then; the first of all where none was."""
         with self._lock:
             self._catch_up()
-            found = [one.last_offset for one in self._batches if one.timestamp_ms <= timestamp_ms]
+            found = [
+                batch.last_offset for batch in self._batches if batch.timestamp_ms <= timestamp_ms
+            ]
             return max(found, default=self._first_offset())
 
     def events(self, after: int = -1) -> list[MetadataEvent]:
@@ -207,8 +209,8 @@ class MetadataHistory:
         found: list[dict[str, Any]] = []
         for batch in wanted:
             view = batch.view()
-            records = [one for one in decode_records(view) if one.offset <= offset]
-            found += (record_row(view, one) for one in reversed(records[-count:]))
+            records = [record for record in decode_records(view) if record.offset <= offset]
+            found += (record_row(view, record) for record in reversed(records[-count:]))
             if len(found) >= count:
                 break
         return found[:count]

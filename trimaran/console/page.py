@@ -84,7 +84,7 @@ def table(
     `columns` may be sorted by, with `-` before them downwards; `sort` is the order if the question says none. None is
     last.
     """
-    order = question.choice("sort", [sort, *columns, *(f"-{one}" for one in columns)])
+    order = question.choice("sort", [sort, *columns, *(f"-{column}" for column in columns)])
     wanted = question.text("filter").strip().lower()
     if wanted:
         rows = [row for row in rows if any(wanted in str(row[name]).lower() for name in search)]

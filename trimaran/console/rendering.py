@@ -157,11 +157,11 @@ def to_json(data: Any) -> str:
 
 def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
+        return {name: _plain(each_value) for name, each_value in value._asdict().items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: _plain(one) for name, one in asdict(value).items()}
+        return {name: _plain(each_value) for name, each_value in asdict(value).items()}
     if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
+        return {str(name): _plain(each_value) for name, each_value in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value

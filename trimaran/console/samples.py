@@ -71,7 +71,11 @@ SERIES = (
 )
 # A JMX exporter leaves the end away of what counts up.
 _NAMES = tuple(
-    dict.fromkeys(n for one in SERIES for n in (one.metric, one.metric.removesuffix("_total")))
+    dict.fromkeys(
+        n
+        for each_series in SERIES
+        for n in (each_series.metric, each_series.metric.removesuffix("_total"))
+    )
 )
 Values = dict[str, float]
 
@@ -129,38 +133,43 @@ class Samples:
     def of(self, series: Series, since_ms: int = 0) -> dict[str, list[SamplePoint]]:
         """By the node, the oldest first; only nodes that told it."""
         with self._lock:
-            samples = [one for one in self._samples if one.at_ms >= since_ms]
+            samples = [sample for sample in self._samples if sample.at_ms >= since_ms]
         nodes = sorted(
-            {name for one in samples for name, told in one.nodes.items() if series.name in told}
+            {
+                name
+                for sample in samples
+                for name, told in sample.nodes.items()
+                if series.name in told
+            }
         )
         return {name: list(_points(samples, name, series)) for name in nodes}
 
 
 def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[SamplePoint]:
     before: tuple[int, float] | None = None
-    for one in samples:
-        value = one.nodes.get(node, {}).get(series.name)
+    for sample in samples:
+        value = sample.nodes.get(node, {}).get(series.name)
         if not series.is_total:
-            yield SamplePoint(one.at_ms, value)
+            yield SamplePoint(sample.at_ms, value)
             continue
         if value is None:
             before = None
-            yield SamplePoint(one.at_ms, None)
+            yield SamplePoint(sample.at_ms, None)
         elif before is not None:
-            seconds = max(1, one.at_ms - before[0]) / 1000
+            seconds = max(1, sample.at_ms - before[0]) / 1000
             # A node that was started again counts from nothing.
             yield SamplePoint(
-                one.at_ms, (value - before[1]) / seconds if value >= before[1] else None
+                sample.at_ms, (value - before[1]) / seconds if value >= before[1] else None
             )
         if value is not None:
-            before = (one.at_ms, value)
+            before = (sample.at_ms, value)
 
 
 def values_of(text: str) -> Values:
     """The numbers of `SERIES` in a text of metrics. Raises UserError: it is none."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - slow, and most calls do without
 
-    wanted = tuple(one.metric for one in SERIES)
+    wanted = tuple(series.metric for series in SERIES)
     lines = "\n".join(
         # There are as many again for each topic, and parsing them costs a hundred times as much as skipping them.
         line
@@ -171,9 +180,9 @@ def values_of(text: str) -> Values:
     try:
         for family in text_string_to_metric_families(f"{lines}\n"):
             for sample in family.samples:
-                for one in SERIES:
-                    if sample.name == one.metric and sample.labels == one.labels:
-                        found[one.name] = float(sample.value) * one.times
+                for series in SERIES:
+                    if sample.name == series.metric and sample.labels == series.labels:
+                        found[series.name] = float(sample.value) * series.times
     except ValueError as error:
         raise UserError(
             "the response is not metrics",

@@ -110,8 +110,8 @@ def application(
     ]
     if allow_writes:
         routes += [
-            Route(one.path, partial(_write, console, one), methods=["POST"])
-            for one in writes.WRITES
+            Route(write.path, partial(_write, console, write), methods=["POST"])
+            for write in writes.WRITES
         ]
     routes += [
         Route("/stream", partial(_stream, console), methods=["GET"]),
@@ -211,7 +211,7 @@ def _answer(console: Console, page: Page, question: PageRequest, form: str, path
 
 def _ascii(name: str) -> str:
     return "".join(
-        one if one.isascii() and (one.isalnum() or one in "-_.") else "_" for one in name
+        item if item.isascii() and (item.isalnum() or item in "-_.") else "_" for item in name
     )
 
 

@@ -187,7 +187,7 @@ def _alter_config(cluster: ConsoleCluster, fields: Mapping[str, str], question: 
 def _elect_leaders(cluster: ConsoleCluster, _: Mapping[str, str], question: PageRequest) -> str:
     name = question.path["topic"]
     with cluster.client() as client:
-        indexes = [one.partition_index for one in described(client, name).partitions]
+        indexes = [partition.partition_index for partition in described(client, name).partitions]
         told = elect_leaders(client, [TopicPartitions(topic=name, partitions=indexes)])
     failed = {f"{topic}-{index}: {why}" for (topic, index), why in told.items() if why}
     if failed:
@@ -207,7 +207,11 @@ def _reset_offsets(
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
     with cluster.client() as client:
-        wanted = [one for one in committed_offsets(client, group) if topic in ("", one[0])]
+        wanted = [
+            committed_offset
+            for committed_offset in committed_offsets(client, group)
+            if topic in ("", committed_offset[0])
+        ]
         if not wanted:
             raise UserError(
                 f"group {group} has committed no offsets{f' of {topic}' if topic else ''}",
@@ -215,7 +219,10 @@ def _reset_offsets(
                 "use trimaran groups reset-offsets --topic to commit offsets of other topics",
                 exit_code=Exit.USAGE,
             )
-        after = {one: within_log(client, one, position.offset_in(client, *one)) for one in wanted}
+        after = {
+            partition: within_log(client, partition, position.offset_in(client, *partition))
+            for partition in wanted
+        }
         commit_offsets(client, group, after)
     return f"/groups/{quote(group, safe='')}"
 

@@ -59,7 +59,7 @@ def properties_file(
 
 
 def _own(controllers: str, host: str) -> str:
-    found = next((one for one in controllers.split(",") if one.rpartition(":")[0] == host), None)
+    found = next((part for part in controllers.split(",") if part.rpartition(":")[0] == host), None)
     if found is None:
         raise UserError(
             f"{host} is not among the controllers",

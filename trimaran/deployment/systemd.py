@@ -67,4 +67,4 @@ def _word(path: PurePath) -> str:
 def _quoted(path: PurePath) -> str:
     """As systemd.syntax(7) reads it; a percent begins a specifier."""
     text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
-    return f'"{text}"' if any(one in text for one in ' "\\') else text
+    return f'"{text}"' if any(letter in text for letter in ' "\\') else text

@@ -60,7 +60,10 @@ def _commands(app: App | None) -> list[str]:
 def _unknown_option(error: UnknownOptionError, command: str) -> tuple[str, str]:
     word = error.token.keyword or error.token.value
     options = [
-        name for one in error.argument_collection for name in one.names if name.startswith("-")
+        name
+        for option in error.argument_collection
+        for name in option.names
+        if name.startswith("-")
     ]
     swapped = word.swapcase()
     if swapped in options:

@@ -160,7 +160,7 @@ def timed_out(
     of_controllers: bool,
 ) -> UserError:
     """The cluster was there, and then a request was not answered."""
-    gone = [text_of(one) for one in addresses if not _speaks_kafka(one, security)]
+    gone = [text_of(address) for address in addresses if not _speaks_kafka(address, security)]
     listed = ",".join(map(text_of, addresses))
     if len(gone) == len(addresses):
         if isinstance(error.__cause__, ConnectRefused):

@@ -40,8 +40,8 @@ def explain(error: BaseException) -> UserError | None:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
+        for exception in error.exceptions:
+            yield from _leaves(exception)
     else:
         yield error
 

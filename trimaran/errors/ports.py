@@ -46,7 +46,7 @@ def _holds(process: Path, inodes: set[str]) -> bool:
         descriptors = list((process / "fd").iterdir())
     except OSError:  # ended meanwhile, or another user's
         return False
-    return any(_link(one) in wanted for one in descriptors)
+    return any(_link(descriptor) in wanted for descriptor in descriptors)
 
 
 def _link(descriptor: Path) -> str | None:

@@ -94,6 +94,6 @@ def parted(sides: Collection[Collection[NodePlan]]) -> list[tuple[NodePlan, Node
 
 def _pairs(sides: Collection[Collection[NodePlan]]) -> Iterator[tuple[NodePlan, NodePlan]]:
     for one_side, other_side in combinations(sides, 2):
-        for one in one_side:
+        for item in one_side:
             for other in other_side:
-                yield one, other
+                yield item, other

@@ -134,7 +134,9 @@ def _best_informed(
 ) -> str | None:
     """The address of the broker that has fetched metadata last: one that is cut off believes in what was."""
     fetched = (
-        {one.replica_id: one.last_fetch_timestamp for one in quorum.observers} if quorum else {}
+        {observer.replica_id: observer.last_fetch_timestamp for observer in quorum.observers}
+        if quorum
+        else {}
     )
     running = [n for n in state.nodes if n.role == "broker" and n.state == "running"]
     best = max(running, key=lambda n: fetched.get(n.id or -1, -1), default=None)

@@ -326,7 +326,7 @@ class Supervisor:
                 return {"ok": False, "error": f"there is no dry run of '{other}'"}
 
     def _sides(self, request: dict[str, Any]) -> list[list[NodePlan]]:
-        return [[self._child(str(one)).plan for one in side] for side in request["sides"]]
+        return [[self._child(str(child)).plan for child in side] for side in request["sides"]]
 
     @staticmethod
     def _running(child: Child) -> int:

@@ -35,7 +35,7 @@ class ClusterCounts:
             count: Counter[str] = Counter()
             yield from _count_partitions(image, count)
             self._topics, self._count = image.topics, count
-        fenced = sum(one.fenced for one in image.cluster.brokers.values())
+        fenced = sum(broker.fenced for broker in image.cluster.brokers.values())
         self._count["fencedbrokercount"] = fenced
         self._count["activebrokercount"] = len(image.cluster.brokers) - fenced
         for name, doc in _COUNTS:

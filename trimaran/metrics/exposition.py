@@ -33,7 +33,7 @@ def restricted(families: Iterable[Metric], names: frozenset[str]) -> Iterable[Me
     """Families of which a sample is named; all of them where nothing is."""
     if not names:
         return families
-    return [one for one in families if any(f"{one.name}{end}" in names for end in _ENDS)]
+    return [family for family in families if any(f"{family.name}{end}" in names for end in _ENDS)]
 
 
 def text_of(families: Iterable[Metric], accept: str) -> Text:

@@ -19,9 +19,9 @@ def group_metrics(groups: GroupCoordinator) -> Families:
         shard = epoch.active()
         shards += 1
         for listed in groups.listed(shard):
-            for one in listed:
-                states[one.group_type, one.group_state] += 1
-                offsets += shard.store.offset_count(one.group_id)
+            for group in listed:
+                states[group.group_type, group.group_state] += 1
+                offsets += shard.store.offset_count(group.group_id)
             yield None
     yield gauges(
         "kafka_server_groupmetadatamanager_numgroups",

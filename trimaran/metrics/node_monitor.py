@@ -68,7 +68,7 @@ class NodeMonitor:
         """All metrics at this moment."""
         controller, broker = self._controller, self._broker
         yield from loop_metrics(self.loop_times)
-        servers = [one.server for one in (controller, broker) if one is not None]
+        servers = [role.server for role in (controller, broker) if role is not None]
         if servers:
             yield from request_metrics(servers)
             yield from connection_metrics(servers)
@@ -118,8 +118,8 @@ def _all_flushes(
     controller: RunningController | None, broker: RunningBroker | None
 ) -> CumulativeHistogram:
     total = CumulativeHistogram()
-    for one in {id(commit): commit for commit in _commits(controller, broker)}.values():
-        total.add(one.times)
+    for commit_ in {id(commit): commit for commit in _commits(controller, broker)}.values():
+        total.add(commit_.times)
     return total
 
 

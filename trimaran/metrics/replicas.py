@@ -36,12 +36,12 @@ def replica_metrics(ctx: Context) -> Families:
     logs = _LogFamilies()
     count: Counter[str] = Counter()
     offline = set(ctx.directories.offline_ids())
-    for number, one in enumerate(ctx.partitions, 1):
+    for number, partition in enumerate(ctx.partitions, 1):
         count["partitioncount"] += 1
-        count["offlinereplicacount"] += one.state.directory_of(ctx.node_id) in offline
-        if one.leads:
-            _count_led(one, count, at_min, under_min)
-        logs.add(one)
+        count["offlinereplicacount"] += partition.state.directory_of(ctx.node_id) in offline
+        if partition.leads:
+            _count_led(partition, count, at_min, under_min)
+        logs.add(partition)
         if number % _PER_TURN == 0:
             yield None
     for name, doc in _OF_BROKER:

@@ -25,8 +25,8 @@ def request_metrics(servers: list[Server]) -> Families:
     versions: Counter[tuple[str, str]] = Counter()
     errors: Counter[tuple[str, str]] = Counter()
     for name, each in apis.items():
-        for one in each:
-            for (version, code), count in one.outcomes.items():
+        for item in each:
+            for (version, code), count in item.outcomes.items():
                 versions[name, str(version)] += count
                 errors[name, _name_of(code)] += count
     yield counters(
@@ -45,7 +45,7 @@ def request_metrics(servers: list[Server]) -> Families:
         "kafka_network_requestmetrics_totaltimems",
         "Milliseconds from a decoded request to its answer, with all that it waited for.",
         [
-            ({"request": name}, reduce(add, (one.times.summary() for one in each)))
+            ({"request": name}, reduce(add, (item.times.summary() for item in each)))
             for name, each in apis.items()
         ],
         unit=1000,
@@ -64,7 +64,7 @@ def connection_metrics(servers: list[Server]) -> Families:
     by_listener: Counter[str] = Counter()
     for server in servers:
         by_listener.update(dict.fromkeys(server.addresses, 0))
-        by_listener.update(one.info.listener for one in server.connections.values())
+        by_listener.update(connection.info.listener for connection in server.connections.values())
     yield gauges(
         "kafka_server_socket_server_metrics_connection_count",
         "Open connections.",

@@ -18,7 +18,7 @@ def scrape_config(
         f"  evaluation_interval: {SECONDS}s",
     ]
     if rules:
-        lines += ["rule_files:", *(f"  - {json.dumps(one)}" for one in rules)]
+        lines += ["rule_files:", *(f"  - {json.dumps(rule)}" for rule in rules)]
     lines += ["scrape_configs:", f"  - job_name: {json.dumps(cluster)}", "    static_configs:"]
     for name, address in nodes.items():
         labels = {

@@ -87,7 +87,7 @@ class MetricsServer:
                 return HttpResponse(200, b"ok\n")
             case "/readyz":
                 missing = self._monitor.why_not_ready()
-                text = "".join(f"{one}\n" for one in missing) or "ready\n"
+                text = "".join(f"{reason}\n" for reason in missing) or "ready\n"
                 return HttpResponse(503 if missing else 200, text.encode())
             case _:
                 return HttpResponse(404, _PATHS)

@@ -28,7 +28,7 @@ def topic_metrics(traffic: Traffic) -> Families:
             f"kafka_server_brokertopicmetrics_{name}",
             f"{doc} Without a topic: of all.",
             ("topic",),
-            [((topic,), _value(one, attribute)) for topic, one in topics],
+            [((topic,), _value(each_topic, attribute)) for topic, each_topic in topics],
         )
         family.add_sample(f"{family.name}_total", {}, _value(total, attribute))
         yield family

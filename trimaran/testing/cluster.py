@@ -107,7 +107,11 @@ class KafkaCluster(Kafka):
         Raises:
             RuntimeError: no such node runs.
         """
-        pids = {one["id"]: one["pid"] for one in self.nodes() if one["state"] != "dead"}
+        pids = {
+            each_node["id"]: each_node["pid"]
+            for each_node in self.nodes()
+            if each_node["state"] != "dead"
+        }
         if node not in pids:
             raise RuntimeError(f"no node {node} runs; there are {', '.join(map(str, pids))}")
         _, hard = resource.prlimit(pids[node], resource.RLIMIT_FSIZE)

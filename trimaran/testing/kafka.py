@@ -93,13 +93,13 @@ class Kafka(ABC):
             return [
                 ConsumedRecord(
                     index,
-                    one.offset,
-                    one.timestamp_ms,
-                    one.key,
-                    one.value,
-                    tuple((header.key, header.value) for header in one.headers),
+                    record.offset,
+                    record.timestamp_ms,
+                    record.key,
+                    record.value,
+                    tuple((header.key, header.value) for header in record.headers),
                 )
-                for index, one in reader.records(start, exit_at_end=True)
+                for index, record in reader.records(start, exit_at_end=True)
             ]
 
     def eventually_consumes(
@@ -116,12 +116,12 @@ class Kafka(ABC):
             AssertionError: they were not within `timeout` seconds; it names what is missing and what is too much.
         """
         wanted: Counter[bytes | None] = Counter(
-            one.encode() if isinstance(one, str) else one for one in values
+            value.encode() if isinstance(value, str) else value for value in values
         )
         deadline = time.monotonic() + timeout
         while True:
             found = self.records(topic, committed=committed)
-            values_found = Counter(one.value for one in found)
+            values_found = Counter(record.value for record in found)
             if values_found == wanted:
                 return found
             if time.monotonic() >= deadline:

@@ -29,7 +29,7 @@ OPERATION_WORDS = {
 PERMISSION_WORDS = {Permission.ALLOW: "Allow", Permission.DENY: "Deny"}
 _RESOURCES = {word: kind for kind, word in RESOURCE_WORDS.items()}
 _OPERATIONS = {word: operation for operation, word in OPERATION_WORDS.items()}
-_PERMISSIONS = {word: one for one, word in PERMISSION_WORDS.items()}
+_PERMISSIONS = {word: each_permission for each_permission, word in PERMISSION_WORDS.items()}
 
 
 class AclEntry(NamedTuple):

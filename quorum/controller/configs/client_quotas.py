@@ -43,7 +43,7 @@ def fail_alter_quotas(
     """The answer when nothing could be decided."""
     error = KafkaError(code, message)
     return AlterClientQuotasResponse(
-        entries=[_answer(one.entity, error) for one in request.entries]
+        entries=[_answer(entry.entity, error) for entry in request.entries]
     )
 
 

@@ -58,7 +58,7 @@ class GivenConfig(Protocol):
 
 def characters_of(configs: Iterable[GivenConfig]) -> int:
     """Returns how long they are, names and values."""
-    return sum(len(one.name) + len(one.value or "") for one in configs)
+    return sum(len(config.name) + len(config.value or "") for config in configs)
 
 
 def steps_of(configs: Iterable[GivenConfig]) -> int:

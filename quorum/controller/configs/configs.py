@@ -124,7 +124,7 @@ def fail_incremental(
 ) -> incremental.IncrementalAlterConfigsResponse:
     """The answer when nothing could be decided."""
     error = KafkaError(code, message)
-    return incremental_response({resource_of(one): error for one in request.resources})
+    return incremental_response({resource_of(resource): error for resource in request.resources})
 
 
 def fail_legacy(
@@ -132,7 +132,7 @@ def fail_legacy(
 ) -> legacy.AlterConfigsResponse:
     """The same for AlterConfigs."""
     error = KafkaError(code, message)
-    return legacy_response({resource_of(one): error for one in request.resources})
+    return legacy_response({resource_of(resource): error for resource in request.resources})
 
 
 def resource_of(
@@ -154,7 +154,7 @@ def _decide(
     times = Counter(map(resource_of, listed))
     records: list[ConfigRecord] = []
     errors: dict[ConfigResource, KafkaError] = {}
-    if sum(characters_of(one.configs) for one in listed) > CHARACTERS_MAX:
+    if sum(characters_of(each_resource.configs) for each_resource in listed) > CHARACTERS_MAX:
         raise too_much()
     for resource in listed:
         yield steps_of(resource.configs)
@@ -205,16 +205,18 @@ def _cleared_elrs(records: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
     means all topics.
     """
     return [
-        ClearElrRecord(topic_name=one.resource_name if one.resource_type == TOPIC_RESOURCE else "")
-        for one in records
-        if one.name == MIN_ISR
+        ClearElrRecord(
+            topic_name=record.resource_name if record.resource_type == TOPIC_RESOURCE else ""
+        )
+        for record in records
+        if record.name == MIN_ISR
     ]
 
 
 def _legacy_changes(resource: legacy.AlterConfigsResource, present: Mapping[str, str]) -> Changes:
-    _check_names([one.name for one in resource.configs])
-    _check_values([one.name for one in resource.configs if one.value is None])
-    given = {one.name: one.value for one in resource.configs}
+    _check_names([config.name for config in resource.configs])
+    _check_values([config.name for config in resource.configs if config.value is None])
+    given = {config.name: config.value for config in resource.configs}
     return {**given, **{key: None for key in present if key not in given}}
 
 
@@ -222,21 +224,22 @@ def _incremental_changes(
     resource: incremental.AlterConfigsResource, present: Mapping[str, str]
 ) -> Changes:
     configs = resource.configs
-    _check_names([one.name for one in configs])
-    for one in configs:
-        if one.config_operation not in list(ConfigOperation):
+    _check_names([config.name for config in configs])
+    for config in configs:
+        if config.config_operation not in list(ConfigOperation):
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"Unknown operations type {one.config_operation}"
+                ErrorCode.INVALID_REQUEST, f"Unknown operations type {config.config_operation}"
             )
     _check_values(
         [
-            one.name
-            for one in configs
-            if one.value is None and one.config_operation != ConfigOperation.DELETE
+            config.name
+            for config in configs
+            if config.value is None and config.config_operation != ConfigOperation.DELETE
         ]
     )
     return {
-        one.name: _new_value(one, resource.resource_type, present.get(one.name)) for one in configs
+        config.name: _new_value(config, resource.resource_type, present.get(config.name))
+        for config in configs
     }
 
 

@@ -58,16 +58,16 @@ class EffectiveConfigs:
     ) -> dict[str, CreatableTopicConfigs]:
         described = ConfigDescription(self._config, configs, synonyms=False, documentation=False)
         return {
-            one.name: CreatableTopicConfigs(
-                name=one.name,
-                value=one.value,
+            entry.name: CreatableTopicConfigs(
+                name=entry.name,
+                value=entry.value,
                 read_only=False,
-                config_source=one.source,
-                is_sensitive=TOPIC_CONFIGS[one.name].sensitive,
+                config_source=entry.source,
+                is_sensitive=TOPIC_CONFIGS[entry.name].sensitive,
             )
-            for one in described.created_topic(own, wanted)
+            for entry in described.created_topic(own, wanted)
         }
 
 
 def _encoded(configs: Sequence[CreatableTopicConfigs], version: int) -> EncodedArray:
-    return EncodedArray(encode_element(one, CreateTopicsResponse, version) for one in configs)
+    return EncodedArray(encode_element(config, CreateTopicsResponse, version) for config in configs)

@@ -207,7 +207,9 @@ def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) ->
     """A node supports at 0 each feature that it does not name. A node that has not registered kraft.version is not
     judged by it, since the quorum asks its voters for that.
     """
-    low, high = next(((one.min_level, one.max_level) for one in ranges if one.name == name), (0, 0))
+    low, high = next(
+        ((range_.min_level, range_.max_level) for range_ in ranges if range_.name == name), (0, 0)
+    )
     if name == KRAFT_VERSION and high == 0:
         return None
     if low <= level <= high:

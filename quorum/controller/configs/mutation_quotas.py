@@ -44,8 +44,8 @@ class MutationQuotas:
         if delta.quotas.changed:
             self.mutations.set_limits(
                 {
-                    entity: one.value
-                    for (entity, key), one in image.quotas.items()
+                    entity: quota.value
+                    for (entity, key), quota in image.quotas.items()
                     if key == "controller_mutation_rate"
                 }
             )

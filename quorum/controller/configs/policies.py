@@ -97,7 +97,7 @@ def _load(config: ServerConfig, key: str) -> Callable[[Any], str | None] | None:
     name, group = config[key], GROUPS[key]
     if not name:
         return None
-    found = [one for one in entry_points(group=group) if one.name == name]
+    found = [entry_point for entry_point in entry_points(group=group) if entry_point.name == name]
     why = f"there is no entry point of this name in the group {group}; classes of Java do not run here"
     try:
         (one,) = found

@@ -42,7 +42,7 @@ def alter_configs(
             action = Action(Operation.ALTER_CONFIGS, *config_resource(key))
             if not may(ctx, call, action):
                 refused[key] = KafkaError(config_refusal(key))
-        left = [one for one in request.resources if resource_of(one) not in refused]
+        left = [resource for resource in request.resources if resource_of(resource) not in refused]
         wanted = request.replace(resources=left)
         result = yield from replace_configs(
             wanted,

@@ -38,9 +38,9 @@ def describe_cluster(
             brokers=[],
         )
     controllers = [
-        DescribeClusterBroker(broker_id=one.id, host=endpoint.host, port=endpoint.port)
-        for one in ctx.image.cluster.controllers.values()
-        for endpoint in one.listeners
+        DescribeClusterBroker(broker_id=controller.id, host=endpoint.host, port=endpoint.port)
+        for controller in ctx.image.cluster.controllers.values()
+        for endpoint in controller.listeners
         if endpoint.name == call.connection.listener
     ]
     leader_id = ctx.node.leader.value.leader_id

@@ -45,7 +45,7 @@ def incremental_alter_configs(
 ) -> Handling[IncrementalAlterConfigsResponse]:
     def decide(active: ActiveController) -> Steps[Result[Message, IncrementalAlterConfigsResponse]]:
         answered = yield from _answered_here(request, ctx, call)
-        left = [one for one in request.resources if resource_of(one) not in answered]
+        left = [resource for resource in request.resources if resource_of(resource) not in answered]
         wanted = request.replace(resources=left)
         result = yield from alter_configs(
             wanted,

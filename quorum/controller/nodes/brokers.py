@@ -210,17 +210,20 @@ def _registration_record(
         broker_epoch=broker_epoch,
         end_points=[
             BrokerEndpoint(
-                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
             )
-            for one in request.listeners
+            for listener in request.listeners
         ],
         features=[
             BrokerFeature(
-                name=one.name,
-                min_supported_version=one.min_supported_version,
-                max_supported_version=one.max_supported_version,
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
             )
-            for one in request.features
+            for feature in request.features
         ],
         rack=request.rack,
         log_dirs=list(request.log_dirs) if _names_directories(image) else [],
@@ -247,7 +250,7 @@ def _check_directories(request: BrokerRegistrationRequest, image: MetadataImage)
 
 
 def _check_listeners(request: BrokerRegistrationRequest) -> None:
-    names = [one.name for one in request.listeners]
+    names = [listener.name for listener in request.listeners]
     if not all(names) or len(set(names)) != len(names):
         raise KafkaError(
             ErrorCode.INVALID_REGISTRATION,
@@ -421,7 +424,9 @@ def _lost_directories(
     records: list[Message] = []
     for directory in sorted(offline):
         records += yield from taken_out(state, broker.id, directory)
-    left = [one for one in broker.directories if one not in offline]
+    left = [
+        each_directory for each_directory in broker.directories if each_directory not in offline
+    ]
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
     )
@@ -434,7 +439,7 @@ def _cordoned_directories(
     if request.cordoned_log_dirs is None:
         return []
     wanted, known = set(request.cordoned_log_dirs), broker.cordoned_directories
-    cordoned = [one for one in broker.directories if one in wanted]
+    cordoned = [directory for directory in broker.directories if directory in wanted]
     if known is not None and set(cordoned) == set(known):
         return []
     record = BrokerRegistrationChangeRecord(

@@ -52,17 +52,20 @@ def register_controller(
         zk_migration_ready=False,
         end_points=[
             ControllerEndpoint(
-                name=one.name, host=one.host, port=one.port, security_protocol=one.security_protocol
+                name=listener.name,
+                host=listener.host,
+                port=listener.port,
+                security_protocol=listener.security_protocol,
             )
-            for one in request.listeners
+            for listener in request.listeners
         ],
         features=[
             ControllerFeature(
-                name=one.name,
-                min_supported_version=one.min_supported_version,
-                max_supported_version=one.max_supported_version,
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
             )
-            for one in request.features
+            for feature in request.features
         ],
     )
     known = image.cluster.controllers.get(request.controller_id)

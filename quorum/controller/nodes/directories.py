@@ -51,7 +51,7 @@ def assign_replicas(
             yield 1
             topic = state.image.topics.by_id.get(asked.topic_id)
             partitions = []
-            for index in (one.partition_index for one in asked.partitions):
+            for index in (each_partition.partition_index for each_partition in asked.partitions):
                 yield 1
                 code, ref = ErrorCode.UNKNOWN_TOPIC_ID, None
                 if topic is not None:
@@ -103,7 +103,9 @@ def _assign(
         return None
     wanted = partition._replace(directories=assigned)
     if not broker.has_online(directory):
-        wanted = wanted._replace(isr=tuple(one for one in partition.isr if one != broker.id))
+        wanted = wanted._replace(
+            isr=tuple(replica for replica in partition.isr if replica != broker.id)
+        )
     return change_partition(
         ref, state, state.may_lead(wanted), wanted=wanted, election=election_of(state, ref)
     )

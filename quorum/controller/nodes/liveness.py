@@ -37,9 +37,9 @@ async def look_at(endpoints: Iterable[Endpoint]) -> Look:
     for pause in PAUSES_SECONDS if listed else ():
         await trio.sleep(pause)
         looks = [await _look(endpoint) for endpoint in listed]
-        answered.update(*(one.answered for one in looks))
-        if all(one.is_down for one in looks):
-            refused = frozenset().union(*(one.refused for one in looks))
+        answered.update(*(look.answered for look in looks))
+        if all(look.is_down for look in looks):
+            refused = frozenset().union(*(look.refused for look in looks))
             return Look(frozenset(answered), refused, is_down=True)
     return Look(frozenset(answered))
 

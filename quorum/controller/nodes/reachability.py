@@ -48,7 +48,7 @@ class Reachability:
         brokers = image.cluster.brokers
         if brokers is delta.image.cluster.brokers:
             return
-        for broker_id in [one for one in self._known if one not in brokers]:
+        for broker_id in [known_id for known_id in self._known if known_id not in brokers]:
             del self._known[broker_id]
         self._wanted.set()
 

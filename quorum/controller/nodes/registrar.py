@@ -113,10 +113,10 @@ class Registrar:
             ],
             features=[
                 Feature(
-                    name=one.name,
-                    min_supported_version=one.min_level,
-                    max_supported_version=one.max_level,
+                    name=feature.name,
+                    min_supported_version=feature.min_level,
+                    max_supported_version=feature.max_level,
                 )
-                for one in wanted.features
+                for feature in wanted.features
             ],
         )

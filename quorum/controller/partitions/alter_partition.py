@@ -81,7 +81,7 @@ def _decide(
     ref: PartitionRef, proposal: AlterPartitionRequestPartitionData, state: ControllerState
 ) -> PartitionChangeRecord | None:
     wanted = ref.partition._replace(
-        isr=tuple(one.broker_id for one in proposed_isr(proposal)),
+        isr=tuple(replica.broker_id for replica in proposed_isr(proposal)),
         leader_recovery_state=proposal.leader_recovery_state,
     )
     return change_partition(
@@ -120,7 +120,7 @@ def check_proposal(
         return ErrorCode.INVALID_REQUEST
     if proposal.partition_epoch < partition.partition_epoch:
         return ErrorCode.INVALID_UPDATE_VERSION
-    isr = [one.broker_id for one in proposed_isr(proposal)]
+    isr = [replica.broker_id for replica in proposed_isr(proposal)]
     state = proposal.leader_recovery_state
     if len(set(isr)) != len(isr) or partition.leader not in isr:
         return ErrorCode.INVALID_REQUEST
@@ -128,7 +128,7 @@ def check_proposal(
         return ErrorCode.INVALID_REQUEST
     if state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state != RECOVERING):
         return ErrorCode.INVALID_REQUEST
-    if not all(_is_eligible(one, partition, image) for one in proposed_isr(proposal)):
+    if not all(_is_eligible(replica, partition, image) for replica in proposed_isr(proposal)):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 

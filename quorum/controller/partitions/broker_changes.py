@@ -128,7 +128,9 @@ def changes_with(
     there.
     """
     records: list[Message] = []
-    if returning is None and not any(one.active for one in state.image.cluster.brokers.values()):
+    if returning is None and not any(
+        broker.active for broker in state.image.cluster.brokers.values()
+    ):
         return records  # a cluster that starts: no partition has a leader, and no broker can lead
     for ref in state.partition_refs(state.index.leaderless if keys is None else keys):
         if ref.partition.leader != NO_LEADER:

@@ -54,7 +54,7 @@ def change_partition(
     if leader == old.leader:
         unclean = False
     elif leader in new.elr:
-        elr = tuple(one for one in new.elr if one != leader)
+        elr = tuple(replica for replica in new.elr if replica != leader)
         new = new._replace(leader=leader, isr=(leader,), elr=elr)
     elif unclean:
         new = new._replace(leader=leader, isr=(leader,), leader_recovery_state=RECOVERING)
@@ -110,13 +110,13 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
     """
     if not partition.adding and not partition.removing:
         return partition
-    isr = tuple(one for one in partition.isr if one not in partition.removing)
-    replicas = tuple(one for one in partition.replicas if one not in partition.removing)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.removing)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.removing)
     if not isr or not set(partition.adding) <= set(isr):
         return partition
     if len(partition.adding) < len(partition.removing) and not set(replicas) <= set(isr):
         return partition
-    directories = tuple(partition.directory_of(one) for one in replicas)
+    directories = tuple(partition.directory_of(replica) for replica in replicas)
     return partition._replace(
         replicas=replicas, directories=directories, isr=isr, adding=(), removing=()
     )
@@ -134,9 +134,9 @@ def _eligible(
     if len(new.isr) >= state.min_isr(ref.topic):
         return ()
     return tuple(
-        one
-        for one in dict.fromkeys((*old.elr, *old.isr))
-        if one not in new.isr and one in new.replicas and one != lost
+        replica
+        for replica in dict.fromkeys((*old.elr, *old.isr))
+        if replica not in new.isr and replica in new.replicas and replica != lost
     )
 
 

@@ -74,7 +74,7 @@ class PartitionIndex:
     def colliding(self, name: str) -> str | None:
         """A topic whose metrics could not be told from those of `name`."""
         alike = self._named_alike.get(in_metrics(name), {})
-        return next((one for one in alike if one != name), None)
+        return next((topic for topic in alike if topic != name), None)
 
     def __eq__(self, other: object) -> bool:
         """The same partitions in the same places, in whatever order they came."""

@@ -26,8 +26,10 @@ def check_assignment(
     `factor` of them.
     """
     why = None
-    unknown = sorted(one for one in broker_ids if one not in image.cluster.brokers)
-    twice = sorted(one for one, times in Counter(broker_ids).items() if times > 1)
+    unknown = sorted(
+        broker_id_ for broker_id_ in broker_ids if broker_id_ not in image.cluster.brokers
+    )
+    twice = sorted(broker_id for broker_id, times in Counter(broker_ids).items() if times > 1)
     if not broker_ids:
         why = "an empty replica list."
     elif unknown:
@@ -53,8 +55,8 @@ class NewPartitions:
 
     def __init__(self, image: MetadataImage) -> None:
         brokers = image.cluster.brokers
-        self._active = {one for one, broker in brokers.items() if broker.active}
-        self._directory = {one: default_directory(image, one) for one in brokers}
+        self._active = {broker_id for broker_id, broker in brokers.items() if broker.active}
+        self._directory = {broker: default_directory(image, broker) for broker in brokers}
         self.image = image
         self._made: dict[tuple[int, ...], PartitionImage] = {}
 
@@ -92,13 +94,13 @@ class NewPartitions:
 
     def _make(self, replicas: tuple[int, ...]) -> PartitionImage:
         """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
-        isr = tuple([one for one in replicas if one in self._active])
+        isr = tuple([replica for replica in replicas if replica in self._active])
         if not isr:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 "All brokers are currently fenced or in controlled shutdown.",
             )
-        directories = tuple([self._directory[one] for one in replicas])
+        directories = tuple([self._directory[replica] for replica in replicas])
         return PartitionImage(replicas=replicas, directories=directories, isr=isr, leader=isr[0])
 
 

@@ -142,8 +142,8 @@ def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord 
     partition = ref.partition
     if not partition.adding and not partition.removing:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-    replicas = tuple(one for one in partition.replicas if one not in partition.adding)
-    isr = tuple(one for one in partition.isr if one not in partition.adding)
+    replicas = tuple(replica for replica in partition.replicas if replica not in partition.adding)
+    isr = tuple(replica for replica in partition.isr if replica not in partition.adding)
     election = election_of(state, ref)
     if not isr:
         if not replicas:
@@ -168,10 +168,10 @@ def _with_replicas(
     return partition._replace(
         replicas=tuple(replicas),
         directories=tuple(
-            partition.directory_of(one)
-            if one in partition.replicas
-            else default_directory(state.image, one)
-            for one in replicas
+            partition.directory_of(replica)
+            if replica in partition.replicas
+            else default_directory(state.image, replica)
+            for replica in replicas
         ),
     )
 

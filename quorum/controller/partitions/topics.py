@@ -185,7 +185,9 @@ def _create_topic(
     else:
         partitions = yield from _placed(topic, new, rules)
     factor = len(partitions[0].replicas)
-    by_hand = {one.partition_index: one.broker_ids for one in topic.assignments} or None
+    by_hand = {
+        assignment.partition_index: assignment.broker_ids for assignment in topic.assignments
+    } or None
     rules.policies.check_topic(NewTopic(topic.name, len(partitions), factor, by_hand, configs))
     spend(len(partitions))
     topic_id = rules.new_id()
@@ -349,8 +351,8 @@ def _add_partitions(
         partitions = yield from new.placed(added, factor, rules.prng)
     else:
         partitions = []
-        for index, one in enumerate(asked.assignments, present):
-            partitions.append(new.assigned(index, one.broker_ids, factor))
+        for index, assignment in enumerate(asked.assignments, present):
+            partitions.append(new.assigned(index, assignment.broker_ids, factor))
             yield 1
     records: list[Message] = []
     for index, partition in enumerate(partitions, present):
@@ -389,7 +391,7 @@ def delete_topics(
     asked += request.topics
     if len(asked) > RECORDS_MAX:
         raise too_much()
-    times = Counter((one.name, one.topic_id) for one in asked)
+    times = Counter((each_topic.name, each_topic.topic_id) for each_topic in asked)
     found: dict[tuple[str | None, bytes], TopicImage | KafkaError] = {}
     for key in times:
         found[key] = _find(key, times[key], image, may_see, may_delete)

@@ -146,7 +146,7 @@ def _delete_matching(
 
 
 def _content(wanted: DeleteAclsFilter) -> tuple[object, ...]:
-    return tuple(getattr(wanted, one.name) for one in wanted.__fields__)
+    return tuple(getattr(wanted, field.name) for field in wanted.__fields__)
 
 
 def _size(acl: Acl) -> int:

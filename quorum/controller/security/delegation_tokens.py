@@ -114,7 +114,9 @@ def create_token(
     record = DelegationTokenRecord(
         owner=owner_of(request, requester),
         requester=requester,
-        renewers=[f"{one.principal_type}:{one.principal_name}" for one in request.renewers],
+        renewers=[
+            f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers
+        ],
         issue_timestamp=now_ms,
         max_timestamp=max_timestamp,
         expiration_timestamp=min(max_timestamp, now_ms + rules.renewal_ms),

@@ -41,7 +41,11 @@ def activation_records(
     if image.features.metadata_version:
         return records
     first = [record for record in bootstrap if _is_served(record)]
-    levels = {one.name: one.feature_level for one in first if isinstance(one, FeatureLevelRecord)}
+    levels = {
+        record.name: record.feature_level
+        for record in first
+        if isinstance(record, FeatureLevelRecord)
+    }
     if levels.get(ELR_VERSION, 0):
         first.append(min_isr_record("", str(min_insync_replicas)))
     # Nodes of older levels do not know transactions; all is one atomic batch anyway.

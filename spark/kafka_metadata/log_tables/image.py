@@ -196,7 +196,7 @@ def _topic(row: RowOf, topic: TopicImage) -> Iterator[ImageRow]:
             elr=partition.elr,
             adding=partition.adding,
             removing=partition.removing,
-            directories=[uuid_to_text(one) for one in partition.directories],
+            directories=[uuid_to_text(directory) for directory in partition.directories],
             **shared,
         )
 

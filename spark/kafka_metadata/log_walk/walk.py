@@ -127,7 +127,7 @@ class Walk:
         """Returns the steps that become visible as a transaction of records begins or ends."""
         done, self._open = self._open or [], None
         if isinstance(step.message, EndTransactionRecord):
-            return [one._replace(group=step.group) for one in done]
+            return [step_done._replace(group=step.group) for step_done in done]
         if isinstance(step.message, BeginTransactionRecord):
             self._open = []
         return []

@@ -198,9 +198,11 @@ class RemoteFiles(Files):
         """Lists a directory without the driver's cache, which would hide new files."""
         self._system.invalidate_cache(path)
         return sorted(
-            Entry(PurePosixPath(one["name"]).name, one["type"] == "directory", one["size"] or 0)
-            for one in self._system.ls(path, detail=True)
-            if PurePosixPath(one["name"]) != PurePosixPath(path)
+            Entry(
+                PurePosixPath(entry["name"]).name, entry["type"] == "directory", entry["size"] or 0
+            )
+            for entry in self._system.ls(path, detail=True)
+            if PurePosixPath(entry["name"]) != PurePosixPath(path)
         )
 
     def glob(self, pattern: str) -> list[str]:

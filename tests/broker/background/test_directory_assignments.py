@@ -38,10 +38,10 @@ class Controller:
         self.requests.append(request)
         assert timeout == ANSWER_SECONDS
         asked = [
-            (topic.topic_id, one.partition_index, directory.id)
+            (topic.topic_id, partition.partition_index, directory.id)
             for directory in request.directories
             for topic in directory.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         self.told.append((trio.current_time(), sorted(asked)))
         self.while_asked()
@@ -60,12 +60,12 @@ class Controller:
                             topic_id=topic.topic_id,
                             partitions=[
                                 AssignReplicasToDirsResponsePartitionData(
-                                    partition_index=one.partition_index,
+                                    partition_index=partition.partition_index,
                                     error_code=refusal.get(
-                                        (topic.topic_id, one.partition_index), ErrorCode.NONE
+                                        (topic.topic_id, partition.partition_index), ErrorCode.NONE
                                     ),
                                 )
-                                for one in topic.partitions
+                                for partition in topic.partitions
                             ],
                         )
                         for topic in directory.topics
@@ -101,7 +101,7 @@ async def test_simultaneous_assignments_share_one_request(autojump_clock, tellin
     assert controller.replicas() == [[(TOPIC, 0, A), (TOPIC, 1, B), (OTHER, 0, A)]]
     (request,) = controller.requests
     assert (request.broker_id, request.broker_epoch) == (NODE_ID, BROKER_EPOCH)
-    assert [len(one.topics) for one in request.directories] == [2, 1]
+    assert [len(directory.topics) for directory in request.directories] == [2, 1]
 
 
 async def test_later_assignment_of_replica_replaces_earlier(autojump_clock, telling):

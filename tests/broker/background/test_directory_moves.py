@@ -74,7 +74,7 @@ class Moves:
 
     def holding(self):
         found = [self.harness.directories.holding(TopicPartition("t", index)) for index in (0, 1)]
-        return [None if one is None else one.path.name for one in found]
+        return [None if directory is None else directory.path.name for directory in found]
 
     def settle(self, directories, *topics):
         """As the next start does, with these topics in the image."""
@@ -221,7 +221,7 @@ async def test_unwanted_copies_of_earlier_process_are_removed(tmp_path):
 
 
 def futures_of(directory):
-    return [one.name for one in directory.path.iterdir() if one.name.endswith(FUTURE_SUFFIX)]
+    return [path.name for path in directory.path.iterdir() if path.name.endswith(FUTURE_SUFFIX)]
 
 
 @pytest.mark.parametrize("damage", [b"\x07", b"\x02\x00"], ids=["no batch", "wrong checksum"])
@@ -258,7 +258,7 @@ async def test_copy_of_failed_move_goes_with_its_topic(tmp_path):
     assert list(setup.b.futures) == [("t", 0)]
     assert len(futures_of(setup.b)) == 1
     setup.b.purge()
-    assert not [one for one in setup.b.path.iterdir() if one.name.startswith("t-1")]
+    assert not [path for path in setup.b.path.iterdir() if path.name.startswith("t-1")]
 
 
 async def test_namesakes_copy_survives_deletion_of_topic(tmp_path):
@@ -339,11 +339,13 @@ async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, fil
     partition.open_leader().append(memoryview(data), [view_of(data)])
     if crashes:
         partition.log.flush()
-        for one in (setup.a, setup.b):
-            one.close(broker_epoch=None)
-        directories = LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
+        for directory in (setup.a, setup.b):
+            directory.close(broker_epoch=None)
+        directories = LogDirectories(
+            [LogDirectory(directory.path) for directory in (setup.a, setup.b)]
+        )
         await setup.settle(directories)
-        [found] = [one for one in directories.all if ("t", 0) in one]
+        [found] = [directory for directory in directories.all if ("t", 0) in directory]
         assert found.path == kept.path
         assert found.open_log(TopicPartition("t", 0), LogConfig()).log_end_offset == 4
 
@@ -367,9 +369,9 @@ def twins_of(setup):
     twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
     data = batch_bytes(1, base_offset=3)
     twin.append_as_follower(memoryview(data))
-    for one in (setup.a, setup.b):
-        one.close(broker_epoch=None)
-    return LogDirectories([LogDirectory(one.path) for one in (setup.a, setup.b)])
+    for directory in (setup.a, setup.b):
+        directory.close(broker_epoch=None)
+    return LogDirectories([LogDirectory(directory.path) for directory in (setup.a, setup.b)])
 
 
 async def test_twins_are_compared_in_thread(tmp_path, monkeypatch):
@@ -398,7 +400,7 @@ async def test_sound_twin_is_kept(tmp_path):
     for segment in (setup.a.path / "t-0").glob("*.log"):
         segment.write_bytes(b"")
     await setup.settle(directories)
-    assert [one.path.name for one in directories.all if ("t", 0) in one] == ["b"]
+    assert [directory.path.name for directory in directories.all if ("t", 0) in directory] == ["b"]
 
 
 async def test_replica_without_log_moves_at_once(tmp_path):
@@ -554,8 +556,8 @@ async def test_moved_log_keeps_end_behind_gap(tmp_path):
     assert setup.holding()[0] == "b"
     setup.harness.leader().append(memoryview(data), [view_of(data)])
     assert bases(setup.harness.leader().log) == [0, 9]
-    for one in (setup.a, setup.b):
-        one.close(broker_epoch=2)
+    for directory in (setup.a, setup.b):
+        directory.close(broker_epoch=2)
     moved = LogDirectory(setup.b.path)
     assert bases(moved.open_log(TopicPartition("t", 0), LogConfig())) == [0, 9]
     moved.close(broker_epoch=None)

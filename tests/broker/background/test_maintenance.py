@@ -147,7 +147,7 @@ async def test_retention_begins_soon_after_the_start(
     times = MaintenanceTimes(retention=300.0)
     nursery.start_soon(Maintenance(harness.partitions, harness.directories, times, now_ms)._retain)
     await trio.sleep(700)
-    assert [round(one) for one in at] == [30, 330, 630]
+    assert [round(time) for time in at] == [30, 330, 630]
 
 
 async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):

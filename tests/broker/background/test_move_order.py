@@ -142,8 +142,8 @@ async def test_second_copy_of_replica_is_removed(tmp_path):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
     partition = setup.harness.partitions.find("t", 0)
-    for one in (setup.b, c):
-        leave_copy(one, partition)
+    for directory in (setup.b, c):
+        leave_copy(directory, partition)
     await setup.run(and_until=lambda: setup.holding()[0] == "b")
     assert not futures_of(setup.b)
     assert not futures_of(c)
@@ -162,19 +162,22 @@ async def test_request_before_start_overrides_begun_move(tmp_path, requested):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
     partition = setup.harness.partitions.find("t", 0)
-    for one in (setup.b, c):
-        leave_copy(one, partition)
+    for directory in (setup.b, c):
+        leave_copy(directory, partition)
     ask(setup, path=tmp_path / requested)
     move = setup.moves.of(partition)
     assert move.copy is not None
     begun = setup.moves._begun_before()
-    assert [(one.path.name, partitions) for one, partitions in begun.items()] == [
+    assert [(directory.path.name, partitions) for directory, partitions in begun.items()] == [
         ("a", []),
         ("b", []),
         ("c", []),
     ]
     assert setup.moves.of(partition) is move
-    assert [bool(futures_of(one)) for one in (setup.b, c)] == [requested == "b", requested == "c"]
+    assert [bool(futures_of(directory)) for directory in (setup.b, c)] == [
+        requested == "b",
+        requested == "c",
+    ]
 
 
 async def test_earlier_moves_are_found_in_order_of_targets(tmp_path):
@@ -268,11 +271,11 @@ async def test_each_copy_is_checked_for_its_own_move(tmp_path, monkeypatch):
     assert (order, setup.moves._unchecked) == ([0, 1, 2], set())
     moves = [setup.moves.of(partition) for partition in partitions]
     assert moves[1] is None
-    assert [(one.partition, one.target) for one in (moves[0], moves[2])] == [
+    assert [(move.partition, move.target) for move in (moves[0], moves[2])] == [
         (partitions[0], setup.b),
         (partitions[2], setup.b),
     ]
-    assert [one.copy.directory for one in (moves[0], moves[2])] == [
+    assert [move.copy.directory for move in (moves[0], moves[2])] == [
         setup.b.futures.directory(TopicPartition("t", 0)),
         setup.b.futures.directory(TopicPartition("t", 2)),
     ]
@@ -294,7 +297,7 @@ async def test_checked_copy_of_staying_replica_is_removed(tmp_path, monkeypatch)
 
     monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
     await setup.moves._check_copies(setup.b, setup.moves._begun_before()[setup.b])
-    assert [one.is_closed for one in copies] == [True, False]
+    assert [copy.is_closed for copy in copies] == [True, False]
     assert list(setup.b.futures) == [("t", 1)]
     assert setup.moves.of(partitions[0]) is None
     assert setup.moves.of(partitions[1]).copy is copies[1]

@@ -168,7 +168,7 @@ async def test_segments_changed_meanwhile_are_not_called_compacted(tmp_path, mon
     monkeypatch.setattr(log, "replace_segments", lambda *_: False)
     assert not await cleaner_of(harness).clean_dirtiest()
     assert ("a", 0) not in harness.directory.offsets.cleaner_offsets
-    assert not [one for one in log.directory.iterdir() if one.suffix == ".cleaned"]
+    assert not [path for path in log.directory.iterdir() if path.suffix == ".cleaned"]
 
 
 async def test_log_truncated_after_swap_is_compacted_again(tmp_path, monkeypatch):
@@ -371,7 +371,7 @@ async def test_failing_retention_delays_no_other_log(tmp_path, monkeypatch):
 
         monkeypatch.setattr(PartitionLog, "apply_retention", retain)
         assert await maintained(harness).retain_once() == 0
-        assert [one.directory.name for one in applied] == ["t-0", "t-2"]
+        assert [item.directory.name for item in applied] == ["t-0", "t-2"]
 
     await check(E.KAFKA_STORAGE_ERROR)
     await check(E.OFFSET_OUT_OF_RANGE)

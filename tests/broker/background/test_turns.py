@@ -214,8 +214,8 @@ def test_log_with_unlistable_files_delays_no_other():
 async def test_log_deleted_during_age_check_is_not_opened(tmp_path, monkeypatch, caplog):
     harness = with_logs(tmp_path, 2)
     partitions = list(harness.partitions)
-    for one in partitions:
-        one.release_log()
+    for each_partition in partitions:
+        each_partition.release_log()
 
     async def deleted(_look, resting, _now_ms):
         harness.set_image()
@@ -223,7 +223,7 @@ async def test_log_deleted_during_age_check_is_not_opened(tmp_path, monkeypatch,
 
     monkeypatch.setattr(maintenance, "run_blocking", deleted)
     assert await maintained(harness).retain_once() == 0
-    assert [one.open_log for one in partitions] == [None, None]
+    assert [partition.open_log for partition in partitions] == [None, None]
     assert not caplog.records
 
 
@@ -250,8 +250,8 @@ async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatc
 async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatch, turns, caplog):
     """One that cannot be opened keeps no other back."""
     harness = with_logs(tmp_path, 3)
-    for one in harness.partitions:
-        one.release_log()
+    for each_partition in harness.partitions:
+        each_partition.release_log()
 
     async def all_of_them(_look, resting, _now_ms):
         return [partition for _, partition, _ in resting]
@@ -266,7 +266,7 @@ async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatc
 
     monkeypatch.setattr(LogDirectory, "open_log", fails)
     await maintained(harness)._open_due()
-    opened = [one.open_log is not None for one in harness.partitions]
+    opened = [partition.open_log is not None for partition in harness.partitions]
     assert (opened, len(turns)) == ([True, False, True], 2)
     assert "it is damaged" in caplog.text
 
@@ -281,7 +281,7 @@ async def test_first_of_equally_dirty_logs_is_compacted_first(tmp_path):
     done = []
     for _ in range(3):
         assert await cleaner.clean_dirtiest()
-        done.append([is_compacted(one) for one in (a, b, c)])
+        done.append([is_compacted(item) for item in (a, b, c)])
     assert done == [[True, False, False], [True, True, False], [True, True, True]]
 
 

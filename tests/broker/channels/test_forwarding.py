@@ -80,7 +80,7 @@ def creation_request(*names: str) -> CreateTopicsRequest:
 def image_of(*names: str) -> MetadataImage:
     topics = {name: TopicImage(name, name.encode().ljust(16), Map()) for name in names}
     return MetadataImage(
-        topics=TopicsImage(Map(topics), Map({one.id: one for one in topics.values()}))
+        topics=TopicsImage(Map(topics), Map({topic.id: topic for topic in topics.values()}))
     )
 
 

@@ -579,6 +579,6 @@ async def test_replay_failures_are_logged_with_cause(tmp_path, caplog, autojump_
         shard.replayed = None  # a mistake of ours
         with pytest.raises(AttributeError):
             rig.add("b", index=1)
-    with_cause = {event_of(one) for one in caplog.records if one.exc_info}
+    with_cause = {event_of(record) for record in caplog.records if record.exc_info}
     assert with_cause == {events.COORDINATOR_FAILED, events.COORDINATOR_REPLAY_FAILED}
     assert events.COORDINATOR_RELOADING in map(event_of, caplog.records)

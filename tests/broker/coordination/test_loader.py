@@ -33,7 +33,7 @@ class Log:
     def __init__(self, path, seed):
         self.random = random.Random(seed)
         self.leader = Leader(open_log(path), 0)
-        self.effective, self.open = [], {one: [] for one in PRODUCERS}
+        self.effective, self.open = [], {producer: [] for producer in PRODUCERS}
         self.count = 0
         self._sequences = dict.fromkeys(PRODUCERS, 0)
 

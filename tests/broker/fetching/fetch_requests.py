@@ -55,7 +55,7 @@ async def ask_one(harness, *partitions, version=VERSION, **fields):
 def fetch_of(harness, *partitions, in_session=False, **terms):
     """A fetch of partitions of `t` that has not looked yet, its reader, and its slots."""
     reader, asked = FetchReader(in_session=in_session), FetchTopic(topic="t", partitions=[])
-    slots = [Slot(reader, asked, one, upto_end=False) for one in partitions]
+    slots = [Slot(reader, asked, partition, upto_end=False) for partition in partitions]
     reader.changed.update(dict.fromkeys(slots))
     terms = FetchTerms(**{"min_bytes": 1, "max_bytes": 1 << 20, **terms})
     return Fetch(reader, harness.partitions, terms), reader, slots

@@ -27,9 +27,9 @@ def harness(tmp_path):
     log.append_as_leader(data, list(iter_batches(data)), leader_epoch=0, now_ms=0)
     name = log.active_segment.transaction_index.path
     harness.directory.close(broker_epoch=1)
-    aborts = [(one, 2 * one + 1, 2 * one + 2, 0) for one in range(ABORTS)]
+    aborts = [(number, 2 * number + 1, 2 * number + 2, 0) for number in range(ABORTS)]
     aborts.append((LONG, 0, 2 * ABORTS + 1, 2 * ABORTS + 2))
-    name.write_bytes(b"".join(transaction_index._ENTRY.pack(0, *one) for one in aborts))
+    name.write_bytes(b"".join(transaction_index._ENTRY.pack(0, *abort) for abort in aborts))
     return open_broker(tmp_path)
 
 
@@ -42,7 +42,10 @@ def open_broker(path):
 async def aborted(harness, offset, **fields):
     data = await ask_one(harness, wanted(0, offset, **fields), isolation_level=1)
     assert data.error_code == 0
-    return [(one.producer_id, one.first_offset) for one in data.aborted_transactions]
+    return [
+        (aborted_transaction.producer_id, aborted_transaction.first_offset)
+        for aborted_transaction in data.aborted_transactions
+    ]
 
 
 async def test_a_fetch_looks_at_few_of_many_aborts(harness, monkeypatch):

@@ -85,7 +85,9 @@ async def test_current_leader_is_returned_instead(harness, version, named):
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     leader = data.current_leader
     assert (leader.leader_id, leader.leader_epoch) == named
-    assert [one.node_id for one in response.node_endpoints] == ([12] if version > 15 else [])
+    assert [node_endpoint.node_id for node_endpoint in response.node_endpoints] == (
+        [12] if version > 15 else []
+    )
 
 
 async def test_current_leader_is_returned_only_for_stale_epoch(harness):
@@ -114,14 +116,16 @@ async def test_session_is_bound_to_its_named_epoch(harness, named, code):
     harness.set_image(topic("t", partition(leader_epoch=1, partition_epoch=1)), brokers=BROKERS)
     again = request(wanted(current_leader_epoch=named), session_id=first.session_id, epoch=1)
     for data in (
-        one for found in (await ask(harness, again)).responses for one in found.partitions
+        each_partition
+        for found in (await ask(harness, again)).responses
+        for each_partition in found.partitions
     ):
         assert data.error_code == code
     third = request(session_id=first.session_id, epoch=2)
     codes = [
-        one.error_code
+        each_partition.error_code
         for found in (await ask(harness, third)).responses
-        for one in found.partitions
+        for each_partition in found.partitions
     ]
     assert codes == ([code] if code else []), "an error is repeated until it has passed"
 

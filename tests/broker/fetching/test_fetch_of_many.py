@@ -29,7 +29,11 @@ def fetch_of(harness, count=COUNT, **terms):
 
 def has_records(answer):
     """Partition index to whether it is given records."""
-    return {data.partition_index: bool(data.records) for one in answer for data in one.partitions}
+    return {
+        data.partition_index: bool(data.records)
+        for each_topic in answer
+        for data in each_topic.partitions
+    }
 
 
 async def test_poll_pauses_after_each_partition(harness):

@@ -381,8 +381,8 @@ class _Client:
 
         records = data.records
         raw = records.read() if hasattr(records, "read") else bytes(records_view(records))
-        for one in iter_batches(raw):
-            for record in decode_records(one):
+        for batch in iter_batches(raw):
+            for record in decode_records(batch):
                 assert record.offset == self.positions[data.partition_index]
                 self.received[data.partition_index].append(int(record.value))
                 self.positions[data.partition_index] += 1

@@ -236,8 +236,8 @@ class Driver:
         self.shard.unload()
 
     def deadline(self) -> float | None:
-        deadlines = [self.shard.deadline(), *(one.deadline for one in self.uncommitted)]
-        return min((one for one in deadlines if one is not None), default=None)
+        deadlines = [self.shard.deadline(), *(item.deadline for item in self.uncommitted)]
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     # -- requests
 
@@ -434,13 +434,13 @@ class Driver:
     def held_bytes(self) -> int:
         """The bytes of the groups, counted again; the shard's account must be equal."""
         of_classic = sum(
-            sum(one.held_bytes for one in group.members.values())
+            sum(member.held_bytes for member in group.members.values())
             + sum(map(pending_bytes, group.pending))
             for group in self.shard.groups.values()
         )
         of_consumer = 0
         for group in self.shard.store.consumer_groups.values():
-            of_consumer += sum(one.held_bytes for one in group.members.values())
+            of_consumer += sum(member.held_bytes for member in group.members.values())
             for target in group.target.values():
                 of_consumer += PARTITION_BYTES * sum(map(len, target.values()))
             for regex, resolved in group.regexes.items():
@@ -451,7 +451,7 @@ class Driver:
         """The bytes of known groups and offsets, counted again."""
         store = self.shard.store
         places = (self.shard.groups, store.groups, store.consumer_groups, store.offsets)
-        found = sum(group_bytes(group_id) for one in (*places, store.emptied) for group_id in one)
+        found = sum(group_bytes(group_id) for item in (*places, store.emptied) for group_id in item)
         for topics in store.offsets.values():
             found += sum(map(topic_bytes, topics)) + OFFSET_BYTES * sum(map(len, topics.values()))
         return found

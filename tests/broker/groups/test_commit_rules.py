@@ -159,8 +159,8 @@ def test_only_stable_reads_see_open_transactions():
         asked = OffsetFetchRequestGroup(group_id="g", topics=None)
         (topic,) = fetch(driver.shard.store, asked, driver.knows_topic, **how).topics
         return {
-            one.partition_index: (one.committed_offset, ErrorCode(one.error_code))
-            for one in topic.partitions
+            partition.partition_index: (partition.committed_offset, ErrorCode(partition.error_code))
+            for partition in topic.partitions
         }
 
     assert read() == {0: (1, E.NONE), 1: (2, E.NONE)}

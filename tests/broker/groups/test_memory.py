@@ -418,7 +418,7 @@ def commit_of(*sizes):
 
 def test_the_offsets_of_one_commit_count_together(driver):
     result = driver.shard.commit_offsets(commit_of(60, 60, 30), 9, driver.at)
-    codes = [one.error_code for one in result.response.topics[0].partitions]
+    codes = [partition.error_code for partition in result.response.topics[0].partitions]
     assert codes == [E.NONE, E.OFFSET_METADATA_TOO_LARGE, E.NONE]
     assert len(result.records) == 2
 
@@ -447,9 +447,9 @@ def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
     def commit(producer, *partitions):
         wanted = [
             OffsetCommitRequestPartition(
-                partition_index=one, committed_offset=1, committed_metadata=""
+                partition_index=partition, committed_offset=1, committed_metadata=""
             )
-            for one in partitions
+            for partition in partitions
         ]
         topic = OffsetCommitRequestTopic(name="t", partitions=wanted)
         request = OffsetCommitRequest(group_id="g", topics=[topic])
@@ -457,7 +457,7 @@ def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
         result = decide(request, driver.at, producer)
         for record in result.records:
             driver.shard.replay(len(driver.log), record, producer)
-        return [one.error_code for one in result.response.topics[0].partitions]
+        return [partition.error_code for partition in result.response.topics[0].partitions]
 
     one, other = Producer(7, 0), Producer(8, 0)
     assert commit(one, 0, 1) == [E.NONE] * 2

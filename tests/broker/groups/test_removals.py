@@ -27,7 +27,7 @@ def store_of(*commits, pending=()):
     """Commits as (group, topic, partition, topic id)."""
     store = GroupStore()
     for offset, (commit, producer) in enumerate(
-        [(one, None) for one in commits] + [(one, PRODUCER) for one in pending]
+        [(each_commit, None) for each_commit in commits] + [(item, PRODUCER) for item in pending]
     ):
         group, topic, partition, topic_id = commit
         key = OffsetCommitKey(group=group, topic=topic, partition=partition)
@@ -37,9 +37,9 @@ def store_of(*commits, pending=()):
 
 
 def keys(tombstones):
-    found = [one for one in tombstones if one is not None]
-    assert all(one.value is None for one in found)
-    return {(one.key.group, one.key.topic, one.key.partition) for one in found}
+    found = [tombstone for tombstone in tombstones if tombstone is not None]
+    assert all(record.value is None for record in found)
+    return {(record.key.group, record.key.topic, record.key.partition) for record in found}
 
 
 COMMITS = [("g", "t", 0, OLD), ("g", "t", 1, NEW), ("h", "t", 0, NIL), ("h", "u", 0, OLD)]
@@ -59,7 +59,7 @@ def test_offsets_of_unknown_topics_are_removed():
 
     store = store_of(*COMMITS, pending=COMMITS)
     assert keys(removals.of_gone_topics(store, ["g", "h"], knows)) == {("g", "t", 0)}
-    assert [removals.has_gone_topics(store, one, knows) for one in "gh"] == [True, False]
+    assert [removals.has_gone_topics(store, letter, knows) for letter in "gh"] == [True, False]
     assert keys(removals.pending_of_gone_topics(store, knows)) == {("g", "t", 0)}
 
 

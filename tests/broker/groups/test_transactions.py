@@ -82,9 +82,9 @@ class Broker:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id="g", topics=None)])
         answer = await answered(offset_fetch, request, self.harness.context, call(request, 9))
         return {
-            (topic.name, one.partition_index): one.committed_offset
+            (topic.name, each_partition.partition_index): each_partition.committed_offset
             for topic in answer.groups[0].topics
-            for one in topic.partitions
+            for each_partition in topic.partitions
         }
 
     async def serve(self, nursery):

@@ -186,9 +186,9 @@ async def test_only_missing_partitions_are_reported_unknown():
     asked = transaction(verify_only=True, topics=gone)
     (found,) = await answers(coordinator, asked)
     codes = [
-        one.partition_error_code
+        result.partition_error_code
         for topic_result in found.topic_results
-        for one in topic_result.results_by_partition
+        for result in topic_result.results_by_partition
     ]
     assert codes == [E.OPERATION_NOT_ATTEMPTED] * 2 + [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert coordinator.asked == []

@@ -29,9 +29,9 @@ def moves(*wanted):
 
 def codes_of(answer):
     return {
-        (result.topic_name, one.partition_index): one.error_code
+        (result.topic_name, partition.partition_index): partition.error_code
         for result in answer.results
-        for one in result.partitions
+        for partition in result.partitions
     }
 
 

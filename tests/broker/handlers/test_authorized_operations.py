@@ -52,7 +52,7 @@ RIGHTS = {
 
 
 def bits(kind, name):
-    return sum(1 << one for one in RIGHTS[kind, name])
+    return sum(1 << right for right in RIGHTS[kind, name])
 
 
 @pytest.fixture
@@ -60,9 +60,17 @@ def authorizer():
     made = Authorizer()
     made.complete_initial_load()
     for (kind, name), operations in RIGHTS.items():
-        for one in operations:
+        for operation in operations:
             made._index.add(
-                Acl(kind, name, PatternType.LITERAL, "User:ANONYMOUS", "*", one, Permission.ALLOW)
+                Acl(
+                    kind,
+                    name,
+                    PatternType.LITERAL,
+                    "User:ANONYMOUS",
+                    "*",
+                    operation,
+                    Permission.ALLOW,
+                )
             )
     return made
 
@@ -91,7 +99,9 @@ async def test_operations_of_topics_and_cluster(harness, asked_for):
     )
     for version in (8, 10):
         told = await ask(harness, metadata, wanted, version)
-        found = {one.name: one.topic_authorized_operations for one in told.topics}
+        found = {
+            each_topic.name: each_topic.topic_authorized_operations for each_topic in told.topics
+        }
         expected = {name: bits(TOPIC, name) if asked_for else NOT_ASKED for name in "tu"}
         assert found == expected
         cluster = bits(CLUSTER, CLUSTER_NAME) if asked_for else NOT_ASKED
@@ -107,7 +117,12 @@ async def test_operations_of_all_topics_ignore_cached_answers(harness):
     for asked_for in (False, True, False, True):
         wanted = MetadataRequest(topics=None, include_topic_authorized_operations=asked_for)
         answer = await ask(harness, metadata, wanted, 12)
-        told.append({one.name: one.topic_authorized_operations for one in answer.topics})
+        told.append(
+            {
+                each_topic.name: each_topic.topic_authorized_operations
+                for each_topic in answer.topics
+            }
+        )
     without = dict.fromkeys("tu", NOT_ASKED)
     assert told == [without, {name: bits(TOPIC, name) for name in "tu"}] * 2
 
@@ -133,7 +148,8 @@ async def test_missing_internal_topic_is_marked_internal(harness):
         allow_auto_topic_creation=False,
     )
     found = [
-        (one.name, one.is_internal) for one in (await ask(harness, metadata, wanted, 12)).topics
+        (each_topic.name, each_topic.is_internal)
+        for each_topic in (await ask(harness, metadata, wanted, 12)).topics
     ]
     assert found == [("__consumer_offsets", True), ("v", False)]
 
@@ -141,7 +157,7 @@ async def test_missing_internal_topic_is_marked_internal(harness):
 async def test_operations_of_each_topic_in_page(harness):
     wanted = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name) for name in "tu"])
     told = await ask(harness, describe_topic_partitions, wanted, 0)
-    found = {one.name: one.topic_authorized_operations for one in told.topics}
+    found = {each_topic.name: each_topic.topic_authorized_operations for each_topic in told.topics}
     assert found == {name: bits(TOPIC, name) for name in "tu"}
 
 

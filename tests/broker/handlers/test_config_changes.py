@@ -50,8 +50,8 @@ def answers(harness, message, **options):
     options = {"validate_only": False, "may_alter_loggers": True, **options}
     trio.run(finished, answer_here(message.resources, harness.context, answered, **options))
     return [
-        answered[resource_of(one)].code if resource_of(one) in answered else None
-        for one in message.resources
+        answered[resource_of(resource)].code if resource_of(resource) in answered else None
+        for resource in message.resources
     ]
 
 
@@ -159,8 +159,10 @@ class Forwarder:
 
     def forward(self, request, _call, answer_type):
         yield None
-        self.forwarded.append([resource_of(one) for one in request.resources])
-        codes = {resource_of(one): KafkaError(E.POLICY_VIOLATION) for one in request.resources}
+        self.forwarded.append([resource_of(resource) for resource in request.resources])
+        codes = {
+            resource_of(resource): KafkaError(E.POLICY_VIOLATION) for resource in request.resources
+        }
         respond = incremental_response if "Incremental" in answer_type.__name__ else legacy_response
         return respond(codes)
 
@@ -179,7 +181,10 @@ async def test_controller_answers_remaining_resources(harness, make):
     forwarder = Forwarder()
     context = replace(harness.context, forwarder=forwarder)
     answer = await finished(handler(message, context, call(message, 1)))
-    assert [(one.resource_type, one.resource_name, one.error_code) for one in answer.responses] == [
+    assert [
+        (response.resource_type, response.resource_name, response.error_code)
+        for response in answer.responses
+    ] == [
         (77, "x", E.INVALID_REQUEST),
         (BROKER, "11", E.INVALID_REQUEST),
         (TOPIC, "t", E.POLICY_VIOLATION),
@@ -189,5 +194,5 @@ async def test_controller_answers_remaining_resources(harness, make):
     assert forwarder.forwarded == [[(TOPIC, "t"), (BROKER, ""), (GROUP, "g")]]
     alone = make((77, "x", {}))
     answer = await finished(handler(alone, context, call(alone, 1)))
-    assert [one.error_code for one in answer.responses] == [E.INVALID_REQUEST]
+    assert [response.error_code for response in answer.responses] == [E.INVALID_REQUEST]
     assert len(forwarder.forwarded) == 1, "nothing is left for the controller"

@@ -71,8 +71,8 @@ async def test_other_ways_to_ask(tmp_path, autojump_clock):
         for types, found in ((["consumer"], ["g"]), (["classic"], []), ([], ["g"])):
             request = ListGroupsRequest(states_filter=["stable"], types_filter=types)
             listed = (await rig.call(list_groups, request, 5)).groups
-            assert [(one.group_id) for one in listed] == found
-            assert all(one.group_type == "consumer" for one in listed)
+            assert [(group.group_id) for group in listed] == found
+            assert all(item.group_type == "consumer" for item in listed)
         (code,) = await deleted(rig)
         assert code == E.NON_EMPTY_GROUP
         left = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=-1)
@@ -84,7 +84,7 @@ async def test_other_ways_to_ask(tmp_path, autojump_clock):
 
 async def deleted(rig):
     answer = await rig.call(delete_groups, DeleteGroupsRequest(groups_names=["g"]), 2)
-    return [one.error_code for one in answer.results]
+    return [result.error_code for result in answer.results]
 
 
 async def test_a_classic_group_is_none(tmp_path, autojump_clock):

@@ -171,7 +171,10 @@ async def test_pattern_is_matched_off_loop_before_next_heartbeat(tmp_path, monke
         again = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=1)
         answer = await rig.call(consumer_group_heartbeat, again, 1)
         assert answer.member_epoch == 2
-        assert [len(one.partitions) for one in answer.assignment.topic_partitions] == [4]
+        assert [
+            len(topic_partition.partitions)
+            for topic_partition in answer.assignment.topic_partitions
+        ] == [4]
         assert threads
         assert get_ident() not in threads
 

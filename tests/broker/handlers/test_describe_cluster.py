@@ -28,13 +28,16 @@ def described(harness, version=2, **fields):
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_serving_brokers_are_described(harness, version):
     answer = described(harness, version)
-    assert [(one.broker_id, one.port) for one in answer.brokers] == [(11, 9111), (12, 9112)]
+    assert [(broker.broker_id, broker.port) for broker in answer.brokers] == [
+        (11, 9111),
+        (12, 9112),
+    ]
     assert (answer.cluster_id, answer.controller_id) == (CLUSTER_ID, 11)
 
 
 def test_fenced_brokers_are_described_on_request(harness):
     answer = described(harness, include_fenced_brokers=True)
-    assert [(one.broker_id, one.is_fenced) for one in answer.brokers] == [
+    assert [(broker.broker_id, broker.is_fenced) for broker in answer.brokers] == [
         (11, False),
         (12, False),
         (13, True),

@@ -24,7 +24,10 @@ async def test_tokens_are_listed_by_owner(tmp_path):
         token = await token_of(one)
         for request, found in ((ALL, [token.hmac]), (of("alice"), [token.hmac]), (of("bob"), [])):
             answer = await one.call(request)
-            assert (answer.error_code, [one.hmac for one in answer.tokens]) == (0, found)
+            assert (answer.error_code, [each_token.hmac for each_token in answer.tokens]) == (
+                0,
+                found,
+            )
 
 
 async def test_with_an_authorizer_others_see_nothing_of_it(tmp_path):

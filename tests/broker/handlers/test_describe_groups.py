@@ -87,7 +87,7 @@ async def test_ipv6_host_is_formatted_as_in_java(tmp_path):
 def test_failure_is_reported_for_each_group():
     message = DescribeGroupsRequest(groups=["g", "h"])
     found = _fail(message, ErrorCode.REQUEST_TIMED_OUT, "why")
-    assert [(one.group_id, one.error_code) for one in found.groups] == [
+    assert [(group.group_id, group.error_code) for group in found.groups] == [
         ("g", ErrorCode.REQUEST_TIMED_OUT),
         ("h", ErrorCode.REQUEST_TIMED_OUT),
     ]

@@ -32,9 +32,9 @@ async def described(harness, *topics, version=4):
 
 def sizes(result):
     return {
-        (found.name, one.partition_index): one.partition_size
+        (found.name, each_partition.partition_index): each_partition.partition_size
         for found in result.topics
-        for one in found.partitions
+        for each_partition in found.partitions
     }
 
 
@@ -94,7 +94,7 @@ async def test_replica_of_failed_directory_is_listed_nowhere(tmp_path):
     harness.directories.all.append(other_directory(tmp_path / "b"))
     harness.set_image(topic("t", partition()))
     harness.directory.health.fail("the disk is gone")
-    told = {one.log_dir: one for one in (await described(harness)).results}
+    told = {result.log_dir: result for result in (await described(harness)).results}
     assert told[str(tmp_path / "b")].topics == []
 
 
@@ -103,8 +103,8 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
     source = setup.harness.partitions.find("t", 0).log
-    told = {one.log_dir: one for one in (await described(setup.harness)).results}
-    (of_a,), (of_b,) = (told[str(one.path)].topics[0].partitions for one in (setup.a, setup.b))
+    told = {result.log_dir: result for result in (await described(setup.harness)).results}
+    (of_a,), (of_b,) = (told[str(item.path)].topics[0].partitions for item in (setup.a, setup.b))
     assert (of_a.partition_size, of_a.offset_lag, of_a.is_future_key) == (
         source.size_bytes,
         0,
@@ -112,7 +112,7 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     )
     assert (of_b.partition_size, of_b.offset_lag, of_b.is_future_key) == (0, 3, True)
     setup.b.health.fail("the disk is gone")
-    told = {one.log_dir: one for one in (await described(setup.harness)).results}
+    told = {result.log_dir: result for result in (await described(setup.harness)).results}
     assert told[str(setup.b.path)].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert len(told[str(setup.a.path)].topics) == 1
 

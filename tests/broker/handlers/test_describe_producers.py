@@ -35,15 +35,18 @@ async def test_producers_and_open_transactions_are_described(harness):
     write(harness, 8, epoch=3)
     write(harness, 8, 1, epoch=3)
     assert await mark(harness, 7, commit=True, coordinator_epoch=5) == 0
-    found = {one.producer_id: one for one in (await producers(harness)).active_producers}
+    found = {
+        active_producer.producer_id: active_producer
+        for active_producer in (await producers(harness)).active_producers
+    }
     assert {
         key: (
-            one.producer_epoch,
-            one.last_sequence,
-            one.coordinator_epoch,
-            one.current_txn_start_offset,
+            value.producer_epoch,
+            value.last_sequence,
+            value.coordinator_epoch,
+            value.current_txn_start_offset,
         )
-        for key, one in found.items()
+        for key, value in found.items()
     } == {7: (0, 1, 5, -1), 8: (3, 1, -1, 2)}
     assert found[8].last_timestamp > 0
 
@@ -52,7 +55,7 @@ async def test_description_creates_no_log(harness):
     found = await producers(harness)
     assert (found.error_code, found.active_producers) == (0, [])
     assert harness.partitions.find("t", 0).open_log is None
-    assert not [one for one in harness.directory.path.iterdir() if one.is_dir()]
+    assert not [path for path in harness.directory.path.iterdir() if path.is_dir()]
 
 
 async def test_many_producers_are_described_in_steps(harness, monkeypatch):
@@ -62,14 +65,17 @@ async def test_many_producers_are_described_in_steps(harness, monkeypatch):
         write(harness, producer_id)
     shown = Work(monkeypatch, describe, "_shown")
     found = (await producers(harness)).active_producers
-    assert [one.producer_id for one in found] == list(range(23))
+    assert [item.producer_id for item in found] == list(range(23))
     assert shown.in_longest_step <= 5
 
 
 async def test_a_follower_tells_its_producers_too(harness):
     write(harness, 7)
     harness.set_image(topic("t", partition((11, 12), leader=12, leader_epoch=1)))
-    assert [one.producer_id for one in (await producers(harness)).active_producers] == [7]
+    assert [
+        active_producer.producer_id
+        for active_producer in (await producers(harness)).active_producers
+    ] == [7]
 
 
 @pytest.mark.parametrize(

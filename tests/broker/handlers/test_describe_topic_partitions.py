@@ -64,7 +64,11 @@ async def ask(harness, *names, limit=2000, cursor=None, on=None):
 
 
 def shown(answer):
-    return [(one.name, p.partition_index) for one in answer.topics for p in one.partitions]
+    return [
+        (each_topic.name, p.partition_index)
+        for each_topic in answer.topics
+        for p in each_topic.partitions
+    ]
 
 
 async def test_eligible_leaders_and_offline_replicas(harness):
@@ -88,12 +92,14 @@ async def test_replica_without_the_listener_is_offline(harness):
 async def test_all_topics_are_sorted_with_internal_flags(harness):
     answer = await ask(harness)
     assert shown(answer) == sorted([*ALL, ("moved", 0)])
-    assert [one.name for one in answer.topics if one.is_internal] == ["__consumer_offsets"]
+    assert [each_topic.name for each_topic in answer.topics if each_topic.is_internal] == [
+        "__consumer_offsets"
+    ]
 
 
 async def test_missing_topic_is_reported_once_in_place(harness):
     answer = await ask(harness, "c", "nowhere", "bad name", "c")
-    assert [(one.name, one.error_code) for one in answer.topics] == [
+    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ("c", ErrorCode.NONE),
         ("nowhere", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
@@ -103,7 +109,9 @@ async def test_missing_topic_is_reported_once_in_place(harness):
 @pytest.mark.parametrize("cursor", [("b", -1), ("c", 0)])
 async def test_cursor_must_name_a_requested_topics_partition(harness, cursor):
     answer = await ask(harness, "a", "b", cursor=cursor)
-    assert [one.error_code for one in answer.topics] == [ErrorCode.INVALID_REQUEST] * 2
+    assert [each_topic.error_code for each_topic in answer.topics] == [
+        ErrorCode.INVALID_REQUEST
+    ] * 2
 
 
 async def test_cursor_may_name_deleted_topic(harness):
@@ -129,7 +137,7 @@ async def test_a_page_is_no_larger_than_configured(tmp_path):
     names=st.lists(st.sampled_from([*SIZES, "nowhere"]), unique=True),
 )
 async def test_pages_are_the_whole(harness, limit, names):
-    wanted = [one for one in ALL if one[0] in names] if names else sorted([*ALL, ("moved", 0)])
+    wanted = [item for item in ALL if item[0] in names] if names else sorted([*ALL, ("moved", 0)])
     found, cursor = [], None
     while True:
         answer = await ask(harness, *names, limit=limit, cursor=cursor)
@@ -151,9 +159,9 @@ async def test_unauthorized_topics_are_reported_behind_full_page(harness, monkey
     authorizer.complete_initial_load()
     monkeypatch.setattr(harness, "context", replace(harness.context, authorizer=authorizer))
     answer = await ask(harness, "moved", "c", "b", "a", "none", limit=2)
-    refused = {one.name for one in answer.topics if one.error_code}
-    assert [one.name for one in answer.topics][:1] == ["b"]
+    refused = {each_topic.name for each_topic in answer.topics if each_topic.error_code}
+    assert [each_topic.name for each_topic in answer.topics][:1] == ["b"]
     assert refused == {"a", "moved", "none"}
     assert answer.next_cursor == Cursor(topic_name="b", partition_index=2)
     answer = await ask(harness, limit=2)
-    assert [one.name for one in answer.topics] == ["b"]
+    assert [each_topic.name for each_topic in answer.topics] == ["b"]

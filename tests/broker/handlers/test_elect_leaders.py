@@ -12,9 +12,9 @@ def election(*partitions, topic="t"):
 
 def codes_of(answer):
     return {
-        (found.topic, one.partition_id): one.error_code
+        (found.topic, partition.partition_id): partition.error_code
         for found in answer.replica_election_results
-        for one in found.partition_result
+        for partition in found.partition_result
     }
 
 

@@ -259,7 +259,7 @@ async def test_abandoned_large_fetch_leaves_no_cycle(harness):
     large = call(asked, 17)
 
     def slots():
-        return sum(type(one) is Slot for one in gc.get_objects())
+        return sum(type(object_) is Slot for object_ in gc.get_objects())
 
     gc.collect()
     gc.disable()

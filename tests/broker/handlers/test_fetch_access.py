@@ -86,7 +86,8 @@ def request(*names, version=17, max_wait_ms=0, min_bytes=1, **session):
 async def fetch_codes(harness, message, version=17, client=None):
     answer = await finished(fetch(message, harness.context, call(message, version, client)))
     found = {
-        (one.topic or one.topic_id): E.of(one.partitions[0].error_code) for one in answer.responses
+        (response.topic or response.topic_id): E.of(response.partitions[0].error_code)
+        for response in answer.responses
     }
     return answer, found
 
@@ -152,7 +153,10 @@ async def listed(harness, version, *names, create=False, **fields):
     message = through_wire(MetadataRequest(topics=topics, **fields), version)
     answer = await finished(metadata(message, harness.context, call(message, version)))
     answer = through_wire(answer, version)
-    return {one.name or one.topic_id: E.of(one.error_code) for one in answer.topics}
+    return {
+        each_topic.name or each_topic.topic_id: E.of(each_topic.error_code)
+        for each_topic in answer.topics
+    }
 
 
 @pytest.mark.parametrize("version", [1, 9, 13])
@@ -165,11 +169,14 @@ async def test_metadata_omits_invisible_topics(harness, acls, version):
 
 async def test_metadata_by_id_tells_no_name(harness, acls):
     acls.allow(1, "t")
-    topics = [MetadataRequestTopic(topic_id=topic_id(one), name=None) for one in ("t", "secret")]
+    topics = [MetadataRequestTopic(topic_id=topic_id(item), name=None) for item in ("t", "secret")]
     message = through_wire(MetadataRequest(topics=topics), 12)
     answer = await finished(metadata(message, harness.context, call(message, 12)))
     answer = through_wire(answer, 12)
-    found = [(one.name, one.topic_id, one.error_code) for one in answer.topics]
+    found = [
+        (each_topic.name, each_topic.topic_id, each_topic.error_code)
+        for each_topic in answer.topics
+    ]
     assert found == [("t", topic_id("t"), 0), (None, topic_id("secret"), REFUSED)]
 
 

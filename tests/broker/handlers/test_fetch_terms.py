@@ -197,7 +197,10 @@ def test_old_clients_see_failed_disk_as_leader_change():
     topics = [FetchableTopicResponse(topic="t", partitions=partitions[:1])]
     topics.append(FetchableTopicResponse(topic="u", partitions=partitions[1:]))
     _hide_storage_errors(FetchResponse(responses=topics))
-    assert [one.error_code for one in partitions] == [E.NOT_LEADER_OR_FOLLOWER, *codes[1:]]
+    assert [each_partition.error_code for each_partition in partitions] == [
+        E.NOT_LEADER_OR_FOLLOWER,
+        *codes[1:],
+    ]
 
 
 def slot_of(reader, index, *, upto_end=False, name="t", seen=0):

@@ -135,7 +135,7 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
     """By the listener that the client came on; one that is fenced or has no such listener coordinates nothing."""
     harness = open_harness(tmp_path)
     leaders = {"here": 11, "fenced": 12, "other listener": 13, "unknown": 14, "none": -1}
-    partitions = [partition((11, 12, 13, 14), leader=one) for one in leaders.values()]
+    partitions = [partition((11, 12, 13, 14), leader=leader) for leader in leaders.values()]
     other = registration(13, listeners=(Endpoint("INSIDE", "inside", 9999),))
     harness.set_image(
         topic("__transaction_state", *partitions),
@@ -145,22 +145,36 @@ async def test_each_transaction_key_finds_its_partitions_leader(tmp_path):
     names = {}
     for number in range(100):
         names.setdefault(list(leaders)[coordinator.partition_of(f"id-{number}")], f"id-{number}")
-    asked_for = [names[one] for one in leaders] + [""]
+    asked_for = [names[leader] for leader in leaders] + [""]
     message = FindCoordinatorRequest(key_type=OF_TRANSACTION, coordinator_keys=asked_for)
     answer = await finished(find_coordinator(message, harness.context, call(message, 6)))
     unavailable = (*NOWHERE, E.COORDINATOR_NOT_AVAILABLE)
     assert [
-        (one.key, one.node_id, one.host, one.port, one.error_code) for one in answer.coordinators
+        (
+            each_coordinator.key,
+            each_coordinator.node_id,
+            each_coordinator.host,
+            each_coordinator.port,
+            each_coordinator.error_code,
+        )
+        for each_coordinator in answer.coordinators
     ] == [
         (names["here"], 11, "127.0.0.1", 7777, E.NONE),
-        *((names[one], *unavailable) for one in list(leaders)[1:]),
+        *((names[leader], *unavailable) for leader in list(leaders)[1:]),
         ("", *NOWHERE, E.INVALID_REQUEST),
     ]
-    assert all(one.error_message for one in answer.coordinators[1:])
+    assert all(each_coordinator.error_message for each_coordinator in answer.coordinators[1:])
     inside = await finished(
         find_coordinator(message, harness.context, call(message, 6, connection("INSIDE")))
     )
-    assert [one.node_id for one in inside.coordinators] == [-1, -1, 13, -1, -1, -1]
+    assert [each_coordinator.node_id for each_coordinator in inside.coordinators] == [
+        -1,
+        -1,
+        13,
+        -1,
+        -1,
+        -1,
+    ]
     harness.directory.close(broker_epoch=None)
 
 
@@ -195,7 +209,7 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
         )
         context = replace(harness.context, authorizer=authorizer)
         answer = await finished(find_coordinator(message, context, call(message, 6)))
-        return [one.error_code for one in answer.coordinators]
+        return [coordinator.error_code for coordinator in answer.coordinators]
 
     assert await codes(types[kind], Operation.DESCRIBE) == [E.NONE, code[kind]]
     assert await codes(types[kind], Operation.DESCRIBE_CONFIGS) == [code[kind]] * 2
@@ -208,7 +222,7 @@ async def test_finding_coordinator_needs_describe_on_its_resource(tmp_path, kind
 def test_failure_is_reported_for_each_key():
     many = FindCoordinatorRequest(coordinator_keys=["a", "b"])
     found = through_wire(_fail(many, E.UNKNOWN_SERVER_ERROR, "why"), 4).coordinators
-    assert [(one.key, one.node_id, one.port, one.error_code) for one in found] == [
+    assert [(node.key, node.node_id, node.port, node.error_code) for node in found] == [
         (key, -1, -1, E.UNKNOWN_SERVER_ERROR) for key in "ab"
     ]
     one = through_wire(_fail(FindCoordinatorRequest(key="a"), E.INVALID_REQUEST, "why"), 3)

@@ -86,13 +86,15 @@ def test_bytes_go_and_come_as_they_are(row: Handled, data: st.DataObject) -> Non
     frame = bytes(encode_request(request, version, 7, data.draw(st.none() | st.text()))) + BEHIND
     controller = Controller(bytes(encode_response(response, version, 7)))
     assert answered(frame, controller) == controller.data
-    assert [one.request_data for one in controller.got] == [frame]
+    assert [item.request_data for item in controller.got] == [frame]
 
 
 def absent(message: Any, version: int) -> set[str]:
     """The fields that do not exist in the version: items of the answer have their information."""
     return {
-        one.name for one in message.__fields__ if version not in one.versions and not one.ignorable
+        field.name
+        for field in message.__fields__
+        if version not in field.versions and not field.ignorable
     }
 
 

@@ -21,8 +21,8 @@ def wanted(transactional_id=None, **fields):
 async def test_every_producer_gets_an_id_of_its_own(tmp_path, version):
     async with broker_client(tmp_path) as one:
         answers = [await one.call(wanted(), version) for _ in range(3)]
-        assert {(one.error_code, one.producer_epoch) for one in answers} == {(0, 0)}
-        ids = {one.producer_id for one in answers}
+        assert {(answer.error_code, answer.producer_epoch) for answer in answers} == {(0, 0)}
+        ids = {answer.producer_id for answer in answers}
         assert len(ids) == 3
         assert min(ids) >= 0
 

@@ -307,5 +307,5 @@ def test_the_same_partition_twice_is_refused(harness):
     )
     request = through_wire(message, 4)
     response = started(list_offsets(request, harness.context, call(request, 4)))
-    found = [one.error_code for one in response.topics[0].partitions]
+    found = [each_partition.error_code for each_partition in response.topics[0].partitions]
     assert found == [ErrorCode.INVALID_REQUEST] * 2

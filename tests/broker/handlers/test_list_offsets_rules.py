@@ -103,7 +103,7 @@ def leader(watermark=6, *, knows=True, **fields):
 
 
 def test_the_end_of_a_log_is_the_readers():
-    assert [one.end_of(leader()) for one in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
+    assert [item.end_of(leader()) for item in (CONSUMER, COMMITTED, FOLLOWER)] == [6, 4, 9]
 
 
 def test_offset_at_readers_end_is_not_found():
@@ -287,18 +287,23 @@ async def test_consumers_and_followers_search_to_their_ends(harness, version):
         return [await finished(_offset("t", wanted(0, time, **most), lookup)) for time in times]
 
     found = [
-        (one.error_code, one.timestamp, one.offset, one.leader_epoch)
-        for one in await search(CONSUMER)
+        (
+            each_partition.error_code,
+            each_partition.timestamp,
+            each_partition.offset,
+            each_partition.leader_epoch,
+        )
+        for each_partition in await search(CONSUMER)
     ]
     if version == 0:
         assert found == [(0, -1, -1, -1)] * 3
-        assert [one.old_style_offsets for one in await search(CONSUMER)] == [[3, 0], [0], []]
+        assert [item.old_style_offsets for item in await search(CONSUMER)] == [[3, 0], [0], []]
         return
     epoch = 3 if version >= 4 else -1
     # The largest timestamp is not committed yet, and is not for consumers of version 3.
     assert found[0] == (0, BASE_MS + 30, 1, epoch)
     assert found[2] == (0, -1, -1, -1)
-    assert [one.offset for one in await search(FOLLOWER)][::2] == [1, 3]
+    assert [record.offset for record in await search(FOLLOWER)][::2] == [1, 3]
 
 
 async def test_search_outliving_its_epoch_is_refused_alone(harness):

@@ -47,7 +47,7 @@ async def test_brokers_that_are_alive_and_have_the_listener(harness):
 
 async def test_topics_and_their_leaders(harness):
     answer = await ask(harness, everything=True)
-    found = {one.name: one for one in answer.topics}
+    found = {each_topic.name: each_topic for each_topic in answer.topics}
     assert found["t"].topic_id == topic_id("t")
     assert not found["t"].is_internal
     assert [(p.leader_id, p.leader_epoch, p.error_code) for p in found["t"].partitions] == [
@@ -63,7 +63,7 @@ async def test_topics_and_their_leaders(harness):
 
 async def test_unknown_topics_ids_and_bad_names(harness):
     answer = await ask(harness, "nowhere", "bad name", "")
-    assert [one.error_code for one in answer.topics] == [
+    assert [each_topic.error_code for each_topic in answer.topics] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
@@ -77,7 +77,7 @@ async def test_unknown_topics_ids_and_bad_names(harness):
     request = through_wire(by_id, VERSION)
     found = await finished(metadata(request, harness.context, call(request, VERSION)))
     answer = through_wire(found, VERSION)
-    assert [(one.name, one.error_code) for one in answer.topics] == [
+    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
         ("t", 0),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
     ]
@@ -110,12 +110,12 @@ async def test_missing_topics_are_created_if_wanted_and_allowed(tmp_path):
     object.__setattr__(harness.context, "topic_creation", SimpleNamespace(create=create))
     answer = await ask(harness, "new", "other", "bad name")
     assert asked == [["new", "other"]]
-    assert [(one.name, one.error_code) for one in answer.topics] == [
+    assert [(each_topic.name, each_topic.error_code) for each_topic in answer.topics] == [
         ("new", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("other", ErrorCode.INVALID_REPLICATION_FACTOR),
         ("bad name", ErrorCode.INVALID_TOPIC_EXCEPTION),
     ]
-    assert [len(one.partitions) for one in answer.topics] == [0, 0, 0]
+    assert [len(each_topic.partitions) for each_topic in answer.topics] == [0, 0, 0]
     (known,) = (await ask(harness, "new")).topics
     assert (known.error_code, len(known.partitions)) == (0, 1)
     await ask(harness, "third", allow_auto_topic_creation=False)
@@ -155,7 +155,7 @@ async def describe(harness, kind, name, keys=None):
     request = through_wire(message, 4)
     answer = await answered(describe_configs, request, harness.context, call(request, 4))
     [result] = answer.results
-    return result.error_code, {one.name: one for one in result.configs}
+    return result.error_code, {config.name: config for config in result.configs}
 
 
 async def test_topic_configs_name_their_source(tmp_path):
@@ -166,7 +166,7 @@ async def test_topic_configs_name_their_source(tmp_path):
     )
     code, configs = await describe(harness, 2, "t")
     assert code == 0
-    shown = {name: (one.value, one.config_source) for name, one in configs.items()}
+    shown = {name: (config.value, config.config_source) for name, config in configs.items()}
     assert shown["segment.ms"] == ("5", 1)
     assert shown["segment.bytes"] == ("1048577", 3)
     assert shown["retention.ms"] == ("3600000", 5)

@@ -195,12 +195,12 @@ async def test_brokers_are_sorted_and_controller_is_alive(harness):
     ids = [200, 3, 33, 12, 5]
     listed = cluster_image(*map(registration, ids)).brokers
     assert list(listed) != sorted(listed), "else the order is held by chance"
-    brokers = [registration(one, one + 1, rack=f"r{one}") for one in ids]
+    brokers = [registration(id_, id_ + 1, rack=f"r{id_}") for id_ in ids]
     see(harness, brokers=brokers)
     answer = await metadata_answer(harness, named())
-    assert [(one.node_id, one.host, one.port, one.rack) for one in answer.brokers] == [
-        (one, "127.0.0.1", one + 1, f"r{one}") for one in sorted(ids)
-    ]
+    assert [
+        (broker.node_id, broker.host, broker.port, broker.rack) for broker in answer.brokers
+    ] == [(id_, "127.0.0.1", id_ + 1, f"r{id_}") for id_ in sorted(ids)]
     assert (answer.controller_id, answer.cluster_id) == (3, CLUSTER_ID)
     see(harness, brokers=[*brokers, registration(11)])
     assert (await metadata_answer(harness, named())).controller_id == 11

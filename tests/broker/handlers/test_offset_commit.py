@@ -157,7 +157,7 @@ async def test_offset_minus_two_resets_group_to_earliest(tmp_path):
             wanted = OffsetFetchRequestTopic(name="t", partition_indexes=[0])
             asked = OffsetFetchRequest(group_id="g", topics=[wanted])
             (found,) = (await rig.call(offset_fetch, asked, 1)).topics
-            assert [one.committed_offset for one in found.partitions] == [offset]
+            assert [partition.committed_offset for partition in found.partitions] == [offset]
 
 
 @pytest.mark.parametrize("may_read", [True, False])

@@ -168,12 +168,12 @@ def group(group_id, *topics):
 def partitions_in(message):
     return [
         (
-            one.group_id,
+            each_group.group_id,
             None
-            if one.topics is None
-            else [(topic.name, topic.partition_indexes) for topic in one.topics],
+            if each_group.topics is None
+            else [(topic.name, topic.partition_indexes) for topic in each_group.topics],
         )
-        for one in message.groups
+        for each_group in message.groups
     ]
 
 

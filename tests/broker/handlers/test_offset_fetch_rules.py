@@ -149,7 +149,7 @@ async def test_more_offsets_than_a_batch_are_answered(tmp_path, version):
         count = 2 * OFFSETS_PER_BATCH
         answer = await rig.call(offset_fetch, request(version, range(count)), version)
         (topic,) = answer.topics if version < 8 else answer.groups[0].topics
-        assert [one.committed_offset for one in topic.partitions] == [
+        assert [partition.committed_offset for partition in topic.partitions] == [
             5 if index == 1 else -1 for index in range(count)
         ]
 

@@ -373,12 +373,12 @@ async def test_the_records_that_are_refused_are_named(harness):
         records = build_batch([keyed, keyless, keyed, keyless], compression=compression)
         answer = await ask(harness, records)
         assert answer.error_code == ErrorCode.INVALID_RECORD
-        assert [one.batch_index for one in answer.record_errors] == [1, 3]
+        assert [record_error.batch_index for record_error in answer.record_errors] == [1, 3]
         assert "key" in answer.record_errors[0].batch_index_error_message
         assert answer.error_message.startswith("2 of 4 records are refused")
     answer = await ask(harness, build_batch([keyless, keyed, NewRecord(b"k", b"v", late)]))
     assert answer.error_code == ErrorCode.INVALID_TIMESTAMP, "one for its time, as in Kafka"
-    assert [one.batch_index for one in answer.record_errors] == [0, 2]
+    assert [record_error.batch_index for record_error in answer.record_errors] == [0, 2]
     assert f"timestamp {late}" in answer.record_errors[1].batch_index_error_message
 
 
@@ -491,7 +491,9 @@ async def test_leader_is_named_from_version_10_on(harness, version, names_leader
     elsewhere = partition((11, 12), leader=12, leader_epoch=4)
     harness.set_image(topic("t", elsewhere), brokers=(registration(11), registration(12)))
     response = start(harness, request(batch(b"a"), version=version), version)
-    assert [one.node_id for one in response.node_endpoints] == [12] * names_leaders
+    assert [node_endpoint.node_id for node_endpoint in response.node_endpoints] == [
+        12
+    ] * names_leaders
     (one,) = response.responses[0].partition_responses
     assert one.current_leader.leader_id == (12 if names_leaders else -1)
 
@@ -517,7 +519,9 @@ async def test_each_of_many_partitions_is_authorized(harness):
     )
     response = start(harness, message)
     (told,) = response.responses
-    assert [one.index for one in told.partition_responses] == [one.index for one in partitions]
-    codes = {one.error_code for one in told.partition_responses}
+    assert [partition_response.index for partition_response in told.partition_responses] == [
+        each_partition.index for each_partition in partitions
+    ]
+    codes = {partition_response.error_code for partition_response in told.partition_responses}
     assert codes == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert harness.leader().log.log_end_offset == 0

@@ -21,7 +21,7 @@ CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"
 
 def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
     """A value of a type, other than all before: of arrays two elements, of what may be null something."""
-    base, *_ = [one for one in get_args(kind) if one is not type(None)] or [kind]
+    base, *_ = [arg for arg in get_args(kind) if arg is not type(None)] or [kind]
     if get_origin(kind) is not list and base is not kind and type(None) in get_args(kind):
         return filled(base, version, numbers)
     if get_origin(kind) is list:
@@ -33,9 +33,9 @@ def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
         hints = get_type_hints(plain, include_extras=True)
         return plain(
             **{
-                one.name: filled(hints[one.name], version, numbers)
-                for one in plain.__fields__
-                if version in one.versions or one.required
+                field.name: filled(hints[field.name], version, numbers)
+                for field in plain.__fields__
+                if version in field.versions or field.required
             }
         )
     if plain is str:
@@ -49,11 +49,11 @@ def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
 
 def shown(value: Any) -> str:
     if isinstance(value, Struct):
-        fields = ((one, getattr(value, one.name)) for one in value.__fields__)
+        fields = ((field, getattr(value, field.name)) for field in value.__fields__)
         told = [
-            f"{one.name}={shown(found)}"
-            for one, found in fields
-            if one.required or found not in (one.default, [], 0)
+            f"{field.name}={shown(found)}"
+            for field, found in fields
+            if field.required or found not in (field.default, [], 0)
         ]
         return f"({' '.join(told)})"
     if isinstance(value, list):
@@ -73,11 +73,11 @@ def refusals() -> Iterator[str]:
         except CloseConnection as error:
             yield f"  closes: {error}\n"
             continue
-        for one in answer.__fields__:
-            found = getattr(answer, one.name)
+        for field in answer.__fields__:
+            found = getattr(answer, field.name)
             for item in found if isinstance(found, list) else [found]:
-                if item not in (one.default, 0, None):
-                    yield f"  {one.name}: {shown(item)}"
+                if item not in (field.default, 0, None):
+                    yield f"  {field.name}: {shown(item)}"
         yield ""
 
 

@@ -61,15 +61,15 @@ def shown(value: Any, indent: str = "") -> str:
     """A struct without its defaults, each struct of a list on lines of its own."""
     if isinstance(value, Struct):
         told = [
-            (one.name, getattr(value, one.name))
-            for one in value.__fields__
-            if one.required or getattr(value, one.name) != _default(one)
+            (field.name, getattr(value, field.name))
+            for field in value.__fields__
+            if field.required or getattr(value, field.name) != _default(field)
         ]
-        flat = [f"{name}={_plain(name, one)}" for name, one in told if not _is_nested(one)]
+        flat = [f"{name}={_plain(name, item)}" for name, item in told if not _is_nested(item)]
         lines = [" ".join(flat) or "-"]
-        for name, one in told:
-            if _is_nested(one):
-                items = one if isinstance(one, list) else [one]
+        for name, each_item in told:
+            if _is_nested(each_item):
+                items = each_item if isinstance(each_item, list) else [each_item]
                 each = [f"{indent}  {name}: {shown(item, indent + '  ')}" for item in items]
                 lines += each if len(each) <= SHOWN_MAX else _abridged(each, indent)
         return "\n".join(lines)
@@ -152,7 +152,7 @@ class Transcript:
         names: dict[str, Any] = {"NOW": NOW_MS, "id": topic_id, "p": dict, "batch": _batch}
         names["own"] = str(self.world.harness.directory.path)
         values = eval(f"dict({fields})", names)
-        given = dict(one.split("=") for one in options.split())
+        given = dict(part.split("=") for part in options.split())
         asking = {"name": given.get("as", ""), "listener": given.get("on", "PLAINTEXT")}
         answers = []
         for version in range(int(low), int(high or low) + 1):
@@ -172,14 +172,16 @@ class Transcript:
         created, self.world.topics.asked = self.world.topics.asked, []
         told = [f"creates {', '.join(n)}{' for the client' if c else ''}" for n, c in created]
         taken, self.world.controller.taken = self.world.controller.taken, []
-        told += [f"forwards {shown(one, '  ')}" for one in taken]
+        told += [f"forwards {shown(item, '  ')}" for item in taken]
         return "\n".join([*together(answers), *dict.fromkeys(told)])
 
     async def _answer(self, api, version, values, given, asking) -> str:
         answer = await self.world.ask(api, version, values, **asking)
         if (name := given.get("sorted")) is not None and not isinstance(answer, str):
-            for one in getattr(answer, "groups", None) or [answer]:
-                attrgetter(name)(one).sort(key=lambda item: getattr(item, "name", shown(item)))
+            for each_item in getattr(answer, "groups", None) or [answer]:
+                attrgetter(name)(each_item).sort(
+                    key=lambda item: getattr(item, "name", shown(item))
+                )
         text = shown(answer)
         for pattern, instead in NEW:
             text = pattern.sub(instead, text)
@@ -199,11 +201,11 @@ async def test_answers_are_those_of_the_transcript(tmp_path, path):
     with trio.fail_after(300):
         async with open_world(tmp_path) as world:
             transcript = Transcript(world)
-            for one in parse_transcript(path.read_text()):
-                actual = await transcript.step(one.source) or "ok"
-                if not REWRITE and actual != one.expected:
-                    wrong.append(f"{path.name}:{one.line}: {one.source}\n{actual}")
-                written.append(f"{one.source}\n{SEPARATOR}\n{actual}\n")
+            for item in parse_transcript(path.read_text()):
+                actual = await transcript.step(item.source) or "ok"
+                if not REWRITE and actual != item.expected:
+                    wrong.append(f"{path.name}:{item.line}: {item.source}\n{actual}")
+                written.append(f"{item.source}\n{SEPARATOR}\n{actual}\n")
     assert not wrong, "\n".join(wrong)
     assert written
     if REWRITE:

@@ -54,7 +54,10 @@ from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
-BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
+BY_NAME = {
+    each_request.__name__.removesuffix("Request"): each_request
+    for each_request in REQUESTS.values()
+}
 REGISTRY = broker_registry()
 LOST_DIRECTORY = bytes(15) + b"\x08"
 NOW_MS = 1_700_000_000_000
@@ -100,9 +103,9 @@ _epochs = itertools.count(1)
 def authorizer_of(name: str) -> Authorizer:
     made = Authorizer(["User:root"])
     made._index = AclIndex.of(
-        Acl(kind, resource, PatternType.LITERAL, f"User:{name}", "*", one, Permission.ALLOW)
+        Acl(kind, resource, PatternType.LITERAL, f"User:{name}", "*", operation, Permission.ALLOW)
         for (kind, resource), operations in RIGHTS.get(name, {}).items()
-        for one in operations
+        for operation in operations
     )
     made.complete_initial_load()
     made.epoch = next(_epochs)
@@ -151,13 +154,13 @@ class Controller:
 def _all_done(request: Any) -> dict[str, Any]:
     match type(request).__name__:
         case "CreateTopicsRequest":
-            return {"topics": [{"name": one.name} for one in request.topics]}
+            return {"topics": [{"name": each_topic.name} for each_topic in request.topics]}
         case "DeleteTopicsRequest":
-            return {"responses": [{"name": one} for one in request.topic_names]}
+            return {"responses": [{"name": topic_name} for topic_name in request.topic_names]}
     return {
         "responses": [
-            {"resource_type": one.resource_type, "resource_name": one.resource_name}
-            for one in request.resources
+            {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+            for resource in request.resources
         ]
     }
 
@@ -264,7 +267,7 @@ class World:
     def given_fenced(self, *brokers: str) -> None:
         """Fences exactly these brokers."""
         known = self.harness.metadata.image.cluster.brokers
-        changed = {one: replace(known[one], fenced=str(one) in brokers) for one in known}
+        changed = {item: replace(known[item], fenced=str(item) in brokers) for item in known}
         self.set_image(cluster=ClusterImage(brokers=Map(changed)))
 
     def given_zookeeper(self, error: str = "NONE") -> None:

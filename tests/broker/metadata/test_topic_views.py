@@ -92,8 +92,11 @@ async def test_only_the_changed_topic_is_encoded_again(harness, encodings):
     set_topics(harness, LARGE, changed, *SMALL[1:], brokers=None)
     answer = await ask(harness)
     assert encodings.taken() == (1, 1)
-    [found] = [one for one in answer.topics if one.name == "small-0"]
-    assert [(one.leader_id, one.leader_epoch) for one in found.partitions] == [(12, 4)]
+    [found] = [each_topic for each_topic in answer.topics if each_topic.name == "small-0"]
+    assert [
+        (each_partition.leader_id, each_partition.leader_epoch)
+        for each_partition in found.partitions
+    ] == [(12, 4)]
 
 
 async def test_all_are_when_a_broker_is_gone(harness, encodings):
@@ -102,7 +105,9 @@ async def test_all_are_when_a_broker_is_gone(harness, encodings):
     set_topics(harness, *SMALL, brokers=(BROKERS[0], registration(12, fenced=True)))
     answer = await ask(harness)
     assert encodings.taken() == (20, 60)
-    assert {tuple(p.offline_replicas) for one in answer.topics for p in one.partitions} == {(12,)}
+    assert {
+        tuple(p.offline_replicas) for each_topic in answer.topics for p in each_topic.partitions
+    } == {(12,)}
 
 
 async def test_request_may_pause_after_each_partition(harness, encodings):
@@ -144,19 +149,21 @@ async def test_versions_and_listeners_have_few_cached_views(harness, encodings):
     await ask(harness, 1)
     assert encodings.taken() == (20, 60)
     elsewhere = await ask(harness, 1, "OTHER")
-    assert {p.leader_id for one in elsewhere.topics for p in one.partitions} == {-1}
+    assert {p.leader_id for each_topic in elsewhere.topics for p in each_topic.partitions} == {-1}
 
 
 async def test_cached_views_of_deleted_topics_are_removed(harness, encodings):
     for number in range(600):
-        set_topics(harness, *[topic(f"t-{number}-{one}") for one in range(5)], brokers=None)
+        set_topics(
+            harness, *[topic(f"t-{number}-{each_number}") for each_number in range(5)], brokers=None
+        )
         await ask(harness)
     [view] = harness.context.topic_views._views.values()
     assert len(view) < 1100
 
 
 def of_topics(answer):
-    return {one.topic_authorized_operations for one in answer.topics}
+    return {each_topic.topic_authorized_operations for each_topic in answer.topics}
 
 
 @pytest.mark.parametrize("version", [8, 9, 12, 13])
@@ -180,7 +187,7 @@ async def test_authorized_operations_are_not_shared(harness, encodings, version)
         )
 
     def codes(*operations):
-        return {sum(1 << one for one in operations)}
+        return {sum(1 << operation for operation in operations)}
 
     of_all = (*range(Operation.READ, Operation.CLUSTER_ACTION), Operation.DESCRIBE_CONFIGS)
     assert of_topics(await asked_by("admin")) == codes(*of_all, Operation.ALTER_CONFIGS)

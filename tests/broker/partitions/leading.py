@@ -34,7 +34,9 @@ def lead(harness, replicas=(11, 12), **fields):
 
 
 def proposals(harness):
-    return [tuple(member for member, _ in one.new_isr) for _, one in harness.isr_changes.submitted]
+    return [
+        tuple(member for member, _ in item.new_isr) for _, item in harness.isr_changes.submitted
+    ]
 
 
 def write(harness, *values):

@@ -42,9 +42,9 @@ class Controller:
         """Topic, partition and partition epoch of each request."""
         return [
             [
-                (topic.topic_id, one.partition_index, one.partition_epoch)
+                (topic.topic_id, partition.partition_index, partition.partition_epoch)
                 for topic in request.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             ]
             for _, request in self.requests
         ]
@@ -82,7 +82,8 @@ def change(topic_id: bytes = T, index: int = 0, **fields) -> IsrChange:
 def answered(*data: tuple[bytes, AlterPartitionResponsePartitionData]) -> AlterPartitionResponse:
     return AlterPartitionResponse(
         topics=[
-            AlterPartitionResponseTopicData(topic_id=topic, partitions=[one]) for topic, one in data
+            AlterPartitionResponseTopicData(topic_id=topic, partitions=[item])
+            for topic, item in data
         ]
     )
 
@@ -102,9 +103,9 @@ def refused(index: int = 0) -> AlterPartitionResponsePartitionData:
 def agree(request: AlterPartitionRequest) -> AlterPartitionResponse:
     return answered(
         *(
-            (topic.topic_id, agreed(one.partition_index))
+            (topic.topic_id, agreed(partition.partition_index))
             for topic in request.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         )
     )
 
@@ -113,7 +114,7 @@ def members(request: AlterPartitionRequest) -> list[tuple[int, int]]:
     """The proposed members, with their epochs, in a request for one partition."""
     [topic] = request.topics
     [asked] = topic.partitions
-    return [(one.broker_id, one.broker_epoch) for one in asked.new_isr_with_epochs]
+    return [(replica.broker_id, replica.broker_epoch) for replica in asked.new_isr_with_epochs]
 
 
 @asynccontextmanager
@@ -156,8 +157,8 @@ async def test_owner_learns_committed_change_without_repetition(autojump_clock):
 async def test_changes_that_come_together_go_together(autojump_clock):
     controller = Controller(agree)
     async with running(controller) as changes:
-        for one in (change(), change(index=1), change(U)):
-            changes.submit(Owner(), one)
+        for item in (change(), change(index=1), change(U)):
+            changes.submit(Owner(), item)
         await quiet()
     assert controller.named() == [[(T, 0, 7), (T, 1, 7), (U, 0, 7)]]
 

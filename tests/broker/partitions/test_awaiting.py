@@ -99,8 +99,10 @@ async def test_each_part_of_answer_learns_its_outcome(autojump_clock):
     ended.close()
     parts = zip((done, ended, late, refused), results, strict=True)
     began = trio.current_time()
-    await awaiting.wait_for_all([awaiting.WatermarkWait(mark, 5, one) for mark, one in parts], 3.0)
-    assert [one.error_code for one in results] == [
+    await awaiting.wait_for_all(
+        [awaiting.WatermarkWait(mark, 5, part) for mark, part in parts], 3.0
+    )
+    assert [result.error_code for result in results] == [
         ErrorCode.NONE,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,

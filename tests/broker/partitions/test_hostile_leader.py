@@ -170,7 +170,11 @@ async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
 
 
 def warnings(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return [
+        each_record.getMessage()
+        for each_record in caplog.records
+        if each_record.levelno >= logging.WARNING
+    ]
 
 
 @pytest.mark.parametrize("case", NONSENSE)

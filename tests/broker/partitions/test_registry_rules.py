@@ -18,7 +18,7 @@ from trimaran.wire.text.events import event_of
 
 
 def names(harness):
-    return [one.name for one in harness.partitions]
+    return [each_partition.name for each_partition in harness.partitions]
 
 
 # -- finding
@@ -179,7 +179,7 @@ def test_unopenable_partition_is_reported_without_delaying_others(harness, monke
     monkeypatch.setattr(LogDirectories, "open_log", open_or_fail)
     harness.set_image(topic("t", partition(), partition()))
     assert listener.heard == ["+1@0"]
-    assert [event_of(one) for one in caplog.records].count(REPLICA_UNUSABLE) == 1
+    assert [event_of(record) for record in caplog.records].count(REPLICA_UNUSABLE) == 1
 
 
 def test_counters_of_removed_topic_stay_in_total(harness):
@@ -257,10 +257,10 @@ def test_only_changed_registrations_reexamine_followers(harness):
 def test_changed_settings_reach_the_affected_logs(harness, name, changed):
     harness.set_image(topic("t", partition()), topic("u", partition()))
     logs = {name: harness.leader(name).log for name in ("t", "u")}
-    configs = {(2, one): {"retention.ms": "5"} for one in logs}
+    configs = {(2, log): {"retention.ms": "5"} for log in logs}
     harness.set_image(topic("t", partition()), topic("u", partition()), configs=configs)
     harness.partitions.settings_changed(name)
-    assert [one for one, log in logs.items() if log.config.retention_ms == 5] == changed
+    assert [key for key, log in logs.items() if log.config.retention_ms == 5] == changed
 
 
 def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):

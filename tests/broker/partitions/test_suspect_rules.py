@@ -176,7 +176,7 @@ async def test_epoch_ended_meanwhile_is_not_suspected(harness, monkeypatch, capl
     flip(harness, 65)
     meanwhile(monkeypatch, lambda: harness.set_image(state(epoch=1)))
     assert not await is_found_damaged(harness)
-    assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 async def test_released_log_is_never_called_damaged(harness, monkeypatch):

@@ -36,7 +36,7 @@ def flip(log, position: int) -> None:
 
 
 def errors(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 async def replicate_to_13(cluster, isr=REPLICAS):
@@ -82,7 +82,7 @@ async def test_leader_with_damaged_records_makes_room(tmp_path, caplog, position
         # that it takes for a gap of compaction, and gives back
         assert told_by_12 in caplog.text or position == FAR
         logs = [cluster.partition(index).log for index in (12, 13)]
-        whole = [one.read_bytes(0, 1 << 20, upto_offset=4) for one in logs]
+        whole = [log.read_bytes(0, 1 << 20, upto_offset=4) for log in logs]
         assert whole[0] == whole[1]
 
 
@@ -112,7 +112,7 @@ async def test_sole_in_sync_replica_continues_with_warning(tmp_path, caplog):
         await replicate_to_13(cluster, isr=(11,))
         flip(cluster[11].leader().log, 65)
         cluster[12].set_image(state(11, 0, (11,)))
-        await until(lambda: any("no other replica is in sync" in one for one in errors(caplog)))
+        await until(lambda: any("no other replica is in sync" in error for error in errors(caplog)))
         assert not cluster[11].leader().ended
 
 

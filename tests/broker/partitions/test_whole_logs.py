@@ -62,7 +62,7 @@ def test_log_shorter_than_saved_watermark_does_not_lead(tmp_path, caplog):
     assert "ends at offset 0 here, but records up to offset 3 were committed" in refused(harness)
     assert refused(harness, epoch=2) == refused(harness, epoch=3), "until a human has looked"
     assert set(told) == {LOST}
-    errors = [one for one in caplog.records if one.levelno >= logging.ERROR]
+    errors = [record for record in caplog.records if record.levelno >= logging.ERROR]
     assert len(errors) == 1, "once"
 
 

@@ -73,7 +73,7 @@ async def test_cordoned_directories_are_reported_after_catching_up(autojump_cloc
     async with trio.open_nursery() as nursery:
         nursery.start_soon(lifecycle.run)
         await trio.sleep(5)
-        assert {one.cordoned_log_dirs for one in controller.heartbeats} == {None}
+        assert {heartbeat.cordoned_log_dirs for heartbeat in controller.heartbeats} == {None}
         applied[0] = 7
         await trio.sleep(5)
         nursery.cancel_scope.cancel()
@@ -127,4 +127,4 @@ async def test_a_registration_without_an_epoch_is_none(autojump_clock):
         await trio.sleep(5)
         nursery.cancel_scope.cancel()
     assert controller.registrations == 4
-    assert {one.broker_epoch for one in controller.heartbeats} == {7}
+    assert {heartbeat.broker_epoch for heartbeat in controller.heartbeats} == {7}

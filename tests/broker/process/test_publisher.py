@@ -27,14 +27,17 @@ def published(harness, report=lambda: None) -> BrokerPublisher:
 
 
 def here(harness) -> dict:
-    return {(one.topic, one.index): one.state for one in harness.partitions}
+    return {
+        (each_partition.topic, each_partition.index): each_partition.state
+        for each_partition in harness.partitions
+    }
 
 
 def wanted(image: MetadataImage) -> dict:
     return {
-        (one.name, index): state
-        for one in image.topics.by_name.values()
-        for index, state in one.partitions.items()
+        (each_topic.name, index): state
+        for each_topic in image.topics.by_name.values()
+        for index, state in each_topic.partitions.items()
         if NODE in state.replicas
     }
 
@@ -139,7 +142,10 @@ async def test_only_replicas_after_start_image_are_new(tmp_path, nursery):
     await trio.testing.wait_all_tasks_blocked()
     delta = replay([RemoveTopicRecord(topic_id=uid(2)), topic("u", 3), partition(3, 0, [NODE])], image)  # fmt: skip
     publisher.publish(delta, delta.apply(SOMEWHERE), Manifest(SOMEWHERE))
-    standings = {(one.topic, one.index): one.standing for one in harness.partitions}
+    standings = {
+        (each_partition.topic, each_partition.index): each_partition.standing
+        for each_partition in harness.partitions
+    }
     assert len(standings) == count + 2
     new = {key for key, standing in standings.items() if standing is Standing.NEW}
     assert new == {("t", count), ("u", 0)}

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 def leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for one in error.exceptions for leaf in leaves(one)]
+        return [leaf for exception in error.exceptions for leaf in leaves(exception)]
     return [error]
 
 
@@ -51,7 +51,7 @@ def fail_in_the_kernel(monkeypatch, directories):
 
     def watched(self, descriptors):
         tag, taken = submit(self, descriptors)
-        paths = [Path(os.readlink(f"/proc/self/fd/{one}")) for one in descriptors]
+        paths = [Path(os.readlink(f"/proc/self/fd/{descriptor}")) for descriptor in descriptors]
         if any(path.parent in directories for path in paths):
             failing.add(tag)
         return tag, taken
@@ -92,7 +92,7 @@ async def test_disk_error_ends_broker_but_keeps_acknowledged(tmp_path, monkeypat
         await in_thread(lost)
         with trio.fail_after(DEADLINE_SECONDS):
             await running.ended[11].wait()
-        assert any(isinstance(one, StorageFailure) for one in leaves(running.failures[11]))
+        assert any(isinstance(leaf, StorageFailure) for leaf in leaves(running.failures[11]))
         monkeypatch.undo()
         again = await running.start_broker(11)
         directory = again.context.directories.metadata

@@ -80,10 +80,10 @@ def answers(response, version=BY_ID):
     response = through_wire(response, version)
     return [
         (
-            one.name if version == BY_NAME else one.topic_id,
-            [(p.index, p.error_code, p.base_offset) for p in one.partition_responses],
+            each_response.name if version == BY_NAME else each_response.topic_id,
+            [(p.index, p.error_code, p.base_offset) for p in each_response.partition_responses],
         )
-        for one in response.responses
+        for each_response in response.responses
     ]
 
 
@@ -97,19 +97,22 @@ async def test_answer_follows_order_of_request(harness, version):
     response, appends = started(resolve(request(*asked, version=version), harness.partitions))
     nowhere = "nowhere" if version == BY_NAME else ""
     named = [("u", 3), ("t", 1), ("t", 0), (nowhere, 5)]
-    assert [one.key for one in appends] == named
-    assert [len(one.records) for one in appends] == [len(batch(b"v"))] * 4
+    assert [append.key for append in appends] == named
+    assert [len(append.records) for append in appends] == [len(batch(b"v"))] * 4
     code = E.NONE if version == BY_NAME else E.UNKNOWN_TOPIC_ID
     assert answers(response, version) == [
         (shown("u", version), [(3, E.NONE, -1)]),
         (shown("t", version), [(1, E.NONE, -1), (0, E.NONE, -1)]),
         (shown("nowhere", version), [(5, code, -1)]),
     ]
-    assert [one.failed for one in appends] == [False] * 3 + [version == BY_ID]
+    assert [append.failed for append in appends] == [False] * 3 + [version == BY_ID]
     leaders = {
-        (one.current_leader.leader_id, one.current_leader.leader_epoch)
+        (
+            partition_response.current_leader.leader_id,
+            partition_response.current_leader.leader_epoch,
+        )
         for found in response.responses
-        for one in found.partition_responses
+        for partition_response in found.partition_responses
     }
     assert leaders == {(-1, -1)}
     refused = refusal(
@@ -121,7 +124,11 @@ async def test_answer_follows_order_of_request(harness, version):
         (shown("t", version), [(1, code, -1), (0, code, -1)]),
         (shown("nowhere", version), [(5, code, -1)]),
     ]
-    messages = {p.error_message for one in refused.responses for p in one.partition_responses}
+    messages = {
+        p.error_message
+        for each_response in refused.responses
+        for p in each_response.partition_responses
+    }
     assert messages == {"acks 7"}
 
 
@@ -189,7 +196,7 @@ async def test_failed_or_empty_partitions_are_not_appended(harness):
     assert without_leader.response.error_code == E.NOT_LEADER_OR_FOLLOWER
     ends = [harness.leader("t", index).log.log_end_offset for index in (0, 1)]
     assert (ends, sound.response.base_offset) == ([0, 0], 0)
-    assert [one.required_offset for one in (failed, empty)] == [-1, -1]
+    assert [item.required_offset for item in (failed, empty)] == [-1, -1]
 
 
 # -- acks=all
@@ -216,9 +223,9 @@ async def test_unreplicated_partitions_time_out(harness):
     assert replicated([failed, first])
     assert not replicated(both)
     await settle([failed, *both])
-    codes = [one.response.error_code for one in (failed, first, second)]
+    codes = [item.response.error_code for item in (failed, first, second)]
     assert codes == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.REQUEST_TIMED_OUT]
-    assert [one.response.base_offset for one in both] == [0, -1]
+    assert [side.response.base_offset for side in both] == [0, -1]
 
 
 async def test_ended_leader_epoch_is_not_waited_for(harness):
@@ -241,12 +248,12 @@ async def test_commit_below_minimum_isr_is_reported(harness):
     fenced = (registration(11), registration(12, fenced=True))
     harness.set_image(topic("t", alone, alone), configs=configs, brokers=fenced)
     await settle(both)
-    codes = [one.response.error_code for one in both]
+    codes = [side.response.error_code for side in both]
     assert codes == [E.NOT_ENOUGH_REPLICAS_AFTER_APPEND] * 2
     refused = validated(harness, ("t", 0, 1))
     append_now(refused, ALL, harness)
     await settle(refused)
-    codes = [one.response.error_code for one in refused]
+    codes = [item.response.error_code for item in refused]
     assert codes == [E.NOT_ENOUGH_REPLICAS] * 2, "nothing was appended"
 
 
@@ -339,8 +346,8 @@ async def test_stuck_disk_is_awaited_ten_seconds(harness, nursery, mock_clock):
 
     no_leader = unasked(9)
     done = []
-    for one in appends:
-        object.__setattr__(one, "leader", _Waiting(held))
+    for append in appends:
+        object.__setattr__(append, "leader", _Waiting(held))
 
     async def wait():
         await finished(await_disk([no_leader, *appends]))
@@ -381,7 +388,7 @@ async def test_only_authorized_topics_proceed(harness):
 
     started(authorize(appends, may_write))
     assert asked == ["t", "u"], "what failed before is not asked about"
-    codes = [one.response.error_code for one in appends]
+    codes = [append.response.error_code for append in appends]
     assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.NONE, E.UNKNOWN_TOPIC_ID]
 
 
@@ -426,10 +433,10 @@ def some(*records):
         PartitionAppend(
             TopicPartition("t", index),
             None,
-            one,
+            record,
             PartitionProduceResponse(index=index, base_offset=0),
         )
-        for index, one in enumerate(records)
+        for index, record in enumerate(records)
     ]
 
 
@@ -470,9 +477,9 @@ async def test_only_appendable_records_are_checked_in_thread(harness):
     )
     appends[0].refuse(E.TOPIC_AUTHORIZATION_FAILED)
     await checked
-    codes = [one.response.error_code for one in appends]
+    codes = [append.response.error_code for append in appends]
     assert codes == [E.TOPIC_AUTHORIZATION_FAILED, E.INVALID_TOPIC_EXCEPTION, E.NONE]
-    assert [len(one.batches) for one in appends] == [0, 0, 1]
+    assert [len(append.batches) for append in appends] == [0, 0, 1]
     assert isinstance(validate_now(appends, harness.partitions, version=2), Paused)
     internal = some(batch(b"a"))
     internal[0].key = TopicPartition("__transaction_state", 0)
@@ -489,8 +496,8 @@ async def test_named_record_errors_are_limited_to_10000(harness):
         harness, *(("t", index, without_keys(size)) for index, size in enumerate(sizes))
     )
     await checked
-    assert {one.response.error_code for one in appends} == {E.INVALID_RECORD}
-    assert [len(one.response.record_errors) for one in appends] == [6_000, 4_000, 3, 0, 0]
+    assert {append.response.error_code for append in appends} == {E.INVALID_RECORD}
+    assert [len(append.response.record_errors) for append in appends] == [6_000, 4_000, 3, 0, 0]
 
 
 async def test_message_sets_are_limited_to_versions_0_2(harness):

@@ -105,7 +105,7 @@ def message_set():
 @pytest.mark.parametrize("version", [0, 2, 3, 4, VERSION])
 def test_batches_come_in_old_versions_too(rules, version):
     data = memoryview(bytearray(bytes(batch(b"v"))))
-    assert [one.count for one in _check(data, rules, now_ms(), version)] == [1]
+    assert [item.count for item in _check(data, rules, now_ms(), version)] == [1]
 
 
 @pytest.mark.parametrize("version", [0, 2, 3, VERSION])
@@ -165,7 +165,10 @@ async def test_every_unknown_topic_id_is_answered(harness, count):
     topics = [TopicProduceData(topic_id=topic_id("none"), partition_data=data)]
     message = through_wire(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), VERSION)
     response = started(produce(message, harness.context, call(message, VERSION, connection())))
-    codes = [one.error_code for one in response.responses[0].partition_responses]
+    codes = [
+        partition_response.error_code
+        for partition_response in response.responses[0].partition_responses
+    ]
     assert codes == [E.UNKNOWN_TOPIC_ID] * count
 
 

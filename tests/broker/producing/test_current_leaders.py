@@ -36,11 +36,14 @@ def start(harness, indexes, version=VERSION):
 def leaders_in(response):
     """By partition the error and the leader, and where leaders are."""
     leaders = {
-        one.index: (
-            ErrorCode.of(one.error_code).name,
-            (one.current_leader.leader_id, one.current_leader.leader_epoch),
+        partition_response.index: (
+            ErrorCode.of(partition_response.error_code).name,
+            (
+                partition_response.current_leader.leader_id,
+                partition_response.current_leader.leader_epoch,
+            ),
         )
-        for one in response.responses[0].partition_responses
+        for partition_response in response.responses[0].partition_responses
     }
     return leaders, [(node.node_id, node.port) for node in response.node_endpoints]
 

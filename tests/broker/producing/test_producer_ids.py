@@ -44,7 +44,7 @@ async def test_id_block_is_exhausted_before_next_request():
     assert [await ids.take() for _ in range(3)] == [1000, 1001, 1002]
     assert len(controller.requests) == 1
     assert [await ids.take() for _ in range(2)] == [7000, 7001]
-    assert {(one.broker_id, one.broker_epoch) for one in controller.requests} == {
+    assert {(request.broker_id, request.broker_epoch) for request in controller.requests} == {
         (NODE_ID, BROKER_EPOCH)
     }
 

@@ -32,7 +32,7 @@ def resolved(harness, *named):
         TopicProduceData(
             topic_id=topic_id(name),
             partition_data=[
-                PartitionProduceData(index=i, records=one) for i, one in enumerate(records)
+                PartitionProduceData(index=i, records=record) for i, record in enumerate(records)
             ],
         )
         for name, *records in named
@@ -64,8 +64,12 @@ def unverified(appends, transactional_id):
 def outcomes(response):
     return [
         [
-            (one.index, ErrorCode.of(one.error_code).name, one.base_offset)
-            for one in found.partition_responses
+            (
+                partition_response.index,
+                ErrorCode.of(partition_response.error_code).name,
+                partition_response.base_offset,
+            )
+            for partition_response in found.partition_responses
         ]
         for found in response.responses
     ]
@@ -75,7 +79,7 @@ async def test_partitions_are_answered_in_place(harness):
     response, appends = resolved(
         harness, ("t", batch(b"a"), b"no batch"), ("nowhere", batch(b"b")), ("secret", batch(b"c"))
     )
-    assert [one.key for one in appends] == [
+    assert [append.key for append in appends] == [
         ("t", 0),
         ("t", 1),
         ("", 0),
@@ -268,7 +272,7 @@ async def test_failed_and_stale_batches_are_not_verified(harness):
     appends[1].refuse(ErrorCode.CORRUPT_MESSAGE)
     for transactional_id in ("x", None, ""):
         assert unverified(appends, transactional_id) == []
-    codes = [one.response.error_code for one in appends]
+    codes = [append.response.error_code for append in appends]
     assert codes == [ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.CORRUPT_MESSAGE]
 
 

@@ -43,7 +43,7 @@ def large(count=1, **fields):
 
 
 def request(*records, acks=1):
-    data = [PartitionProduceData(index=i, records=one) for i, one in enumerate(records)]
+    data = [PartitionProduceData(index=i, records=record) for i, record in enumerate(records)]
     topics = [TopicProduceData(topic_id=topic_id("t"), partition_data=data)]
     return through_wire(ProduceRequest(acks=acks, timeout_ms=60_000, topic_data=topics), VERSION)
 
@@ -57,11 +57,16 @@ def keys(harness, index=0):
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
-    return [record.key for one in iter_batches(data) for record in decode_records(one)]
+    return [
+        record.key for each_batch in iter_batches(data) for record in decode_records(each_batch)
+    ]
 
 
 def codes_of(response):
-    return [one.error_code for one in response.responses[0].partition_responses]
+    return [
+        partition_response.error_code
+        for partition_response in response.responses[0].partition_responses
+    ]
 
 
 async def test_large_batch_is_checked_in_thread_stored_unchanged(harness):

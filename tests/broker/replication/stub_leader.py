@@ -64,9 +64,9 @@ class StubLeader:
         """Partition and offset of each request."""
         return [
             [
-                (one.partition, one.fetch_offset)
+                (each_partition.partition, each_partition.fetch_offset)
                 for asked in request.topics
-                for one in asked.partitions
+                for each_partition in asked.partitions
             ]
             for request in self.fetches
         ]

@@ -103,7 +103,9 @@ def test_leader_learns_exactly_the_changes(steps, keeps_sessions):
             paused = {key: due for key, due in paused.items() if due > now}
             request = client.next_request(now, in_flight=False)
             expected = {
-                key: (one.epoch, one.offset) for key, one in followers.items() if key not in paused
+                key: (follower.epoch, follower.offset)
+                for key, follower in followers.items()
+                if key not in paused
             }
             if request is None:
                 assert not expected
@@ -174,7 +176,9 @@ def test_an_answer_outstanding_is_followed_only_by_news():
     assert client.next_request(0.0, in_flight=True) is None
     client.add((b"t" * 16, 1), Follower())
     request = client.next_request(0.0, in_flight=True)
-    assert [one.partition for topic in request.topics for one in topic.partitions] == [1]
+    assert [partition.partition for topic in request.topics for partition in topic.partitions] == [
+        1
+    ]
 
 
 def test_new_registration_resends_all_positions():
@@ -187,7 +191,7 @@ def test_new_registration_resends_all_positions():
     def told():
         request = client.next_request(0.0, in_flight=False)
         client.answered(7)
-        named = [one.partition for topic in request.topics for one in topic.partitions]
+        named = [partition.partition for topic in request.topics for partition in topic.partitions]
         return request.replica_state.replica_epoch, named
 
     assert told() == (112, [0, 1])

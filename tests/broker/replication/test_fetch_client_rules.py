@@ -63,9 +63,9 @@ def ask(client, now=0.0, *, in_flight=False, session_id=SESSION):
 
 def named(request):
     return [
-        (topic.topic_id[:1], one.partition, one.fetch_offset)
+        (topic.topic_id[:1], partition.partition, partition.fetch_offset)
         for topic in request.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     ]
 
 
@@ -116,13 +116,13 @@ def test_without_a_session_each_request_names_everything(client):
 
 
 def test_partitions_are_named_topic_by_topic(client):
-    for one in (key(0), key(0, b"u"), key(1)):
-        client.add(one, Follower())
+    for item in (key(0), key(0, b"u"), key(1)):
+        client.add(item, Follower())
     request = ask(client)
     assert named(request) == [(b"t", 0, 0), (b"t", 1, 0), (b"u", 0, 0)]
     assert [len(topic.partitions) for topic in request.topics] == [2, 1]
-    for one in (key(0), key(0, b"u"), key(1)):
-        client.remove(one)
+    for item in (key(0), key(0, b"u"), key(1)):
+        client.remove(item)
     client.add(key(9), Follower())
     request = ask(client)
     assert [topic.partitions for topic in request.forgotten_topics_data] == [[0, 1], [0]]

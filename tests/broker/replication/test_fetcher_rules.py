@@ -37,7 +37,11 @@ OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def warnings(caplog) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return [
+        each_record.getMessage()
+        for each_record in caplog.records
+        if each_record.levelno >= logging.WARNING
+    ]
 
 
 def once(*answers):
@@ -123,7 +127,7 @@ async def test_divergence_without_truncation_backs_off(tmp_path, held_back, capl
         follow(harness)
         await until(lambda: len(held_back) == 3)
     assert held_back == [0.02, 0.04, 0.08]
-    assert ["leads nowhere" in one for one in warnings(caplog)] == [True]
+    assert ["leads nowhere" in warning for warning in warnings(caplog)] == [True]
 
 
 async def test_follower_above_leaders_end_truncates_and_reports(tmp_path, caplog):
@@ -134,7 +138,7 @@ async def test_follower_above_leaders_end_truncates_and_reports(tmp_path, caplog
         await until(lambda: len(leader.fetches) >= 2)
         assert leader.positions()[:2] == [[(0, 3)], [(0, 2)]]
         assert leader.listed == [(12, 1)], "as a replica, in its epoch"
-    assert [event_of(one) for one in caplog.records].count(REPLICA_TRUNCATED) == 1
+    assert [event_of(each_record) for each_record in caplog.records].count(REPLICA_TRUNCATED) == 1
 
 
 async def test_partition_removed_during_offset_query_is_ignored(tmp_path):
@@ -162,7 +166,7 @@ async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, cap
         follow(harness)
         await until(lambda: held_back)
         assert harness.partitions.find("t", 0).log.log_end_offset == 3
-    assert REPLICA_TRUNCATED not in [event_of(one) for one in caplog.records]
+    assert REPLICA_TRUNCATED not in [event_of(each_record) for each_record in caplog.records]
 
 
 @pytest.mark.parametrize(("high_watermark", "lags"), [(1, False), (2, False), (3, True)])
@@ -196,7 +200,7 @@ async def test_out_of_range_within_leaders_log_keeps_records(tmp_path, held_back
         await until(lambda: len(held_back) == 2)
         log = harness.partitions.find("t", 0).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 3)
-        assert any("leads nowhere" in one for one in warnings(caplog))
+        assert any("leads nowhere" in warning for warning in warnings(caplog))
 
 
 async def test_unavailable_offsets_delay_follower_silently(tmp_path, held_back, caplog):
@@ -276,9 +280,9 @@ async def test_session_ended_by_leader_restarts(tmp_path, caplog):
         assert leader.sessions()[:4] == [(0, 0), (7, 1), (0, 0), (0, 0)]
         assert leader.positions()[:4] == [[(0, 1)], [], [(0, 1)], [(0, 1)]]
     told = [
-        one.getMessage()
-        for one in caplog.records
-        if "the leader ends the session" in one.msg % one.args
+        each_record.getMessage()
+        for each_record in caplog.records
+        if "the leader ends the session" in each_record.msg % each_record.args
     ]
     assert len(told) == 1, "once of what goes on happening"
 
@@ -289,7 +293,7 @@ async def test_leader_without_sessions_gets_full_requests(tmp_path):
         follow(harness, partitions=2)
         await until(lambda: len(leader.fetches) >= 3)
         assert leader.sessions()[:3] == [(0, 0)] * 3
-        assert [sorted(one) for one in leader.positions()[:3]] == [[(0, 1), (1, 1)]] * 3
+        assert [sorted(position) for position in leader.positions()[:3]] == [[(0, 1), (1, 1)]] * 3
 
 
 async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
@@ -346,8 +350,10 @@ async def test_partition_of_another_leader_is_forgotten(tmp_path):
         states = [partition((12, 11), 11, leader_epoch=1, partition_epoch=1)]
         states.append(partition((12, 11), -1, leader_epoch=2, partition_epoch=2))
         harness.set_image(topic("t", *states))
-        await until(lambda: any(one.forgotten_topics_data for one in leader.fetches))
-        told = [one.forgotten_topics_data for one in leader.fetches if one.forgotten_topics_data]
+        await until(lambda: any(fetch.forgotten_topics_data for fetch in leader.fetches))
+        told = [
+            fetch.forgotten_topics_data for fetch in leader.fetches if fetch.forgotten_topics_data
+        ]
         assert [gone.partitions for gone in told[0]] == [[1]]
 
 
@@ -485,7 +491,7 @@ async def test_due_partition_waits_for_anothers_flush(tmp_path, monkeypatch):
         leader.answer = once(answered(refused, data(1, records=record(1))))
         follow(harness, partitions=2)
         await until(lambda: looks and looks[0]._flushing)
-        [client] = {one._client for one in looks}
+        [client] = {item._client for item in looks}
         await until(lambda: client.next_due < trio.current_time())
         await trio.testing.wait_all_tasks_blocked()
         count = len(looks)

@@ -40,7 +40,7 @@ def settings(path, **more):
 
 
 def names(directories):
-    return [one.path.name for one in directories]
+    return [directory.path.name for directory in directories]
 
 
 async def closed(storage, epoch=None):
@@ -125,19 +125,19 @@ async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoc
         LogDirectory(formatted / "a")
     shared.close(broker_epoch=-1)
     again = [LogDirectory(formatted / name) for name in "ab"]
-    assert [one.previous_broker_epoch for one in again] == ([7, 7] if epoch else [-1, None])
+    assert [item.previous_broker_epoch for item in again] == ([7, 7] if epoch else [-1, None])
     assert again[0].high_watermark(T0) == (3 if epoch else 0)
-    for one in again:
-        one.close(broker_epoch=None)
+    for item in again:
+        item.close(broker_epoch=None)
 
 
 async def test_epoch_is_written_where_broker_ends(formatted):
     storage = open_storage(settings(formatted), None)
     await storage.close(8, {})
     again = [LogDirectory(formatted / name) for name in "ab"]
-    assert [one.previous_broker_epoch for one in again] == [8, 8]
-    for one in again:
-        one.close(broker_epoch=None)
+    assert [item.previous_broker_epoch for item in again] == [8, 8]
+    for item in again:
+        item.close(broker_epoch=None)
 
 
 @pytest.mark.parametrize(("level", "are_told"), [(29, False), (30, True), (31, True)])

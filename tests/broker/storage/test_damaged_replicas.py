@@ -53,7 +53,7 @@ def directories(tmp_path, request):
 
 def files_of(directories):
     [directory] = directories.all
-    return {str(one.relative_to(directory.path)) for one in directory.path.rglob("*")}
+    return {str(path.relative_to(directory.path)) for path in directory.path.rglob("*")}
 
 
 async def test_damaged_replica_is_kept_unserved_and_reported(directories, caplog):
@@ -68,7 +68,7 @@ async def test_damaged_replica_is_kept_unserved_and_reported(directories, caplog
             await directories.check_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     assert set(told) == {((TOPIC_ID, 0), LOST_DIRECTORY)}
     assert files_of(directories) == before
-    lines = [one.getMessage() for one in caplog.records if "t-0" in one.getMessage()]
+    lines = [record.getMessage() for record in caplog.records if "t-0" in record.getMessage()]
     assert len(lines) == 1
     assert "partition.metadata" in lines[0]
     assert directories.open_log(TopicPartition("t", 1), TOPIC_ID, SMALL).log_end_offset == 9

@@ -37,8 +37,8 @@ class Case:
 
     def fresh(self, cordoned: str = "") -> LogDirectories:
         """A process that remembers nothing, with the same directories."""
-        for one in self.started.all:
-            one.health.offline = "the disk is gone" if one.path.name in self.offline else None
+        for item in self.started.all:
+            item.health.offline = "the disk is gone" if item.path.name in self.offline else None
         made = LogDirectories(self.started.all, failed_at_start=self.started.failed_at_start)
         made.on_placed = lambda _replica, directory: self.placed.append(NAMES[directory])
         made.cordoned = lambda: {self.disks.path / name for name in cordoned}
@@ -71,7 +71,7 @@ class Case:
         is_untouched = directories.is_untouched(T0, TOPIC_ID, assigned, standing)
         where = directories.where(T0, assigned)
         expected = "nowhere" if where is None else where.path.name
-        made = not any(T0 in one for one in directories.online)
+        made = not any(T0 in directory for directory in directories.online)
         try:
             directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing).close(clean=False)
             found = directories.holding(T0)
@@ -114,8 +114,8 @@ def decisions(path: Path) -> str:
             case = Case(disks, disks.start(readable), offline)
             title = f"== held by {held or 'none'}, of {readable}"
             told += [title + (f" {offline} offline" if offline else ""), *case.lines(), ""]
-            for one in case.started.all:
-                one.health.offline = None
+            for item in case.started.all:
+                item.health.offline = None
         disks.stop(clean=False)
     return "\n".join(told)
 

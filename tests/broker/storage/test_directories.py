@@ -269,12 +269,12 @@ def test_previous_epoch_needs_agreement_of_all_directories(disks):
         ((7, 7, None), -1),
         ((None, None, None), -1),
     ):
-        for one, epoch in zip(directories.all, epochs, strict=True):
-            one.previous_broker_epoch = epoch
+        for directory, epoch in zip(directories.all, epochs, strict=True):
+            directory.previous_broker_epoch = epoch
         assert directories.previous_broker_epoch == expected, epochs
     directories.failed_at_start[disks.path / "d"] = "gone"
-    for one in directories.all:
-        one.previous_broker_epoch = 7
+    for directory in directories.all:
+        directory.previous_broker_epoch = 7
     assert directories.previous_broker_epoch == -1
 
 
@@ -291,7 +291,7 @@ async def test_each_failure_is_reported_once(disks, autojump_clock):
 
     async def watch():
         while True:
-            told.append([name_of(one) for one in await directories.wait_failed()])
+            told.append([name_of(item) for item in await directories.wait_failed()])
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)

@@ -37,7 +37,7 @@ def refused(directories, assigned=UNASSIGNED_DIRECTORY, standing=Standing.HELD) 
         with pytest.raises(KafkaError) as error:
             directories.open_log(T0, TOPIC_ID, LogConfig(), assigned, standing)
         assert error.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert not any(T0 in one for one in directories.all)
+    assert not any(T0 in directory for directory in directories.all)
     assert not directories.is_untouched(T0, TOPIC_ID, assigned, standing)
     assert {replica[1] for replica in placed} <= {LOST_DIRECTORY}
     return error.value.message
@@ -123,7 +123,11 @@ def test_unreadable_copy_affects_only_this_replica(disks, error, is_offline, ask
             with pytest.raises(KafkaError, match=os.strerror(error)) as raised:
                 directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
             assert raised.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert [one.offline is not None for one in directories.all] == [False, is_offline, False]
+    assert [directory.offline is not None for directory in directories.all] == [
+        False,
+        is_offline,
+        False,
+    ]
 
 
 def test_copy_moved_away_does_not_matter(disks):
@@ -231,7 +235,7 @@ def test_foreign_topics_name_is_moved_aside_everywhere(disks):
     directories = disks.start()
     log = directories.open_log(T0, TOPIC_ID, LogConfig(), id_of("a"))
     assert log.log_end_offset == 30
-    assert [T0 in one for one in directories.all] == [False, True, False]
+    assert [T0 in directory for directory in directories.all] == [False, True, False]
 
 
 STATE = PartitionImage(replicas=(11, 12), directories=(), isr=(12,), leader=12)
@@ -266,7 +270,7 @@ def test_deleted_replica_in_failed_directory_is_ignored(disks):
     log.flush()
     directories = disks.start()
     assert directories.open_log(T0, OTHER_ID, LogConfig()).log_end_offset == 0
-    assert [T0 in one for one in directories.all] == [False, True, False]
+    assert [T0 in directory for directory in directories.all] == [False, True, False]
 
 
 @pytest.mark.parametrize("length", [1, UNCUT_CHARS, UNCUT_CHARS + 1, 249])
@@ -290,4 +294,4 @@ def test_unreadable_future_copy_takes_no_directory_offline(disks, standing):
     directories = disks.start(files=files)
     files.fail_at("list_directory", error=errno.EACCES, sticky=True)
     assert str(copy) in refused(directories, id_of("a"), standing)
-    assert [one.offline for one in directories.all] == [None, None, None]
+    assert [directory.offline for directory in directories.all] == [None, None, None]

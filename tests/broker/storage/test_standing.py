@@ -115,8 +115,8 @@ def test_single_committed_record_makes_log_missing(disks, offset, is_refused):
 
 def test_all_directories_offline_refuses_a_new_log(disks):
     directories = disks.start()
-    for one in directories.all:
-        one.health.fail("gone")
+    for directory in directories.all:
+        directory.health.fail("gone")
     assert refusal(directories, standing=Standing.NEW) == "all log directories are offline"
 
 
@@ -136,7 +136,7 @@ async def test_log_opened_during_namesakes_check_awaits_deletion(disks, monkeypa
 
     monkeypatch.setattr(directories_module, "run_blocking", checked)
     await directories.check_log(T0, TOPIC_ID, LogConfig())
-    assert [one.log_end_offset for one in opened] == [0]
+    assert [item.log_end_offset for item in opened] == [0]
     assert names_in(disks, "a") == [DELETE_SUFFIX, "t-0"]
     assert directories.all[0].topic_id(T0) == OTHER_ID
 
@@ -200,7 +200,7 @@ def test_failed_replica_is_reported_with_its_directory(disks, standing, told, ca
     placed = []
     directories.on_placed = lambda *replica: placed.append(replica)
     directories.take_out(T0, TOPIC_ID, "it is damaged")
-    assert placed == [((TOPIC_ID, 0), one) for one in told]
+    assert placed == [((TOPIC_ID, 0), item) for item in told]
     assert log.is_closed
     assert refusal(directories, standing=standing).endswith("it is damaged")
     [record] = caplog.records
@@ -250,11 +250,11 @@ def test_preferred_directory_is_used_unless_it_fails(disks):
 def test_watermark_alone_counts_as_knowledge(disks):
     """Its log may be missing."""
     directories = disks.start()
-    for one in directories.all:
+    for directory in directories.all:
         directories.open_log(
             TopicPartition("u", 0), OTHER_ID, LogConfig(), id_of("a"), Standing.NEW
         )
-        one.high_watermark = lambda key: 3 * (key == T0)
+        directory.high_watermark = lambda key: 3 * (key == T0)
         assert [
             directories.knows_nothing_of(T0),
             directories.knows_nothing_of(TopicPartition("t", 1)),
@@ -262,7 +262,7 @@ def test_watermark_alone_counts_as_knowledge(disks):
             False,
             True,
         ]
-        del one.high_watermark
+        del directory.high_watermark
 
 
 def test_replica_has_watermark_of_its_directory(disks):

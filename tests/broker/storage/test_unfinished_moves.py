@@ -135,7 +135,7 @@ async def test_twins_of_unknown_topic_both_stay(disks):
     disks.write("a", 10)
     disks.write("b", 20, OTHER_ID)
     directories = await start(disks, TopicsImage())
-    assert [T0 in one for one in directories.all] == [True, True, False]
+    assert [T0 in directory for directory in directories.all] == [True, True, False]
 
 
 async def test_two_matching_twins_of_three_are_compared(disks):
@@ -144,7 +144,7 @@ async def test_two_matching_twins_of_three_are_compared(disks):
     disks.write("c", 11)
     directories = await start(disks, image())
     assert end_in(directories) == ("c", 33)
-    assert [T0 in one for one in directories.all] == [False, False, True]
+    assert [T0 in directory for directory in directories.all] == [False, False, True]
 
 
 @pytest.mark.parametrize("assigned", ["a", "b"])
@@ -152,7 +152,9 @@ async def test_equal_twins_are_settled_by_controller(disks, assigned):
     disks.write("a", 10)
     shutil.copytree(disks.path / "a" / "t-0", disks.path / "b" / "t-0")
     directories = await start(disks, image(id_of(assigned)))
-    assert [T0 in one for one in directories.all] == [assigned == one for one in "abc"]
+    assert [T0 in directory for directory in directories.all] == [
+        assigned == letter for letter in "abc"
+    ]
 
 
 async def test_the_older_epoch_loses_though_it_is_longer(disks):
@@ -232,7 +234,7 @@ async def test_longest_of_three_twins_wins(disks, caplog):
         disks.write(name, batches)
     directories = await start(disks, image(id_of("a")))
     assert end_in(directories) == ("b", 15)
-    assert [T0 in one for one in directories.all] == [False, True, False]
+    assert [T0 in directory for directory in directories.all] == [False, True, False]
     told = [record.getMessage() for record in caplog.records]
     assert [str(disks.path / name) in line for name, line in zip("ac", told, strict=True)] == [
         True,

@@ -29,8 +29,8 @@ def disks(tmp_path):
 
 def names_in(disks, name):
     """The entries of a directory under the name of `t-0`, by suffix: deleted, put aside, or there."""
-    found = (one.name for one in (disks.path / name).iterdir() if one.name.startswith("t-0"))
-    return sorted(one if one == "t-0" else one[one.rindex("-") :] for one in found)
+    found = (path.name for path in (disks.path / name).iterdir() if path.name.startswith("t-0"))
+    return sorted(item if item == "t-0" else item[item.rindex("-") :] for item in found)
 
 
 class Standin:
@@ -142,8 +142,14 @@ async def test_single_directory_keeps_watermarks_of_unopened_replicas(count):
     await directories.save_checkpoints(MARKS)
     directories.close(broker_epoch=3, high_watermarks=MARKS)
     assert asked == [
-        *[(one.path, "write", marks_of(one), True) for one in directories.all],
-        *[(one.path, "close", 3, marks_of(one)) for one in directories.all],
+        *[
+            (each_directory.path, "write", marks_of(each_directory), True)
+            for each_directory in directories.all
+        ],
+        *[
+            (each_directory.path, "close", 3, marks_of(each_directory))
+            for each_directory in directories.all
+        ],
     ]
 
 
@@ -200,7 +206,7 @@ def test_all_directories_close_despite_one_failure(epoch, but, caplog):
     asked = []
     metadata = Standin(asked, "m")
     directories = LogDirectories(three(asked, failing="a"), metadata=metadata)
-    shared = next((one for one in [*directories.all, metadata] if one.path == but), None)
+    shared = next((item for item in [*directories.all, metadata] if item.path == but), None)
     directories.close(broker_epoch=epoch, high_watermarks=MARKS, but=shared)
     held = {"a": {("t", 0): 5}, "b": {("u", 0): 7}, "c": {}, "m": {}}
     expected = [(name, "close", epoch, marks) for name, marks in held.items() if name != but]
@@ -288,9 +294,9 @@ def test_epoch_after_unclean_end_is_unknown():
         directories = LogDirectories(
             [
                 SimpleNamespace(
-                    directory_id=b"", previous_broker_epoch=one, health=DirectoryHealth()
+                    directory_id=b"", previous_broker_epoch=item, health=DirectoryHealth()
                 )
-                for one in of_each
+                for item in of_each
             ]
         )
         return directories.previous_broker_epoch

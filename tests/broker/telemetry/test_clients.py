@@ -158,15 +158,15 @@ def test_client_labels_are_bounded_oldest_is_evicted(metrics, monkeypatch):
     on = call()
     on.header.client_id = "c" * 30_000
     told = [metrics.asked(NIL_UUID, on) for _ in range(10)]
-    assert list(metrics._clients) == [one.instance_id for one in told[-3:]]
+    assert list(metrics._clients) == [item.instance_id for item in told[-3:]]
     subscribe(metrics, all={"metrics": "org."})  # each is another client of the same labels
-    for one in told[-3:]:
-        check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, one, on)
+    for item in told[-3:]:
+        check_refused(ErrorCode.UNKNOWN_SUBSCRIPTION_ID, push, metrics, item, on)
     assert len(metrics) == 3
     on.connection.mark_closed()
     assert len(metrics) == 2
     assert metrics._labels_bytes == sum(
-        len(text) for one in metrics._clients.values() for text in one.labels.values()
+        len(text) for client in metrics._clients.values() for text in client.labels.values()
     )
 
 

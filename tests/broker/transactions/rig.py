@@ -32,7 +32,7 @@ class Metadata:
         self.set(*topics, brokers=brokers)
 
     def set(self, *topics: TopicImage, brokers: tuple[int, ...] = (HERE,), **fields: Any) -> None:
-        registered = cluster_image(*(registration(one, **fields) for one in brokers))
+        registered = cluster_image(*(registration(broker, **fields) for broker in brokers))
         self.image = MetadataImage(topics=topics_image(*topics), cluster=registered)
         self._changed.set()
         self._changed = trio.Event()

@@ -62,7 +62,7 @@ async def pieces_of(rig, **filters):
 
 
 async def listed(rig, **filters):
-    return [one for piece in await pieces_of(rig, **filters) for one in piece]
+    return [item for piece in await pieces_of(rig, **filters) for item in piece]
 
 
 STATES = ([], ["Ongoing"], ["Empty", "PrepareCommit", "Dead"], ["Odd"])
@@ -74,11 +74,11 @@ PATTERNS = (None, "", "orders-.*", "ord", ".*empty|.*ongoing", "nothing")
 async def test_every_filter_matches_plain_twin(rig):
     for states, ids, duration, pattern in product(STATES, IDS, DURATIONS, PATTERNS):
         expected = [
-            (name, one.producer_id, one.state.shown)
-            for name, one in OURS.items()
-            if (not states or one.state.shown in states)
-            and (not ids or one.producer_id in ids)
-            and (duration < 0 or AGES[one.state] > duration)
+            (name, our.producer_id, our.state.shown)
+            for name, our in OURS.items()
+            if (not states or our.state.shown in states)
+            and (not ids or our.producer_id in ids)
+            and (duration < 0 or AGES[our.state] > duration)
             and (not pattern or re.fullmatch(pattern, name))
         ]
         found = await listed(
@@ -170,7 +170,7 @@ def fields_of(found):
         found.transaction_start_time_ms,
         found.producer_id,
         found.producer_epoch,
-        [(one.topic, one.partitions) for one in found.topics],
+        [(topic.topic, topic.partitions) for topic in found.topics],
     )
 
 

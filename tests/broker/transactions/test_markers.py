@@ -37,14 +37,14 @@ class Epoch:
 
     def __init__(self, producer_ids):
         self._decided = {
-            str(one): Transaction(
-                producer_id=one,
+            str(producer_id_): Transaction(
+                producer_id=producer_id_,
                 epoch=0,
                 timeout_ms=1000,
                 state=TransactionState.PREPARE_COMMIT,
                 partitions=frozenset({("t", 0)}),
             )
-            for one in producer_ids
+            for producer_id_ in producer_ids
         }
 
     def active(self):
@@ -109,7 +109,7 @@ async def test_markers_of_one_turn_are_gathered(nursery):
     for producer_id in range(1, 21):
         nursery.start_soon(writer.finish, epoch, str(producer_id))
     await trio.testing.wait_all_tasks_blocked()
-    assert [len(one) for one in marking.asked] == [1, 19]
+    assert [len(item) for item in marking.asked] == [1, 19]
     assert not any(epoch.decided(str(producer_id)) for producer_id in range(1, 21))
 
 

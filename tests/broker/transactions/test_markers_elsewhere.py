@@ -42,16 +42,16 @@ def answer_to(request, codes):
                 producer_id=marker.producer_id,
                 topics=[
                     WritableTxnMarkerTopicResult(
-                        name=one.name,
+                        name=each_topic.name,
                         partitions=[
                             WritableTxnMarkerPartitionResult(
                                 partition_index=index,
-                                error_code=codes.get((one.name, index), E.NONE),
+                                error_code=codes.get((each_topic.name, index), E.NONE),
                             )
-                            for index in one.partition_indexes
+                            for index in each_topic.partition_indexes
                         ],
                     )
-                    for one in marker.topics
+                    for each_topic in marker.topics
                 ],
             )
             for marker in request.markers
@@ -61,10 +61,10 @@ def answer_to(request, codes):
 
 def keys_of(request):
     return [
-        (one.name, index)
+        (each_topic.name, index)
         for marker in request.markers
-        for one in marker.topics
-        for index in one.partition_indexes
+        for each_topic in marker.topics
+        for index in each_topic.partition_indexes
     ]
 
 
@@ -107,7 +107,7 @@ class Brokers:
     def lead(self, brokers=ALL, u_1=ELSEWHERE, **fields) -> None:
         t = topic("t", partition(ALL, leader=HERE), partition(ALL, leader=THERE))
         leaders = (ELSEWHERE, u_1, THERE)
-        u = topic("u", *[partition(ALL, leader=one) for one in leaders])
+        u = topic("u", *[partition(ALL, leader=leader) for leader in leaders])
         self.metadata.set(t, u, brokers=brokers, **fields)
 
     async def write(self, request):
@@ -124,7 +124,11 @@ class Brokers:
     def asked(self):
         """When, which broker, and for what."""
         return sorted(
-            (when, broker_id, [(one.name, one.partition_indexes) for one in marker.topics])
+            (
+                when,
+                broker_id,
+                [(each_topic.name, each_topic.partition_indexes) for each_topic in marker.topics],
+            )
             for channels in (self.here, self.channels)
             for when, broker_id, request, _ in channels.asked
             for marker in request.markers
@@ -146,7 +150,7 @@ async def test_each_leader_is_sent_its_own_partitions(brokers, autojump_clock):
         epoch = Epoch(x=decided(*partitions, state=state))
         await brokers.writer.finish(epoch, "x")
         assert epoch.transactions == {}
-        assert [(one, topics) for _, one, topics in brokers.asked()] == [
+        assert [(item, topics) for _, item, topics in brokers.asked()] == [
             (HERE, [("t", [0])]),
             (THERE, [("t", [1]), ("u", [2])]),
             (ELSEWHERE, [("u", [0, 1])]),
@@ -198,7 +202,7 @@ async def test_each_code_is_final_or_retried(brokers, autojump_clock):
 async def test_silent_broker_is_retried_without_delaying_others(brokers, failure, autojump_clock):
     brokers.failures = {THERE: [failure, failure]}
     await brokers.writer.finish(Epoch(x=decided(("t", 1), ("t", 0))), "x")
-    assert [(one, topics) for _, one, topics in brokers.asked()] == [
+    assert [(item, topics) for _, item, topics in brokers.asked()] == [
         (HERE, [("t", [0])]),
         *[(THERE, [("t", [1])])] * 3,
     ]
@@ -238,7 +242,7 @@ async def test_leaderless_partitions_wait_for_a_leader(brokers, nursery, autojum
         brokers.lead()
         await trio.sleep(0.5)
         assert epoch.transactions == {}
-        assert [one for _, one, *_ in brokers.asked()] == [ELSEWHERE]
+        assert [item for _, item, *_ in brokers.asked()] == [ELSEWHERE]
 
 
 async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_clock):

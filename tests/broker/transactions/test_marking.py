@@ -44,13 +44,13 @@ def marker(producer_id, *topics, commit=True, epoch=0, coordinator_epoch=0, vers
 def codes_of(answer):
     return [
         (
-            one.producer_id,
+            each_marker.producer_id,
             [
                 (each.name, [(p.partition_index, p.error_code) for p in each.partitions])
-                for each in one.topics
+                for each in each_marker.topics
             ],
         )
-        for one in answer.markers
+        for each_marker in answer.markers
     ]
 
 

@@ -38,14 +38,14 @@ def init(driver, name):
 
 
 def counted(shard):
-    return sum(held_bytes(name, one) for name, one in shard.transactions.items())
+    return sum(held_bytes(name, transaction) for name, transaction in shard.transactions.items())
 
 
 def test_long_ids_count_and_new_ones_are_refused():
     driver = Driver()
     known = [init(driver, f"{LONG}{number}") for number in range(5)]
     assert known[4] is ErrorCode.POLICY_VIOLATION
-    assert all(isinstance(one, Producer) for one in known[:4])
+    assert all(isinstance(item, Producer) for item in known[:4])
     assert init(driver, f"{LONG}0").epoch == 1
     assert driver.shard.account.bytes == counted(driver.shard)
     driver.append([TransactionRecord(f"{LONG}0", None)])
@@ -89,9 +89,9 @@ def test_an_id_that_expires_gives_its_room_back():
 def test_all_shards_count_together_until_one_is_closed():
     of_all = TransactionMemory()
     driver, other = Driver(), Driver()
-    for one in (driver, other):
-        one.shard = TransactionCoordinatorShard(one.limits, of_all)
-        one.shard.loaded(one.at)
+    for item in (driver, other):
+        item.shard = TransactionCoordinatorShard(item.limits, of_all)
+        item.shard.loaded(item.at)
     for number in range(4):
         init(driver, f"{LONG}{number}")
     assert init(other, LONG) is ErrorCode.POLICY_VIOLATION

@@ -164,18 +164,18 @@ class Run:
             twin.is_fenced = False
 
     def do_markers(self) -> None:
-        for one in self.driver.write_markers():
+        for marker in self.driver.write_markers():
             assert self.twin.decided is not None
             how, partitions = self.twin.decided
-            assert (one.state.shown == "PrepareCommit", one.partitions) == (how, partitions)
+            assert (marker.state.shown == "PrepareCommit", marker.partitions) == (how, partitions)
             self.twin.decided = None
-            self.markers.append(one)
+            self.markers.append(marker)
         assert self.twin.decided is None
 
     def do_late_marker(self) -> None:
         """A marker of an old task: it ends nothing else."""
-        for one in self.markers[-2:]:
-            self.driver.write_markers_of(one)
+        for marker in self.markers[-2:]:
+            self.driver.write_markers_of(marker)
 
     def do_reload(self) -> None:
         self.driver.reload()

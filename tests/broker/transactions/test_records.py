@@ -46,7 +46,10 @@ def test_the_fields_are_kafkas():
     )
     assert (value.producer_epoch, value.next_producer_epoch) == (2, 9)
     assert (value.transaction_timeout_ms, value.transaction_status) == (60_003, 2)
-    assert [(one.topic, one.partition_ids) for one in value.transaction_partitions] == [
+    assert [
+        (transaction_partition.topic, transaction_partition.partition_ids)
+        for transaction_partition in value.transaction_partitions
+    ] == [
         ("a", [4, 5]),
         ("b", [1]),
     ]

@@ -41,7 +41,7 @@ def fill(driver, state):
 
 
 def states(driver):
-    return [one.state for one in driver.shard.transactions.values()]
+    return [transaction.state for transaction in driver.shard.transactions.values()]
 
 
 def turn(driver):
@@ -108,7 +108,11 @@ def test_young_ids_do_not_block_the_sweep(driver):
             later = one._replace(started_ms=now_ms, updated_ms=now_ms)
             driver.append([TransactionRecord(name, later)])
         assert sum(sweep(driver, seconds)) == COUNT - 25
-        kept = [name for name, one in driver.shard.transactions.items() if one.state is state]
+        kept = [
+            name
+            for name, transaction in driver.shard.transactions.items()
+            if transaction.state is state
+        ]
         assert kept == young
 
 

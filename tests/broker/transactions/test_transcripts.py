@@ -91,10 +91,10 @@ class Interpreter:
 
     def do_markers(self):
         return [
-            f"{'commit' if one.state.shown == 'PrepareCommit' else 'abort'} "
-            f"as {one.producer_id - FIRST_ID}/{one.epoch} to "
-            f"{' '.join(f'{topic}-{index}' for topic, index in sorted(one.partitions)) or 'nothing'}"
-            for one in self.driver.write_markers()
+            f"{'commit' if marker.state.shown == 'PrepareCommit' else 'abort'} "
+            f"as {marker.producer_id - FIRST_ID}/{marker.epoch} to "
+            f"{' '.join(f'{topic}-{index}' for topic, index in sorted(marker.partitions)) or 'nothing'}"
+            for marker in self.driver.write_markers()
         ]
 
     def do_wait(self, who):

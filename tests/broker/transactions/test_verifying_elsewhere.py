@@ -68,7 +68,7 @@ def response(request, codes, default=E.NONE):
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(
-                transactional_id=one.transactional_id,
+                transactional_id=transaction.transactional_id,
                 topic_results=[
                     AddPartitionsToTxnTopicResult(
                         name=found.name,
@@ -80,10 +80,10 @@ def response(request, codes, default=E.NONE):
                             for index in found.partitions
                         ],
                     )
-                    for found in one.topics
+                    for found in transaction.topics
                 ],
             )
-            for one in request.transactions
+            for transaction in request.transactions
         ]
     )
 

@@ -89,7 +89,7 @@ class WireProducer:
             version,
         )
         (found,) = answer.results_by_topic_v3_and_below
-        return [ErrorCode.of(one.partition_error_code) for one in found.results_by_partition]
+        return [ErrorCode.of(result.partition_error_code) for result in found.results_by_partition]
 
     async def add_offsets(self, group: str = "g", version: int = 3) -> ErrorCode:
         request = AddOffsetsToTxnRequest(

@@ -40,8 +40,8 @@ class LyingProxy:
     def cut(self) -> None:
         """Ends the present connections."""
         cut, self._open = self._open, []
-        for one in cut:
-            _shut(one)
+        for item in cut:
+            _shut(item)
 
     def _accept(self) -> None:
         while True:
@@ -85,8 +85,8 @@ class LyingProxy:
                     if frames is None:
                         client.sendall(length + frame[: len(frame) // 2])
                         break
-                    for one in frames:
-                        client.sendall(len(one).to_bytes(4, "big") + one)
+                    for each_frame in frames:
+                        client.sendall(len(each_frame).to_bytes(4, "big") + each_frame)
         except OSError:
             pass
         _shut(client)

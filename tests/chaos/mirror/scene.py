@@ -207,7 +207,7 @@ class Scene:
         with self.outsider() as client, suppress(NoNodeError):
             found = [client.get(f"{root}/{name}")[0] for name in client.get_children(root)]
             reports = [MirrorReport.decode(data) for data in found]
-            return {one.pid for one in reports if one.state in ("in step", "standby")}
+            return {report.pid for report in reports if report.state in ("in step", "standby")}
         return set()
 
     @contextmanager

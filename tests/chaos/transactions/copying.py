@@ -136,9 +136,9 @@ class Run:
 
     def _copy_some(self, consumer: Consumer, producer: Producer) -> None:
         polled = consumer.consume(BATCH, 0.2)
-        resets = [one for one in polled if _is_reset(one.error())]
+        resets = [result for result in polled if _is_reset(result.error())]
         assert not resets, f"a member was told to reset its position: {resets[0].error()}"
-        messages = [one for one in polled if one.error() is None]
+        messages = [result for result in polled if result.error() is None]
         if not messages:
             return
         is_abort = self.prng.random() < ABORT_SHARE
@@ -221,7 +221,7 @@ def _is_reset(error: KafkaError | None) -> bool:
 
 def _values(consumer: Consumer) -> list[tuple[Place, bytes]]:
     return [
-        ((one.partition(), one.offset()), one.value())
-        for one in consumer.consume(500, 0.5)
-        if one.error() is None
+        ((result.partition(), result.offset()), result.value())
+        for result in consumer.consume(500, 0.5)
+        if result.error() is None
     ]

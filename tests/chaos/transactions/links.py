@@ -87,10 +87,10 @@ def _pass_on(source: socket.socket, sink: socket.socket, gate: threading.Event) 
             gate.wait()
             sink.sendall(piece)
     gate.wait()  # the end of a connection does not pass either
-    for one in (source, sink):
+    for item in (source, sink):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
-        one.close()
+            item.shutdown(socket.SHUT_RDWR)
+        item.close()
 
 
 def _received(source: socket.socket, size: int) -> bytes:

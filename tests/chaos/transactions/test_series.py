@@ -27,7 +27,7 @@ def programs(monkeypatch):
 
 
 def results(played):
-    return {seed: one.result for seed, one in played.played.items()}
+    return {seed: value.result for seed, value in played.played.items()}
 
 
 def test_outcome_of_each_run_is_printed(programs, capsys):

@@ -65,19 +65,19 @@ def comparable(answer, names):
 
 def _of_struct(struct, names):
     found = []
-    for one in struct.__fields__:
-        value = getattr(struct, one.name)
-        if one.name == "topic_id":
-            found.append((one.name, names.get(value, "made anew")))
-        elif one.name == "entries" and value is None:
-            found.append((one.name, ()))
-        elif one.name in COUNTED:
-            found.append((one.name, bool(value)))
-        elif one.name in TOLD:
-            found.append((one.name, value))
-        elif one.name not in LEFT_OUT and isinstance(value, (list, tuple)):
+    for field in struct.__fields__:
+        value = getattr(struct, field.name)
+        if field.name == "topic_id":
+            found.append((field.name, names.get(value, "made anew")))
+        elif field.name == "entries" and value is None:
+            found.append((field.name, ()))
+        elif field.name in COUNTED:
+            found.append((field.name, bool(value)))
+        elif field.name in TOLD:
+            found.append((field.name, value))
+        elif field.name not in LEFT_OUT and isinstance(value, (list, tuple)):
             items = [_of_struct(item, names) for item in value if isinstance(item, Struct)]
-            found.append((one.name, tuple(sorted(items, key=repr))))
+            found.append((field.name, tuple(sorted(items, key=repr))))
     return tuple(found)
 
 
@@ -85,34 +85,34 @@ def orders(answer, path=()):
     """The lists of items that have names, by their path: those names in the order of the answer."""
     if answer is None:
         return
-    for one in answer.__fields__:
-        value = getattr(answer, one.name)
-        if one.name in LEFT_OUT or not isinstance(value, (list, tuple)):
+    for field in answer.__fields__:
+        value = getattr(answer, field.name)
+        if field.name in LEFT_OUT or not isinstance(value, (list, tuple)):
             continue
         items = [item for item in value if isinstance(item, Struct)]
         names = [_name_of(item) for item in items]
         if len(set(names)) > 1 and None not in names:
-            yield (*path, one.name), tuple(names)
+            yield (*path, field.name), tuple(names)
         for item, name in zip(items, names, strict=True):
-            yield from orders(item, (*path, one.name, name))
+            yield from orders(item, (*path, field.name, name))
 
 
 def texts(answer, path=()):
     """Returns the error messages of a response, by path."""
     if answer is None:
         return
-    for one in answer.__fields__:
-        value = getattr(answer, one.name)
-        if one.name in TEXTS:
-            yield (*path, one.name), value
-        elif one.name not in LEFT_OUT and isinstance(value, (list, tuple)):
+    for field in answer.__fields__:
+        value = getattr(answer, field.name)
+        if field.name in TEXTS:
+            yield (*path, field.name), value
+        elif field.name not in LEFT_OUT and isinstance(value, (list, tuple)):
             for item in value:
                 if isinstance(item, Struct):
-                    yield from texts(item, (*path, one.name, _name_of(item)))
+                    yield from texts(item, (*path, field.name, _name_of(item)))
 
 
 def _name_of(item):
-    fields = {one.name for one in item.__fields__}
+    fields = {field.name for field in item.__fields__}
     return next((getattr(item, name) for name in NAMES if name in fields), None)
 
 
@@ -123,11 +123,11 @@ def differences(left, right, path=()):
     if isinstance(left, str) or isinstance(right, str) or len(left) != len(right):
         yield path, left, right
         return
-    for (name, one), (_, other) in zip(left, right, strict=True):
-        if one == other:
+    for (name, item), (_, other) in zip(left, right, strict=True):
+        if item == other:
             continue
-        if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
-            for number, (a, b) in enumerate(zip(one, other, strict=True)):
+        if isinstance(item, tuple) and isinstance(other, tuple) and len(item) == len(other):
+            for number, (a, b) in enumerate(zip(item, other, strict=True)):
                 yield from differences(a, b, (*path, f"{name}[{number}]"))
         else:
-            yield (*path, name), one, other
+            yield (*path, name), item, other

@@ -16,13 +16,13 @@ def _structs(hint):
 def make(kind, values, version):
     """Returns a `kind` of `values`, with a dict for each struct, and without fields that `version` lacks."""
     hints = get_type_hints(kind, include_extras=True)
-    fields = {one.name: one for one in kind.__fields__}
+    fields = {field.name: field for field in kind.__fields__}
     assert values.keys() <= fields.keys(), (kind, values.keys() - fields.keys())
     made = {}
-    for name, one in fields.items():
-        if name in values and version in one.versions:
+    for name, field in fields.items():
+        if name in values and version in field.versions:
             made[name] = _value(values[name], list(_structs(hints[name])), version)
-        elif one.required:
+        elif field.required:
             made[name] = _nothing(hints[name], version)
     return kind(**made)
 

@@ -67,7 +67,10 @@ class Connection:
         login = SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{user}".encode())
         assert self.call(login, 2).error_code == 0
         answer = self.call(ApiVersionsRequest(), 0)
-        self.versions = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        self.versions = {
+            api_key.api_key: (api_key.min_version, api_key.max_version)
+            for api_key in answer.api_keys
+        }
 
     def call(self, request, version):
         frame = bytes(encode_request(request, version, 7, "differential"))
@@ -123,15 +126,15 @@ class Peer:
         started = ("id=1] started", "Kafka Server started")
         try:
             until(
-                lambda: any(one in log.read_text() for one in started) or process.poll(),
+                lambda: any(item in log.read_text() for item in started) or process.poll(),
                 "started",
                 SECONDS_TO_START,
             )
             assert process.poll() is None, log.read_text()[-3000:]
             yield self
         finally:
-            for one in self._open.values():
-                one.close()
+            for item in self._open.values():
+                item.close()
             process.terminate()
             process.wait(SECONDS)
 
@@ -162,8 +165,8 @@ def two_peers(directory, *, everyone, more=""):
             own = directory / name
             own.mkdir(parents=True)
             found.append(Peer(name, own, ports))
-        for one in found:
-            stack.enter_context(one.running(everyone=everyone, more=more))
+        for item in found:
+            stack.enter_context(item.running(everyone=everyone, more=more))
         yield found
 
 

@@ -17,7 +17,7 @@ TRANSACTIONS = ("tx", "tx-2", "nothing")
 NOWHERE = "nowhere"
 UNKNOWN_ID = UUID(int=77).bytes
 METADATA, METADATA_ID = "__cluster_metadata", UUID(int=1).bytes
-BY_NAME = {one.__name__.removesuffix("Request"): one for one in REQUESTS.values()}
+BY_NAME = {request.__name__.removesuffix("Request"): request for request in REQUESTS.values()}
 READERS, PRODUCER = 1, 999_999
 TOPIC, GROUP, BROKER, LOGGER, METRICS = 2, 32, 4, 8, 16
 
@@ -170,9 +170,9 @@ _SETTINGS = {
 
 def alter_configs(w, _version):
     resources = config_resources(w, loggers=False)
-    for one in resources:
-        name, value = _SETTINGS[one["resource_type"]]
-        one["configs"] = [{"name": name, "value": value}]
+    for resource in resources:
+        name, value = _SETTINGS[resource["resource_type"]]
+        resource["configs"] = [{"name": name, "value": value}]
     return {"resources": resources, "validate_only": True}
 
 

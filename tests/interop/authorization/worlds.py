@@ -88,12 +88,16 @@ def set_acls(peer, acls):
     ]
     fields = len(Acl._fields)
     joined = [
-        {key: value for one in creations[start : start + fields] for key, value in one.items()}
+        {
+            key: value
+            for creation in creations[start : start + fields]
+            for key, value in creation.items()
+        }
         for start in range(0, len(creations), fields)
     ]
     if joined:
         answer = ask(peer, "CreateAcls", 3, {"creations": joined})
-        assert all(one.error_code == 0 for one in answer.results), answer
+        assert all(result.error_code == 0 for result in answer.results), answer
     for listener in ("CLIENTS", "ADMINS"):
         eventually("ACLs are known", lambda at=listener: present(peer, at) == sorted(acls))
 
@@ -109,13 +113,13 @@ def present(peer, listener):
             resource.resource_type,
             resource.resource_name,
             resource.pattern_type,
-            one.principal,
-            one.host,
-            one.operation,
-            one.permission_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
         )
         for resource in answer.resources
-        for one in resource.acls
+        for acl in resource.acls
     )
 
 
@@ -123,7 +127,7 @@ def populate(peer):
     """Topics, groups with offsets, transactions, a group with a member of KIP-848; returns topic ids by name."""
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in TOPICS]
     answer = ask(peer, "CreateTopics", 7, {"topics": topics, "timeout_ms": 10_000})
-    assert {one.error_code for one in answer.topics} == {0}
+    assert {topic.error_code for topic in answer.topics} == {0}
     for kind, keys in ((0, (*GROUPS, "modern")), (1, TRANSACTIONS)):
         eventually("coordinators", lambda k=kind, n=keys: _coordinated(peer, k, n))
     for group in GROUPS[:2]:
@@ -131,13 +135,13 @@ def populate(peer):
     for name in TRANSACTIONS[:2]:
         eventually("a transaction", lambda n=name: _begun(peer, n))
     eventually("a member", lambda: _joined(peer))
-    return {one.name: one.topic_id for one in answer.topics}
+    return {topic.name: topic.topic_id for topic in answer.topics}
 
 
 def _coordinated(peer, kind, keys):
     asked = {"key_type": kind, "coordinator_keys": list(keys)}
     answer = ask(peer, "FindCoordinator", 4, asked)
-    return all(one.error_code == 0 for one in answer.coordinators)
+    return all(coordinator.error_code == 0 for coordinator in answer.coordinators)
 
 
 def _committed(peer, group):
@@ -145,7 +149,7 @@ def _committed(peer, group):
     topics = [{"name": name, "partitions": [partition]} for name in TOPICS]
     who = {"generation_id_or_member_epoch": -1, "group_id": group}
     answer = ask(peer, "OffsetCommit", 8, who | {"topics": topics})
-    return all(one.partitions[0].error_code == 0 for one in answer.topics)
+    return all(topic.partitions[0].error_code == 0 for topic in answer.topics)
 
 
 def _begun(peer, name):
@@ -161,8 +165,8 @@ def _begun(peer, name):
         "v3_and_below_topics": topics,
     }
     answer = ask(peer, "AddPartitionsToTxn", 3, asked)
-    results = (one.results_by_partition[0] for one in answer.results_by_topic_v3_and_below)
-    return all(one.partition_error_code == 0 for one in results)
+    results = (result.results_by_partition[0] for result in answer.results_by_topic_v3_and_below)
+    return all(result.partition_error_code == 0 for result in results)
 
 
 def _joined(peer):

@@ -111,7 +111,7 @@ class Generator:
             return self._create_topic()
         name = self._topic()
         del self.topics[name]
-        self.configs = [one for one in self.configs if one[:2] != ("TOPIC", name)]
+        self.configs = [config for config in self.configs if config[:2] != ("TOPIC", name)]
         return {"op": "delete_topic", "topic": name}
 
     def _add_partitions(self) -> Action:
@@ -130,7 +130,7 @@ class Generator:
         )
 
     def _alter(self, kind: str, name: str, known: dict[str, tuple[str, ...]]) -> Action:
-        here = [one[2] for one in self.configs if one[:2] == (kind, name)]
+        here = [config[2] for config in self.configs if config[:2] == (kind, name)]
         deleted = self.random.sample(here, self.random.randint(0, len(here)))
         free = sorted(set(known) - set(deleted))
         if kind == "BROKER" and name:
@@ -139,7 +139,7 @@ class Generator:
             free, min(len(free), self.random.randint(0 if deleted else 1, 2))
         )
         changed = {(kind, name, key) for key in [*deleted, *chosen]}
-        self.configs = [one for one in self.configs if one not in changed]
+        self.configs = [config for config in self.configs if config not in changed]
         self.configs += [(kind, name, key) for key in chosen]
         values = {key: self.random.choice(known[key]) for key in chosen}
         return {"op": "configs", "type": kind, "name": name, "set": values, "delete": deleted}

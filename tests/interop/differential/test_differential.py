@@ -145,7 +145,7 @@ class Clusters:
 
     def unexplained(self):
         theirs, ours = self.trees()
-        return [one for one in trees.compare(theirs, ours) if not is_meant(one)]
+        return [item for item in trees.compare(theirs, ours) if not is_meant(item)]
 
 
 def assert_same(clusters):
@@ -182,7 +182,7 @@ def test_the_trees_are_the_same(of, secured, tmp_path):
         theirs = stack.enter_context(kafka)
         quorum = stack.enter_context(of(tmp_path / "kraft"))
         stack.enter_context(mirror(tmp_path / "mirror", quorum, f"{connect}/mirror"))
-        clients = [stack.enter_context(administrator(one.bootstrap)) for one in (theirs, quorum)]
+        clients = [stack.enter_context(administrator(item.bootstrap)) for item in (theirs, quorum)]
         clusters = Clusters(theirs, quorum, connect, clients)
         actions = Generator(SEED, BROKERS).actions(ACTIONS)
         for number, action in enumerate(actions, 1):

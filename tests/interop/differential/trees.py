@@ -98,7 +98,7 @@ def is_note(path: str) -> bool:
 
 
 def _texts(acl: list[Any] | None) -> tuple[str, ...]:
-    return tuple(sorted(f"{one.id.scheme}:{one.id.id}={one.perms}" for one in acl or ()))
+    return tuple(sorted(f"{item.id.scheme}:{item.id.id}={item.perms}" for item in acl or ()))
 
 
 def _compare(path: str, one: Node, other: Node) -> Iterator[Difference]:
@@ -122,8 +122,8 @@ def _members(text: str) -> dict[str, Any]:
         return {"": value}
     config = value.pop("config", {})
     for name in {"acls", "isr"} & value.keys():  # sets, in no order
-        value[name] = sorted(json.dumps(one, sort_keys=True) for one in value[name])
-    return value | {f"config {key}": one for key, one in config.items()}
+        value[name] = sorted(json.dumps(item, sort_keys=True) for item in value[name])
+    return value | {f"config {key}": each_value for key, each_value in config.items()}
 
 
 def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> frozenset[str]:

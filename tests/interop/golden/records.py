@@ -349,7 +349,7 @@ def header_json(view: BatchView) -> dict:
 
 def kafkas_reading(batch: Batch, data: bytes, found: list[dict]) -> str | None:
     """Returns the differences that Kafka finds in a batch that we built. An uncompressed message is a batch to it."""
-    records = [record for one in found for record in one["records"]]
+    records = [record for item in found for record in item["records"]]
     if records != batch.expected:
         return repr(records)
     if batch.magic == 2:

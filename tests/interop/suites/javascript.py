@@ -70,11 +70,15 @@ def _states(report: dict, folder: Path, chosen: bool) -> dict[str, str]:
         name = Path(file["name"]).relative_to(folder.resolve())
         if not file["assertionResults"]:  # it could not be loaded
             found[str(name)] = "failed"
-        for one in file["assertionResults"]:
-            state = one["status"] if one["status"] in ("passed", "failed") else "skipped"
+        for assertion_result in file["assertionResults"]:
+            state = (
+                assertion_result["status"]
+                if assertion_result["status"] in ("passed", "failed")
+                else "skipped"
+            )
             if state == "skipped" and chosen:
                 continue
-            test = f"{name}::{one['fullName']}"
+            test = f"{name}::{assertion_result['fullName']}"
             # The worst outcome counts, if tests have the same name.
             found[test] = "failed" if "failed" in (state, found.get(test)) else state
     return found

@@ -43,10 +43,12 @@ def section() -> str:
 
 
 def _suites() -> str:
-    rows = [_suite(one.NAME, f"{one.NAME} {one.VERSION}", APART[one.NAME]) for one in SUITES]
+    rows = [
+        _suite(suite.NAME, f"{suite.NAME} {suite.VERSION}", APART[suite.NAME]) for suite in SUITES
+    ]
     rows += [
-        _suite(one.NAME, f"{one.suite.NAME}, {one.title}", APART[one.suite.NAME])
-        for one in VARIANTS
+        _suite(variant.NAME, f"{variant.suite.NAME}, {variant.title}", APART[variant.suite.NAME])
+        for variant in VARIANTS
     ]
     head = "| suite | tests | pass on ours | on Kafka | of Kafka's | skipped | not counted |"
     return "\n".join(["", head, "|---|---|---|---|---|---|---|", *rows, ""])

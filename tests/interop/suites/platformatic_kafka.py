@@ -133,7 +133,7 @@ def _modules() -> Path:
     if not complete.exists():
         shutil.rmtree(folder, ignore_errors=True)
         machine = MACHINES[os.uname().machine]
-        javascript.install(folder, *(one.format(machine=machine) for one in PACKAGES))
+        javascript.install(folder, *(package.format(machine=machine) for package in PACKAGES))
         complete.touch()
     return folder / "node_modules"
 

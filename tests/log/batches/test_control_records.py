@@ -52,8 +52,10 @@ def test_every_type_of_raft_there_and_back():
     batch = BatchView(build_control_batch(VALUES, timestamp_ms=5, base_offset=7, leader_epoch=3))
     assert (batch.is_control, batch.leader_epoch) == (True, 3)
     found = read_control_records(batch)
-    assert [(one.type, one.value) for one in found] == VALUES
-    assert [(one.offset, one.timestamp_ms) for one in found] == [(7 + i, 5) for i in range(5)]
+    assert [(record.type, record.value) for record in found] == VALUES
+    assert [(record.offset, record.timestamp_ms) for record in found] == [
+        (7 + i, 5) for i in range(5)
+    ]
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
@@ -70,14 +72,18 @@ def test_bytes_by_hand():
     leader = bytes.fromhex("0000 00000001 02 00000002 00 02 00000001 00 00")
     kraft_version = bytes.fromhex("0000 0001 00")
     batch = batch_of((b"\0\0\0\2", leader), (b"\0\0\0\5", kraft_version))
-    assert [one.value for one in read_control_records(batch)] == [LEADER, VALUES[2][1]]
+    assert [read_control_record.value for read_control_record in read_control_records(batch)] == [
+        LEADER,
+        VALUES[2][1],
+    ]
 
 
 def test_a_later_kafka_is_skipped():
     batch = batch_of((b"\0\0\0\x63", b"whatever"))
-    assert [(one.type, one.value) for one in read_control_records(batch)] == [
-        (ControlType.UNKNOWN, None)
-    ]
+    assert [
+        (read_control_record.type, read_control_record.value)
+        for read_control_record in read_control_records(batch)
+    ] == [(ControlType.UNKNOWN, None)]
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_reads_a_batch_with_something_behind_its_stream(kind):
     struct.pack_into(">i", data, 8, len(data) - 12)
     struct.pack_into(">I", data, 17, crc32c.crc32c(data[21:]))
     check_crc(view_of(data))
-    assert [one.key for one in decode_records(view_of(data))] == [b"k0", b"k1"]
+    assert [record.key for record in decode_records(view_of(data))] == [b"k0", b"k1"]
 
 
 def test_too_many_records_announced_is_refused_before_decoding():

@@ -45,9 +45,9 @@ def test_other_clients_read_our_batches(theirs, codec, new, offset):
     assert batch.validate_crc()
     found = list(batch)
     assert [(r.offset, r.timestamp) for r in found] == [
-        (offset + i, one.timestamp_ms) for i, one in enumerate(new)
+        (offset + i, item.timestamp_ms) for i, item in enumerate(new)
     ]
-    assert [plain(r, r.headers) for r in found] == [plain(one, one.headers) for one in new]
+    assert [plain(r, r.headers) for r in found] == [plain(item, item.headers) for item in new]
 
 
 @OTHERS
@@ -55,12 +55,12 @@ def test_other_clients_read_our_batches(theirs, codec, new, offset):
 @given(new=RECORDS)
 def test_batches_of_other_clients_are_read(theirs, codec, new):
     builder = theirs.DefaultRecordBatchBuilder(2, int(codec), False, -1, -1, -1, 1 << 20)
-    for offset, one in enumerate(new):
-        builder.append(offset, one.timestamp_ms, one.key, one.value, list(one.headers))
+    for offset, record in enumerate(new):
+        builder.append(offset, record.timestamp_ms, record.key, record.value, list(record.headers))
     batch = BatchView(bytes(builder.build()))
     assert has_valid_crc(batch)
     found = decode_records(batch)
     assert [(r.offset, r.timestamp_ms) for r in found] == [
-        (i, one.timestamp_ms) for i, one in enumerate(new)
+        (i, item.timestamp_ms) for i, item in enumerate(new)
     ]
-    assert [plain(r, r.headers) for r in found] == [plain(one, one.headers) for one in new]
+    assert [plain(r, r.headers) for r in found] == [plain(item, item.headers) for item in new]

@@ -20,7 +20,7 @@ both = pytest.mark.parametrize(
     slices=st.lists(st.tuples(st.integers(-2, 6), st.integers(-2, 6)), max_size=3),
 )
 def test_slices_match_python_and_outside_ones_are_refused(module, data, slices):
-    starts, sizes = (array("i", [one[i] for one in slices]) for i in (0, 1))
+    starts, sizes = (array("i", [slice_[i] for slice_ in slices]) for i in (0, 1))
     if all(size < 0 or 0 <= start <= start + size <= len(data) for start, size in slices):
         expected = [None if size < 0 else data[start : start + size] for start, size in slices]
         assert module.copy_slices(data, starts, sizes) == expected

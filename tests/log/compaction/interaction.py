@@ -78,8 +78,8 @@ class Interaction(LogInteraction):
         horizon: str = "",
     ) -> str:
         made = []
-        for number, one in enumerate(records.strip("()").split()):
-            key, _, value = one.partition("=")
+        for number, part in enumerate(records.strip("()").split()):
+            key, _, value = part.partition("=")
             made.append(NewRecord(bytes_of(key), bytes_of(value), int(at) + number * int(step)))
         fields: dict[str, object] = {"compression": Compression[codec]}
         if producer:
@@ -122,20 +122,21 @@ class Interaction(LogInteraction):
             pause=self.pause,
         )
         sources = [
-            f"{one.base_offset}-{one.next_base_offset}:{one.size}" for one in self.round.sources
+            f"{source.base_offset}-{source.next_base_offset}:{source.size}"
+            for source in self.round.sources
         ]
         retention = self.round.retention
         return (
             f"{' '.join(sources)} from {self.round.first_dirty_offset} to {retention.end_offset}, horizon "
             f"{retention.delete_horizon_ms}, a map of {limits.asked} offsets, "
-            f"aborted {[tuple(one) for one in self.round.aborted]}\n"
-            f"{[(producer, *one) for producer, one in retention.last_records.items()]}"
+            f"aborted {[tuple(item) for item in self.round.aborted]}\n"
+            f"{[(producer, *last_record) for producer, last_record in retention.last_records.items()]}"
         )
 
     def do_map(self) -> str:
         end = self.round.build_map()
         self.end = end
-        groups = [[one.base_offset for one in group] for group in self.round.groups(end)]
+        groups = [[batch.base_offset for batch in group] for group in self.round.groups(end)]
         keys = "".join(
             f" {chr(97 + n)}:{at}"
             for n in range(26)

@@ -18,11 +18,13 @@ widths = st.sampled_from([1, 2, RELATIVE_OFFSET_MAX // 2, RELATIVE_OFFSET_MAX, 1
 
 def fits_together(members):
     """Whether these become one segment without being too large for one."""
-    offsets = [one.next_base_offset - 1 - members[0].base_offset for one in members if one.size]
+    offsets = [
+        member.next_base_offset - 1 - members[0].base_offset for member in members if member.size
+    ]
     return (
-        sum(one.size for one in members) <= CONFIG.segment_bytes
-        and sum(one.index_size for one in members) <= CONFIG.segment_index_bytes
-        and sum(one.time_index_size for one in members) <= CONFIG.segment_index_bytes
+        sum(member.size for member in members) <= CONFIG.segment_bytes
+        and sum(member.index_size for member in members) <= CONFIG.segment_index_bytes
+        and sum(member.time_index_size for member in members) <= CONFIG.segment_index_bytes
         and max(offsets, default=0) <= RELATIVE_OFFSET_MAX
     )
 
@@ -36,7 +38,7 @@ def test_group_takes_all_that_fits_but_no_more(made):
     expected, rest = [], list(enumerate(members))
     while rest:
         count = 1
-        while count < len(rest) and fits_together([one for _, one in rest[: count + 1]]):
+        while count < len(rest) and fits_together([item for _, item in rest[: count + 1]]):
             count += 1
         expected.append([index for index, _ in rest[:count]])
         rest = rest[count:]

@@ -41,19 +41,23 @@ def test_cleaned_files_are_durable_before_they_are_renamed(tmp_path):
     done = []
     files.on_operation = done.append
     compact(log)
-    renamed = next(n for n, one in enumerate(done) if isinstance(one, Rename))
-    written = {one.file for one in done[:renamed] if isinstance(one, Write)}
+    renamed = next(n for n, item in enumerate(done) if isinstance(item, Rename))
+    written = {item.file for item in done[:renamed] if isinstance(item, Write)}
     assert written
     for node in written:
-        last = max(n for n, one in enumerate(done) if isinstance(one, Write) and one.file == node)
-        synced = [n for n, one in enumerate(done) if isinstance(one, Sync) and one.file == node]
+        last = max(
+            n for n, item in enumerate(done) if isinstance(item, Write) and item.file == node
+        )
+        synced = [n for n, item in enumerate(done) if isinstance(item, Sync) and item.file == node]
         assert any(last < n < renamed for n in synced)
 
 
 def test_emptied_abort_index_replaces_the_old_one(tmp_path):
     """Else the old one would stay, and name offsets of another transaction some day."""
     log = with_an_abort(tmp_path, FaultyFiles())
-    (path,) = [one for one in log.directory.glob("*.txnindex") if one.stat().st_size]
+    (path,) = [
+        each_path for each_path in log.directory.glob("*.txnindex") if each_path.stat().st_size
+    ]
     compact(log)
     assert path.stat().st_size > 0
     compact(log, cleaned_to=0, now_ms=1)

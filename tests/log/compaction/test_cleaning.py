@@ -160,7 +160,10 @@ def test_segments_are_grouped_by_own_file_sizes(tmp_path, monkeypatch):
         GroupMember(1, 3, second.size, 16, 36),
         GroupMember(3, 4, third.size, 0, 0),
     ]
-    assert [[one.segment for one in sources] for sources in groups] == [[first, third], [second]]
+    assert [[source.segment for source in sources] for sources in groups] == [
+        [first, third],
+        [second],
+    ]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
@@ -275,7 +278,9 @@ def test_abort_is_indexed_once_for_many_batches(tmp_path):
     sealed(log)
     aborted = log.aborted_transactions(0, 5)
     compact(log)
-    [path] = [one for one in log.directory.glob("*.txnindex") if one.stat().st_size]
+    [path] = [
+        each_path for each_path in log.directory.glob("*.txnindex") if each_path.stat().st_size
+    ]
     assert path.stat().st_size == ENTRY_BYTES
     assert log.aborted_transactions(0, 5) == aborted
 

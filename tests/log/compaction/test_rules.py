@@ -142,7 +142,7 @@ def test_aborted_data_stays_aborted_when_partly_cleaned(tmp_path):
         rounds += any(view.count for view in aborted)
         named = log.aborted_transactions(0, log.log_end_offset)
         assert all(
-            any(one.first_offset <= view.base_offset < one.last_offset for one in named)
+            any(batch.first_offset <= view.base_offset < batch.last_offset for batch in named)
             for view in aborted
         )
         assert log.last_stable_offset(log.log_end_offset) == log.log_end_offset

@@ -435,7 +435,7 @@ class Life:
 
     def move(self) -> None:
         current = self.directories.holding(KEY)
-        target = next(one for one in self.directories.all if one is not current)
+        target = next(directory for directory in self.directories.all if directory is not current)
         source = self.log
         copy = target.futures.open(KEY, TOPIC_ID, self.config)
         align(source, copy)

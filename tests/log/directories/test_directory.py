@@ -402,8 +402,8 @@ def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
     directory.save_checkpoints()
     directory.write_checkpoints(directory.offsets.collect_cleaned({("t", 0): bases[2]}))
     directory.close(broker_epoch=None)
-    for one in (path / "t-0").glob(f"{bases[1]:020d}.*"):
-        one.unlink()
+    for each_path in (path / "t-0").glob(f"{bases[1]:020d}.*"):
+        each_path.unlink()
     (path / RECOVERY_POINTS).write_bytes(b"0\n0\n")
     (path / name).write_bytes(b"\xff")
     directory = LogDirectory(path)

@@ -172,7 +172,9 @@ def test_log_refused_after_crash_stays_refused_after_stop(path):
 
 
 def segment_files(folder, base):
-    return sorted(one for one in folder.iterdir() if one.name.startswith(f"{base:020d}."))
+    return sorted(
+        each_path for each_path in folder.iterdir() if each_path.name.startswith(f"{base:020d}.")
+    )
 
 
 @pytest.mark.parametrize("stage", range(6))
@@ -180,23 +182,23 @@ def test_either_cleaned_segment_or_its_sources_survive(path, stage):
     """KAFKA-12520: a .cleaned file is ignored; with .swap the new one is whole, regardless of remaining old files."""
     batches = written(path)
     folder = path / "t-0"
-    first, second = sorted(int(one.stem) for one in folder.glob("*.log"))[:2]
+    first, second = sorted(int(each_path.stem) for each_path in folder.glob("*.log"))[:2]
     old = segment_files(folder, first) + segment_files(folder, second)
     merged = b"".join((folder / f"{base:020d}.log").read_bytes() for base in (first, second))
     suffix = ".cleaned" if stage == 0 else ".swap"
-    for one in segment_files(folder, first):
-        shutil.copy(one, one.with_name(one.name + suffix))
+    for segment_file in segment_files(folder, first):
+        shutil.copy(segment_file, segment_file.with_name(segment_file.name + suffix))
     (folder / f"{first:020d}.log{suffix}").write_bytes(merged)
-    for number, one in enumerate(old):
+    for number, entry in enumerate(old):
         if stage == 2:  # every second name has changed
-            one.rename(one.with_name(one.name + ".deleted")) if number % 2 else None
+            entry.rename(entry.with_name(entry.name + ".deleted")) if number % 2 else None
         elif stage == 3:
-            one.rename(one.with_name(one.name + ".deleted"))
+            entry.rename(entry.with_name(entry.name + ".deleted"))
         elif stage == 4:
-            one.unlink()
+            entry.unlink()
     if stage == 5:  # the log has its name, its indexes not yet
-        for one in old:
-            one.unlink()
+        for item in old:
+            item.unlink()
         (folder / f"{first:020d}.log.swap").rename(folder / f"{first:020d}.log")
     (path / ".kafka_cleanshutdown").unlink()
     assert reopened(path) == batches

@@ -81,12 +81,12 @@ def test_deletion_of_linked_partition_removes_only_the_link(path):
     moved = elsewhere(path, directory)
     directory = LogDirectory(path)
     assert read_all(directory.open_log(TopicPartition("t", 0), SMALL)) == batches
-    before = {one: one.read_bytes() for one in moved.iterdir()}
+    before = {each_path: each_path.read_bytes() for each_path in moved.iterdir()}
     directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
-    assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
-    assert {one: one.read_bytes() for one in moved.iterdir()} == before
+    assert not [each_path for each_path in path.iterdir() if each_path.name.startswith("t-0")]
+    assert {each_path: each_path.read_bytes() for each_path in moved.iterdir()} == before
     assert directory.create_log(TopicPartition("t", 0), bytes(range(16)), SMALL).log_end_offset == 0
     directory.close(broker_epoch=2)
 
@@ -99,7 +99,7 @@ def test_a_log_directory_may_be_a_link(path):
     directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     directory.close(broker_epoch=1)
-    assert not [one for one in path.iterdir() if one.name.startswith("t-0")]
+    assert not [each_path for each_path in path.iterdir() if each_path.name.startswith("t-0")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,8 +134,8 @@ def test_deleted_partition_goes_with_foreign_files_in_it(path, monkeypatch):
     directory.delete_log(TopicPartition("t", 0))
     directory.purge()
     assert directory.offline is None
-    assert sorted(one.name for one in path.iterdir()) == [".lock", "meta.properties"]
-    assert sorted(one.name for one in outside.iterdir()) == ["dear", "t-0"]
+    assert sorted(each_path.name for each_path in path.iterdir()) == [".lock", "meta.properties"]
+    assert sorted(each_path.name for each_path in outside.iterdir()) == ["dear", "t-0"]
     directory.close(broker_epoch=1)
 
 
@@ -152,7 +152,7 @@ def test_unremovable_file_is_logged_once_and_skipped(path, error, caplog):
             directory.purge()
         append(log)
         assert directory.offline is None
-        lines = [one.getMessage() for one in caplog.records if DELETED in one.getMessage()]
+        lines = [record.getMessage() for record in caplog.records if DELETED in record.getMessage()]
         assert len(lines) == 1
         assert str(inside) in lines[0]
         directory.close(broker_epoch=1)

@@ -56,9 +56,10 @@ def with_own_fdatasync(source: str) -> dict[str, bool]:
         if isinstance(node, ast.ClassDef) and any(
             ast.unparse(base) == "Files" for base in node.bases
         ):
-            body = [ast.unparse(one) for one in node.body]
+            body = [ast.unparse(item) for item in node.body]
             if any(
-                isinstance(one, ast.FunctionDef) and one.name == "fdatasync" for one in node.body
+                isinstance(entry, ast.FunctionDef) and entry.name == "fdatasync"
+                for entry in node.body
             ):
                 found[node.name] = "kernel_syncs = False" in body
     return found

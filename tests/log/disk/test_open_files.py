@@ -26,10 +26,10 @@ def test_the_limit_leaves_sockets_their_share():
 def test_files_in_use_stay_open(tmp_path, count):
     files = Files(OpenFiles(limit=count))
     named = [NamedFile(tmp_path / str(i), files) for i in range(30)]
-    for one in named:
-        one.get(create=True)
+    for item in named:
+        item.get(create=True)
         named[0].get()
-    assert sum(one.is_open for one in named) == count
+    assert sum(item.is_open for item in named) == count
     assert named[0].is_open or count == 1
 
 
@@ -42,7 +42,7 @@ def test_never_more_than_the_limit(tmp_path_factory, uses, limit):
         file = named[use].get(create=True)
         assert file.path == folder / str(use)
         assert named[use].is_open, "the one that was asked for is not closed for itself"
-        assert sum(one.is_open for one in named) <= limit
+        assert sum(item.is_open for item in named) <= limit
 
 
 def test_logs_of_many_partitions_work_with_few_descriptors(tmp_path):
@@ -54,7 +54,7 @@ def test_logs_of_many_partitions_work_with_few_descriptors(tmp_path):
             fill(log, 3 + turn)
     assert len(os.listdir("/proc/self/fd")) <= before + 7
     batches = [read_all(log) for log in logs]
-    assert all(batches[0] == one for one in batches)
+    assert all(batches[0] == batch for batch in batches)
     for log in logs:
         log.truncate_to(20)
         append(log, 2)
@@ -100,7 +100,7 @@ def test_descriptor_shortage_closes_files_and_keeps_disk_online(tmp_path):
                 fill(log, 3)
                 log.flush()
     batches = [read_all(log) for log in logs]
-    assert all(batches[0] == one for one in batches)
+    assert all(batches[0] == batch for batch in batches)
 
 
 @by_itself

@@ -117,8 +117,8 @@ async def test_requests_of_slice_share_a_flush(commits):
     """Those of a log that is flushed by then wait for the end of that, as ever."""
     log, other, forgotten = KernelLog(7), KernelLog(8), KernelLog(9)
     slice_end().begin_slice()
-    for one in (log, other, log, forgotten):
-        commits.append(one)
+    for item in (log, other, log, forgotten):
+        commits.append(item)
     commits.commit.forget(forgotten)
     assert commits.kernel.submitted == []
     slice_end().end_slice()

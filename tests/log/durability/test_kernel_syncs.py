@@ -92,5 +92,5 @@ def test_missing_context_is_logged_once(monkeypatch, caplog):
     monkeypatch.setattr(syncing, "_spare", [])
     monkeypatch.setattr(syncing, "Fdatasyncs", refuse)
     trio.run(run)
-    [told] = [one for one in caplog.records if event_of(one) is events.FSYNC_BY_THREADS]
+    [told] = [record for record in caplog.records if event_of(record) is events.FSYNC_BY_THREADS]
     assert "too many" in told.getMessage()

@@ -28,11 +28,11 @@ def syncs():
 @pytest.fixture
 def files(tmp_path):
     opened = [os.open(tmp_path / str(i), os.O_CREAT | os.O_RDWR, 0o600) for i in range(3)]
-    for one in opened:
-        os.write(one, b"record")
+    for item in opened:
+        os.write(item, b"record")
     yield opened
-    for one in opened:
-        os.close(one)
+    for item in opened:
+        os.close(item)
 
 
 def completed(syncs, count):

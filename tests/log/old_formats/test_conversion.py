@@ -50,8 +50,8 @@ def with_rules(**changes):
 @given(NEW_RECORDS, st.sampled_from(CODECS), st.integers(0, 1))
 def test_produced_set_becomes_one_batch_with_same_records(new, codec, magic):
     expected = [
-        Record(offset, one.timestamp_ms if magic else -1, one.key, one.value, ())
-        for offset, one in enumerate(new)
+        Record(offset, record.timestamp_ms if magic else -1, record.key, record.value, ())
+        for offset, record in enumerate(new)
     ]
     batch = up(build_message_set(expected, magic=magic, compression=codec))
     (view,) = validate_produced(memoryview(batch), RULES, now_ms=NOW_MS)

@@ -42,16 +42,17 @@ LAYOUTS = {
 
 
 def numbers(text: str) -> list[int]:
-    return [int(one) for one in text.strip("()").split()]
+    return [int(part) for part in text.strip("()").split()]
 
 
 def described(found: object) -> str:
     if not isinstance(found, ProducerState):
         return str(found)
     return f"producers up to {found.end_offset}" + "".join(
-        f"\n{producer}/{one.epoch}: {[tuple(batch) for batch in one.batches]}, coordinator {one.coordinator_epoch}, "
-        f"seen at {one.last_timestamp}, marker at {one.marker_offset}, open from {one.transaction_start}"
-        for producer, one in found.entries()
+        f"\n{producer}/{entry.epoch}: {[tuple(batch) for batch in entry.batches]}, coordinator "
+        f"{entry.coordinator_epoch}, seen at {entry.last_timestamp}, marker at {entry.marker_offset}, "
+        f"open from {entry.transaction_start}"
+        for producer, entry in found.entries()
     )
 
 
@@ -125,13 +126,17 @@ class Interaction(logging.Handler):
             "knows_producers",
             "is_closed",
         )
-        opened = [str(one.base_offset) for one in log._segments.all if one._log_file.is_open]
+        opened = [
+            str(each_segment.base_offset)
+            for each_segment in log._segments.all
+            if each_segment._log_file.is_open
+        ]
         return [
             f"= {self.plain(repr(log))}",
             f"= segments {' '.join(map(str, log.segment_base_offsets))}, {log.size_bytes} bytes",
             f"= epochs{''.join(f' {epoch}:{start}' for epoch, start in log.epochs.entries())}"
             f", {log.epochs.version} changes",
-            f"= {', '.join(one for one in dues if getattr(log, one))}",
+            f"= {', '.join(due for due in dues if getattr(log, due))}",
             f"= open {' '.join(opened)}",
             f"= {log.truncations} truncations, {log.removals} removals, active since {log.active_segment.opened_ms}",
         ]
@@ -152,7 +157,7 @@ class Interaction(logging.Handler):
             views = iter_batches(memoryview(data), allow_partial_tail=True, allow_old=True)
             try:
                 return f", {len(data)} bytes:" + "".join(
-                    f" {one.base_offset}-{one.last_offset}/{one.leader_epoch}" for one in views
+                    f" {view.base_offset}-{view.last_offset}/{view.leader_epoch}" for view in views
                 )
             except RemoteProtocolError:
                 return f", {len(data)} bytes"
@@ -164,7 +169,7 @@ class Interaction(logging.Handler):
     # Opening and closing
 
     def do_config(self, **options: str) -> None:
-        kinds = {one.name: one.type for one in fields(LogConfig)}
+        kinds = {field.name: field.type for field in fields(LogConfig)}
         given: dict[str, object] = {}
         for name, value in options.items():
             given[name] = value == "yes" if kinds[name] == "bool" else value
@@ -226,8 +231,8 @@ class Interaction(logging.Handler):
         codec: str = "NONE",
     ) -> str:
         pieces = []
-        for one in batches.strip("()").split():
-            count, size, timestamp = map(int, one.replace("@", ":").split(":"))
+        for part in batches.strip("()").split():
+            count, size, timestamp = map(int, part.replace("@", ":").split(":"))
             pieces.append(
                 batch_bytes(
                     count,
@@ -279,8 +284,8 @@ class Interaction(logging.Handler):
     def fetched(batches: str) -> bytes:
         """`/v1` and `/v0` in the place of an epoch make messages of old formats, `/v1s` a compressed one."""
         pieces: list[bytes] = []
-        for one in batches.strip("()").split():
-            place, _, epoch = one.replace("+", ":").replace("@", ":").partition("/")
+        for part in batches.strip("()").split():
+            place, _, epoch = part.replace("+", ":").replace("@", ":").partition("/")
             offset, count, size, timestamp = map(int, place.split(":"))
             if epoch.startswith("v"):
                 records = [
@@ -323,7 +328,7 @@ class Interaction(logging.Handler):
 
     def do_prepare(self, name: str = "one") -> str:
         made = self.flushes[name] = self.log.prepare_flush()
-        files = " ".join(short(one.path) for one in made.open_files)
+        files = " ".join(short(open_file.path) for open_file in made.open_files)
         written = " ".join(
             f"{short(file.path)}[{start}, {end})" for file, start, end in made.written
         )
@@ -331,7 +336,7 @@ class Interaction(logging.Handler):
         epochs = made.epochs and " ".join(made.epochs[1].decode().split())
         return (
             f"to {made.end_offset}: {files}; written {written}; epochs {epochs}; "
-            f"names {' '.join(one.name for one in made.directories if one == self.directory)}; "
+            f"names {' '.join(directory.name for directory in made.directories if directory == self.directory)}; "
             f"parent {self.directory.parent in made.directories}; "
             f"by the kernel {descriptors is not None}"
         )
@@ -405,7 +410,7 @@ class Interaction(logging.Handler):
 
     def do_aborted(self, start: str, end: str) -> str:
         found = self.log.aborted_transactions(int(start), int(end))
-        return " ".join(":".join(map(str, one)) for one in found) or "none"
+        return " ".join(":".join(map(str, item)) for item in found) or "none"
 
     def do_no_aborts(self, starts: str) -> str:
         return self.each(starts, self.log.has_no_aborts)

@@ -263,7 +263,10 @@ def test_interrupted_deletion_keeps_aborts_with_their_records(tmp_path, done):
         log.apply_retention(0, end_offset)
     log.close(clean=False)
     log = open_log(tmp_path / "t-0", CONFIG, recovery_point=end_offset)
-    found = [(one.producer_id, one.last_offset) for one in log.aborted_transactions(0, end_offset)]
+    found = [
+        (aborted_transaction.producer_id, aborted_transaction.last_offset)
+        for aborted_transaction in log.aborted_transactions(0, end_offset)
+    ]
     assert found == ([(7, 3)] if log.log_start_offset == 0 else [])
 
 

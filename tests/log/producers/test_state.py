@@ -188,7 +188,7 @@ def test_producers_in_transactions_are_checked_once_and_kept(monkeypatch):
     for producer in range(3_000, 3_020):
         state.update(in_transaction(producer))
     assert state.get(2_000) is None
-    assert all(state.get(one) for one in range(1_100))
+    assert all(state.get(number) for number in range(1_100))
 
 
 class Watched:
@@ -213,7 +213,9 @@ def in_transaction(producer):
 
 def test_piecewise_snapshot_shows_state_at_its_start():
     """Producers write, expire and come meanwhile."""
-    state, same = (state_with(*(batch(0, producer=one) for one in range(9))) for _ in range(2))
+    state, same = (
+        state_with(*(batch(0, producer=number) for number in range(9))) for _ in range(2)
+    )
     state.update(batch(1, producer=3, offset=9))
     same.update(batch(1, producer=3, offset=9))
     pieces = SnapshotInPieces(state)

@@ -108,8 +108,8 @@ class Interaction:
     @staticmethod
     def built(batches: str) -> tuple[bytes, list[BatchView]]:
         pieces = []
-        for one in batches.strip("()").split():
-            offset, _, rest = one.partition("+")
+        for part in batches.strip("()").split():
+            offset, _, rest = part.partition("+")
             count, size, timestamp, epoch = (
                 int(number)
                 for number in rest.replace(":", " ").replace("@", " ").replace("/", " ").split()
@@ -165,7 +165,7 @@ class Interaction:
     def do_put(self, suffix: str, entries: str = "()", more: str = "0") -> None:
         """Writes other content into an index, followed by `more` zero bytes."""
         layout = (OffsetIndex if suffix == ".index" else TimeIndex).layout
-        pairs = [map(int, one.split(":")) for one in entries.strip("()").split()]
+        pairs = [map(int, part.split(":")) for part in entries.strip("()").split()]
         data = b"".join(layout.pack(*pair) for pair in pairs)
         self.segment.path(suffix).write_bytes(data + bytes(int(more)))
 
@@ -251,7 +251,7 @@ class Interaction:
 
     @staticmethod
     def numbers(text: str) -> list[int]:
-        return [int(one) for one in text.strip("()").split()]
+        return [int(part) for part in text.strip("()").split()]
 
     def each(self, text: str, ask: Callable[[int], object]) -> str:
         lines = []

@@ -80,9 +80,9 @@ def test_rubbish_after_the_end_is_cut(tmp_path, tail, caplog):
     opened = open_log(log.directory, recovery_point=log.flushed_offset)
     assert read_all(opened) == batches
     assert last_file(log.directory).stat().st_size == opened.size_bytes
-    told = [one for one in caplog.messages if f"{len(tail)} bytes are cut off" in one]
+    told = [message for message in caplog.messages if f"{len(tail)} bytes are cut off" in message]
     assert len(told) == any(tail), "zeros nobody wrote"
-    assert all("; 0 whole batches are among them" in one for one in told)
+    assert all("; 0 whole batches are among them" in item for item in told)
 
 
 def test_a_repeated_block_is_cut(tmp_path):
@@ -112,7 +112,7 @@ def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
 def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):
     """Whether they had been fsynced nothing on disk tells; an operator is to know that there were any."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
-    third = sum(len(one) for one in read_all(log)[:2])
+    third = sum(len(item) for item in read_all(log)[:2])
     crash(log)
     data = bytearray(last_file(log.directory).read_bytes())
     data[third + 70] ^= 1
@@ -374,7 +374,7 @@ def test_indexes_renamed_before_their_log_stay(tmp_path):
     (log.directory / f"{0:020d}.timeindex.swap").write_bytes(b"new")
     (log.directory / f"{bases[1]:020d}.txnindex").write_bytes(b"another segment's")
     segments = list_segments(log.directory, REAL_FILES)
-    assert tuple(one.base_offset for one in segments) == bases
+    assert tuple(segment.base_offset for segment in segments) == bases
     assert first.read_bytes() == batches[0]
     assert first.with_suffix(".txnindex").read_bytes() == b"new"
     assert first.with_suffix(".timeindex").read_bytes() == b"new"
@@ -389,7 +389,7 @@ def test_cleaned_segment_replaces_only_those_in_range(tmp_path):
     before = [data for data in batches if next(iter_batches(data)).base_offset < bases[2]]
     swap_in(log.directory, 0, before[0] + before[-1])
     segments = list_segments(log.directory, REAL_FILES)
-    assert [one.base_offset for one in segments] == [0, *bases[2:]]
+    assert [segment.base_offset for segment in segments] == [0, *bases[2:]]
     assert not list(log.directory.glob(f"{bases[1]:020d}.*index"))
 
 

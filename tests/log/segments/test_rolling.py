@@ -132,13 +132,13 @@ def test_runs_are_as_long_as_segment_holds(batches):
 
     def fits(run):
         within = run[-1].last_offset - run[0].base_offset <= RELATIVE_OFFSET_MAX
-        return len(run) == 1 or (within and sum(one.size for one in run) <= 100)
+        return len(run) == 1 or (within and sum(item.size for item in run) <= 100)
 
     runs = list(runs_within_segment(views, 100))
-    assert [one for run, _ in runs for one in run] == views
+    assert [item for run, _ in runs for item in run] == views
     for number, (run, size) in enumerate(runs):
         assert fits(run)
-        assert size == sum(one.size for one in run)
+        assert size == sum(item.size for item in run)
         if number:
             before = runs[number - 1][0]
             assert not fits([*before, run[0]])

@@ -75,10 +75,10 @@ def test_segments_are_the_twins_list_after_each_step(tmp_path_factory, steps):
                     cleaned.write_bytes(b"c" * 7)
                     assert segments.replace(old, 7)
                     del twin[at + 1 : at + len(old)]
-        assert segments.bases == twin == [one.base_offset for one in segments.all]
+        assert segments.bases == twin == [segment.base_offset for segment in segments.all]
         assert len(segments) == len(twin)
         assert segments.active is segments.all[-1]
-        assert segments.size_bytes == sum(one.size for one in segments.all)
+        assert segments.size_bytes == sum(segment.size for segment in segments.all)
         assert logs_in(directory) == twin
         for offset in (0, twin[0], twin[-1] - 1, twin[-1], twin[-1] + 100):
             first = max((n for n, base in enumerate(twin) if base <= offset), default=0)
@@ -123,7 +123,10 @@ def test_removed_files_go_log_first_unlinked_after_delay(tmp_path):
     (tmp_path / file_name(0, ".txnindex")).write_bytes(b"")
     segments.drop_first(1)
     names = [path.name for path in segments.deleted_files]
-    order = [".log", *(one for one in SEGMENT_SUFFIXES if one != ".log")]
+    order = [
+        ".log",
+        *(segment_suffix for segment_suffix in SEGMENT_SUFFIXES if segment_suffix != ".log"),
+    ]
     assert names == [file_name(0, suffix) + ".deleted" for suffix in order]
     for now_ms, left in ((1000, 4), (1099, 4), (1100, 0)):
         segments.purge(now_ms, 100)
@@ -159,8 +162,8 @@ def test_removed_segment_leaves_recently_read_list(tmp_path):
     segments.use(segments.all[1])
     gone = segments.all[:2]
     segments.drop_first(2)
-    assert not {one.base_offset for one in gone} & {
-        one.base_offset for one in segments._recently_read
+    assert not {batch.base_offset for batch in gone} & {
+        batch.base_offset for batch in segments._recently_read
     }
     segments.add(40, now_ms=0)
     segments.drop_last()

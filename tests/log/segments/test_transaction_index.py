@@ -53,7 +53,7 @@ def test_search_matches_a_walk(tmp_path_factory, history, ranges, later, cut):
             index.append(entry)
         assert_finds(index, history, ranges)
         index.truncate_to(cut)
-        assert_finds(index, [one for one in history if one.last_offset < cut], ranges)
+        assert_finds(index, [batch for batch in history if batch.last_offset < cut], ranges)
 
 
 def assert_finds(index, entries, ranges):

@@ -64,13 +64,13 @@ def test_an_index_is_the_list_of_its_entries(
     index, entries = TransactionIndex(path, Files()), aborted(count, stuck_from)
 
     def check(expected):
-        for one in (index, TransactionIndex(path, Files())):
-            assert one.entries() == expected
-            assert one.last_offset == (expected[-1].last_offset if expected else -1)
-            assert one.exists is bool(expected)
-            assert one.is_empty is not bool(expected)
+        for batch in (index, TransactionIndex(path, Files())):
+            assert batch.entries() == expected
+            assert batch.last_offset == (expected[-1].last_offset if expected else -1)
+            assert batch.exists is bool(expected)
+            assert batch.is_empty is not bool(expected)
             for start, more in looks:
-                found = at_once(one.overlapping(start, start + more))
+                found = at_once(batch.overlapping(start, start + more))
                 assert found == overlapping(expected, start, start + more)
 
     if first:
@@ -121,7 +121,7 @@ GOOD = [(0, 1, 0, 5, 6), (0, 1, 7, 15, 16)]
 def test_entries_from_a_damaged_one_on_are_dropped(tmp_path, bad, sound):
     path = tmp_path / "index"
     later = (0, 1, 30, 35, 36)
-    path.write_bytes(b"".join(FORM.pack(*one) for one in (*GOOD, bad, later)))
+    path.write_bytes(b"".join(FORM.pack(*item) for item in (*GOOD, bad, later)))
     index = TransactionIndex(path, Files())
     with pytest.raises(IndexDamaged, match="no entry of version 0 after 15"):
         index.entries()
@@ -129,7 +129,7 @@ def test_entries_from_a_damaged_one_on_are_dropped(tmp_path, bad, sound):
     index.keep_sound()
     assert index.lacks_entries
     assert index.changed
-    assert [tuple(one) for one in index.entries()] == [one[1:] for one in GOOD]
+    assert [tuple(entry) for entry in index.entries()] == [item[1:] for item in GOOD]
     assert path.stat().st_size == sound * ENTRY_BYTES
 
 

@@ -21,8 +21,8 @@ def rows(kind, configs):
 
 
 def row(word, config):
-    defaults = [one for one in config.synonyms if one.source == Source.DEFAULT]
-    own = [one.value for one in defaults if one.name == config.name]
+    defaults = [synonym for synonym in config.synonyms if synonym.source == Source.DEFAULT]
+    own = [each_default.value for each_default in defaults if each_default.name == config.name]
     is_default = config.config_source == Source.DEFAULT or word != "broker"
     default = own[0] if own else config.value if is_default else None
     return " | ".join(
@@ -32,7 +32,7 @@ def row(word, config):
             ConfigTypeId(config.config_type).name.lower(),
             "read-only" if config.read_only else "dynamic",
             "null" if default is None else default,
-            ",".join(one.name for one in defaults),
+            ",".join(each_default.name for each_default in defaults),
         )
     ).rstrip()
 

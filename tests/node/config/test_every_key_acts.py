@@ -100,7 +100,7 @@ def test_a_broker_describes_all_of_kafkas_keys():
     described = ConfigDescription(
         config_of(), image_of().configs, synonyms=True, documentation=True
     ).broker(None)
-    found = {one.name: one for one in described}
+    found = {entry.name: entry for entry in described}
     ours = {name for name in found if name.startswith("trimaran.")}
     assert len(found.keys() - ours) == KEYS_OF_KAFKA
     assert not found.keys() & (INTERNAL | NOT_KAFKAS)

@@ -24,17 +24,17 @@ ROWS = """
 def test_text_rows_are_keys_with_bounds():
     keys = rows(ROWS, no_effect="so")
     assert [
-        (one.name, one.kind, one.default, one.doc, one.importance, one.scope, one.internal)
-        for one in keys
+        (key.name, key.kind, key.default, key.doc, key.importance, key.scope, key.internal)
+        for key in keys
     ] == [
         ("a.key", "int", 3, "A doc.", "high", "cluster-wide", False),
         ("b.key", "long", None, "B doc.", "medium", "per-broker", False),
         ("c.key", "list", ["x", "y"], "C doc.", "low", "read-only", False),
         ("d.key", "double", 0.5, "D doc.", "low", "read-only", True),
     ]
-    assert {one.no_effect for one in keys} == {"so"}
+    assert {key.no_effect for key in keys} == {"so"}
     assert rows(ROWS)[0].no_effect == ""
-    first, second, third, fourth = (one.check for one in keys)
+    first, second, third, fourth = (key.check for key in keys)
     least, most = "Value must be at least 1", "Value must be no more than 5"
     assert [first(value) for value in (0, 1, 5, 6)] == [least, None, None, most]
     assert [second(value) for value in (-(10**30), 7, 8)] == [

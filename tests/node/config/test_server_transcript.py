@@ -66,7 +66,10 @@ def shown(config: ServerConfig, set_by_file: set[str]) -> str:
 
 
 def _listeners(word, endpoints):
-    return [f"{word} {one.name} {one.host}:{one.port} {one.security_protocol}" for one in endpoints]
+    return [
+        f"{word} {endpoint.name} {endpoint.host}:{endpoint.port} {endpoint.security_protocol}"
+        for endpoint in endpoints
+    ]
 
 
 def _paths(paths):
@@ -75,7 +78,7 @@ def _paths(paths):
 
 def handle(step):
     given = settings(step, BASES[step.command])
-    in_file = {key for key, one in given.items() if one.origin.startswith("f:")}
+    in_file = {key for key, value in given.items() if value.origin.startswith("f:")}
     return outcome(lambda: shown(parse(given), in_file))
 
 
@@ -87,7 +90,7 @@ def test_node_files_match_each_transcript(path):
 def config(**more):
     base = BASES["both"] | {"listener.name.plaintext.ssl.client.auth": "required"}
     given = {key: (value, "f") for key, value in (base | more).items()}
-    return parse({key: Text(*one) for key, one in given.items()})
+    return parse({key: Text(*value) for key, value in given.items()})
 
 
 class Text:

@@ -84,7 +84,7 @@ def test_source_of_each_value_is_described():
     at_cluster = config("log.retention.ms", "3", (4, ""))
     found = described(at_topic, at_node, at_cluster, log_retention_minutes="4")
     assert (found.value, found.config_source) == ("1", Source.TOPIC)
-    assert [(one.name, one.value, one.source) for one in found.synonyms] == [
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in found.synonyms] == [
         ("retention.ms", "1", Source.TOPIC),
         ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
         ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
@@ -126,7 +126,7 @@ def test_group_config_names_its_broker_synonym():
     )
     (found,) = description.group("g", ["consumer.session.timeout.ms"])
     assert (found.value, found.config_source) == ("46000", Source.STATIC_BROKER)
-    assert [(one.name, one.value) for one in found.synonyms] == [
+    assert [(synonym.name, synonym.value) for synonym in found.synonyms] == [
         ("group.consumer.session.timeout.ms", "46000"),
         ("group.consumer.session.timeout.ms", "45000"),
     ]
@@ -136,7 +136,7 @@ def test_a_node_describes_itself():
     description = ConfigDescription(
         config_of(num_partitions="5"), image_of().configs, synonyms=False, documentation=False
     )
-    found = {one.name: one for one in description.broker(None)}
+    found = {entry.name: entry for entry in description.broker(None)}
     assert (found["num.partitions"].value, found["num.partitions"].config_source) == (
         "5",
         Source.STATIC_BROKER,
@@ -155,7 +155,7 @@ def test_plug_in_configs_are_listed_but_hidden(name):
     (found,) = set_by_file
     assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
     assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, 0)
-    assert [(one.name, one.value) for one in found.synonyms] == [(name, None)]
+    assert [(synonym.name, synonym.value) for synonym in found.synonyms] == [(name, None)]
     unset = ConfigDescription(config_of(), image_of().configs, synonyms=True, documentation=True)
     assert unset.broker([name]) == []
 
@@ -168,6 +168,8 @@ def test_mirror_keys_are_described_if_set():
         documentation=True,
     )
     found = {
-        one.name: one.value for one in description.broker(None) if one.name.startswith("zookeeper.")
+        entry.name: entry.value
+        for entry in description.broker(None)
+        if entry.name.startswith("zookeeper.")
     }
     assert found == {"zookeeper.connect": "zk:2181"}

@@ -91,7 +91,7 @@ def test_listener_may_have_its_own_bound():
     assert bounds.rates_of_listeners == {"PLAINTEXT": math.inf, "INSIDE": 20}
     listeners = bind(own, own.broker_listeners)
     try:
-        assert [one.for_nodes for one in listeners] == [False, True]
+        assert [listener.for_nodes for listener in listeners] == [False, True]
     finally:
-        for one in listeners:
-            one.socket.close()
+        for listener in listeners:
+            listener.socket.close()

@@ -79,9 +79,9 @@ async def test_operations_wait_in_order():
         operations.submit(diary.decide(name, steps))
         for name, steps in (("a", 7), ("b", 1), ("c", 5))
     ]
-    assert [one.is_decided for one in operation] == [False] * 3
+    assert [item.is_decided for item in operation] == [False] * 3
     async with running(operations):
-        assert [await one.wait() for one in operation] == ["a", "b", "c"]
+        assert [await item.wait() for item in operation] == ["a", "b", "c"]
     assert diary.lines == [*(f"a{i}" for i in range(7)), "b0", *(f"c{i}" for i in range(5))]
 
 
@@ -152,8 +152,8 @@ def test_interleaved_operations_equal_sequential_ones(operation):
                 for _ in range(ticks):
                     await trio.lowlevel.checkpoint()
                 made.append(operations.submit(diary.decide(f"{number}:", steps)))
-            for number, one in enumerate(made):
-                assert await one.wait() == f"{number}:"
+            for number, item in enumerate(made):
+                assert await item.wait() == f"{number}:"
 
     trio.run(main)
     for number, (steps, _) in enumerate(operation):

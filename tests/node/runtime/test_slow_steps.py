@@ -212,7 +212,9 @@ async def test_slow_steps_are_logged_now_and_then(clock, caplog, autojump_clock)
 async def test_a_stack_has_no_frames_of_trio():
     found = slow_steps._stack_of(sys._getframe())
     assert found[-1].endswith(" test_a_stack_has_no_frames_of_trio")
-    assert not [one for one in found if one.startswith(("trio/", "outcome/")) or "_core/" in one]
+    assert not [
+        item for item in found if item.startswith(("trio/", "outcome/")) or "_core/" in item
+    ]
 
 
 def test_sampling_thread_does_not_keep_process_alive(monkeypatch):

@@ -135,12 +135,12 @@ class Solo:
     @property
     def fenced(self) -> list[int]:
         """Brokers that are, as far as is committed."""
-        return [one.id for one in self.image.cluster.brokers.values() if one.fenced]
+        return [broker.id for broker in self.image.cluster.brokers.values() if broker.fenced]
 
     async def look_at(self, listeners: Iterable[Endpoint]) -> Look:
         """As the real one."""
         await trio.lowlevel.checkpoint()
-        ports = {one.port for one in listeners}
+        ports = {listener.port for listener in listeners}
         answered, refused = ports - self.silent, ports & self.silent
         return Look(
             frozenset(("h", port) for port in answered),

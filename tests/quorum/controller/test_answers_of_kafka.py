@@ -225,8 +225,8 @@ def test_creating_a_topic(asked, code, text):
 def test_creating_a_topic_twice():
     asked = CreateTopicsRequest(topics=[wanted("d"), wanted("d"), wanted("e")])
     answers = {
-        one.name: one_error(one)
-        for one in at_once(create_topics(asked, STATE, RULES)).response.topics
+        each_topic.name: one_error(each_topic)
+        for each_topic in at_once(create_topics(asked, STATE, RULES)).response.topics
     }
     assert answers == {"d": ("INVALID_REQUEST", "Duplicate topic name."), "e": ("NONE", None)}
 
@@ -341,7 +341,7 @@ def test_deleting_a_topic(asked, code, text):
     states = [DeleteTopicState(name=name, topic_id=topic_id) for name, topic_id in asked]
     request = DeleteTopicsRequest(topics=states, topic_names=[], timeout_ms=0)
     result = at_once(delete_topics(request, IMAGE, enabled=True, version=6))
-    assert [one_error(one) for one in result.response.responses] == [(code, text)]
+    assert [one_error(response) for response in result.response.responses] == [(code, text)]
 
 
 # --- ElectLeaders, AlterPartitionReassignments, UnregisterBroker

@@ -131,8 +131,8 @@ async def test_inactive_controller_maintains_index_for_leadership(autojump_clock
 async def test_begin_and_end_of_epoch_are_logged(mock_clock, caplog):
     caplog.set_level("INFO")
     async with solo(features()):
-        assert [one.args["epoch"] for one in caplog.records] == [EPOCH]
-    assert [one.args["epoch"] for one in caplog.records] == [EPOCH, EPOCH]
+        assert [record.args["epoch"] for record in caplog.records] == [EPOCH]
+    assert [record.args["epoch"] for record in caplog.records] == [EPOCH, EPOCH]
 
 
 async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):

@@ -64,7 +64,7 @@ def test_broker_behind_its_registration_stays_fenced():
 def test_broker_has_caught_up_with_own_registration():
     image = image_of(features(), broker(1, fenced=True))
     caught_up = [
-        beat(image, registered_at=101, offset=one).response.is_caught_up for one in (100, 101)
+        beat(image, registered_at=101, offset=item).response.is_caught_up for item in (100, 101)
     ]
     assert caught_up == [False, True]
 
@@ -252,7 +252,7 @@ def test_record_fields_fit_each_metadata_version(level):
     assert image.cluster.brokers[1].directories == ((uid(501), uid(601)) if level >= 17 else ())
     wishes = {"offline_log_dirs": [uid(601)], "cordoned_log_dirs": []}
     changed = beat(image, epoch=900, **wishes).records
-    assert [(one.log_dirs, one.cordoned_log_dirs) for one in changed] == (
+    assert [(item.log_dirs, item.cordoned_log_dirs) for item in changed] == (
         [([uid(501)], None)] * (level >= 17) + [([], [])] * (level >= 30)
     )
     for record in (*made, *changed):

@@ -129,16 +129,18 @@ class Life:
         self.write([*records, news])
         if self.elr and not clean:
             SEEN["unclean restarts"] += 1
-            for one in self.partitions.values():
-                assert broker_id not in one.isr, "P4"
-                assert broker_id not in one.elr, "P4"
+            for each_partition in self.partitions.values():
+                assert broker_id not in each_partition.isr, "P4"
+                assert broker_id not in each_partition.elr, "P4"
 
     def alter(self, broker_id, choice):
         """The leader proposes any of its replicas, also such as must be refused."""
         index = choice % 3
         found = self.partitions[index]
         isr = [
-            one for k, one in enumerate(found.replicas) if choice >> k & 1 or one == found.leader
+            replica
+            for k, replica in enumerate(found.replicas)
+            if choice >> k & 1 or replica == found.leader
         ]
         request = AlterPartitionRequest(
             broker_id=found.leader,
@@ -152,8 +154,8 @@ class Life:
                             leader_epoch=found.leader_epoch,
                             partition_epoch=found.partition_epoch,
                             new_isr_with_epochs=[
-                                BrokerState(broker_id=one, broker_epoch=self.epochs[one])
-                                for one in isr
+                                BrokerState(broker_id=replica, broker_epoch=self.epochs[replica])
+                                for replica in isr
                             ],
                         )
                     ],
@@ -195,7 +197,7 @@ class Life:
         self.write(elect_unclean(self.state, list(self.index.leaderless)))
 
     def clear(self, _broker_id, _choice):
-        if self.elr and all(one.isr for one in self.partitions.values()):
+        if self.elr and all(each_partition.isr for each_partition in self.partitions.values()):
             self.write([ClearElrRecord(topic_name="t")])
 
     # --- what must hold

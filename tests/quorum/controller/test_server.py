@@ -47,7 +47,7 @@ def test_unconfigured_host_is_the_machines_name(monkeypatch, host, advertised):
     monkeypatch.setattr("socket.getfqdn", lambda: "here")
     config = config_of(listeners=f"CONTROLLER://{host}:9093")
     listening = SimpleNamespace(name="CONTROLLER", address=("127.0.0.1", 9093))
-    assert [one.host for one in _advertised(config, [listening])] == [advertised]
+    assert [endpoint.host for endpoint in _advertised(config, [listening])] == [advertised]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ async def test_a_broker_joins_and_leads_a_topic(tmp_path):
                 nodes.scripted_broker(connection, 1),
                 nodes.scripted_broker(connection, 2),
             ]
-            for one in brokers:
-                assert await one.register() == 0
-                assert (await one.beat(offset=0)).is_fenced
-                assert not (await one.beat()).is_fenced
+            for broker in brokers:
+                assert await broker.register() == 0
+                assert (await broker.beat(offset=0)).is_fenced
+                assert not (await broker.beat()).is_fenced
             response = await connection.call(creation("t", factor=2), timeout=SECONDS)
             assert response.topics[0].error_code == 0
             topic = active.loader.image.topics.by_name["t"]  # committed before it was answered
@@ -249,8 +249,8 @@ async def test_controlled_shutdown(tmp_path):
         active = await nodes.active()
         async with connected_to(active) as connection:
             brokers = {i: nodes.scripted_broker(connection, i) for i in (1, 2)}
-            for one in brokers.values():
-                await one.join()
+            for broker in brokers.values():
+                await broker.join()
             await connection.call(creation("t", factor=2), timeout=SECONDS)
             await brokers[2].beat(offset=active.loader.image.provenance.offset)
             answer = await brokers[1].beat(want_shut_down=True)
@@ -340,12 +340,12 @@ async def test_inactive_controller_prepares_to_lead(tmp_path, monkeypatch):
         async with connected_to(active) as connection:
             await nodes.scripted_broker(connection, 1).join()
             await connection.call(creation("t"), timeout=SECONDS)
-        for one in nodes.controllers.values():
-            if one is not active:
-                await Images(one).wait_for(lambda image: "t" in image.topics.by_name)
-                index = one.context.controller._standby._index
+        for controller in nodes.controllers.values():
+            if controller is not active:
+                await Images(controller).wait_for(lambda image: "t" in image.topics.by_name)
+                index = controller.context.controller._standby._index
                 with trio.fail_after(SECONDS):
-                    while index.topics is not one.loader.image.topics:  # noqa: ASYNC110 - nobody is told
+                    while index.topics is not controller.loader.image.topics:  # noqa: ASYNC110 - nobody is told
                         await trio.sleep(0.01)
                 assert len(index.in_sync(1)) == 2
 

@@ -55,7 +55,7 @@ async def test_broker_registers_with_active_controller(tmp_path):
         images = Images(await nodes.active())
         image = await images.wait_for(lambda image: 1 in image.cluster.controllers)
     registered = image.cluster.controllers[1]
-    assert [one.port for one in registered.listeners] == [nodes.voters[1]]
+    assert [listener.port for listener in registered.listeners] == [nodes.voters[1]]
     assert len(set(registered.incarnation_id)) > 1, "drawn"
 
 

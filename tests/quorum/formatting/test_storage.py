@@ -33,10 +33,10 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
     paths = format_directories(config, ID)
     assert paths == [tmp_path / name for name in "abm"]
     found = [MetaProperties.load(path) for path in paths]
-    assert {(one.cluster_id, one.node_id, one.version) for one in found} == {(ID, 1, 1)}
-    assert len({one.directory_id for one in found}) == 3
+    assert {(node.cluster_id, node.node_id, node.version) for node in found} == {(ID, 1, 1)}
+    assert len({item.directory_id for item in found}) == 3
     assert [read_bootstrap(path) for path in paths] == [bootstrap_records()] * 3
-    assert sorted(one.name for one in paths[0].iterdir()) == [
+    assert sorted(path.name for path in paths[0].iterdir()) == [
         "bootstrap.checkpoint",
         "meta.properties",
     ]
@@ -91,7 +91,7 @@ def without(feature):
 def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
     """Apache Kafka's tool leaves the same, of what is served here."""
     format_directories(config_of(log_dirs=tmp_path / "one"), ID, features=chosen)
-    found = {one.name: one.feature_level for one in read_bootstrap(tmp_path / "one")}
+    found = {entry.name: entry.feature_level for entry in read_bootstrap(tmp_path / "one")}
     assert found == others
 
 
@@ -158,7 +158,7 @@ def test_a_damaged_bootstrap_is_no_bootstrap(tmp_path):
 def test_ids_are_new_and_no_options():
     ids = {random_uuid() for _ in range(200)}
     assert len(ids) == 200
-    assert all(len(uuid_from_text(one)) == 16 and not one.startswith("-") for one in ids)
+    assert all(len(uuid_from_text(id_)) == 16 and not id_.startswith("-") for id_ in ids)
 
 
 # --- dynamic quorums

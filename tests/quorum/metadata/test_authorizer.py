@@ -234,9 +234,9 @@ SOME_ACLS = [
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(SOME_ACLS)), max_size=40))
 def test_updated_index_equals_index_of_remaining_acls(changes):
     index, left = AclIndex(), set()
-    for is_new, one in changes:
-        (index.add if is_new else index.remove)(one)
-        (left.add if is_new else left.discard)(one)
+    for is_new, change in changes:
+        (index.add if is_new else index.remove)(change)
+        (left.add if is_new else left.discard)(change)
     expected = AclIndex.of(left)
     assert _without_empty(index) == _without_empty(expected)
 
@@ -267,7 +267,7 @@ def test_configs_need_rights_on_topic_group_or_cluster(kind, resource):
     assert config_resource((kind, "1")) == resource
 
 
-OPERATIONS = [one for one in Operation if one > Operation.ALL]
+OPERATIONS = [item for item in Operation if item > Operation.ALL]
 IMPLIED = {
     Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
     Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
@@ -280,13 +280,13 @@ def test_allow_implies_lesser_rights_deny_none(asked):
     action = Action(asked, TOPIC, "orders")
     everything = acl("orders", operation=Operation.ALL)
     sufficient, denying = set(), set()
-    for one in [Operation.ALL, *OPERATIONS]:
-        granted = AclIndex.of([acl("orders", operation=one)])
+    for item in [Operation.ALL, *OPERATIONS]:
+        granted = AclIndex.of([acl("orders", operation=item)])
         if judge(granted, "User:alice", "h", action).allowed:
-            sufficient.add(one)
-        denied = AclIndex.of([everything, acl("orders", DENY, operation=one)])
+            sufficient.add(item)
+        denied = AclIndex.of([everything, acl("orders", DENY, operation=item)])
         if not judge(denied, "User:alice", "h", action).allowed:
-            denying.add(one)
+            denying.add(item)
     assert sufficient == {Operation.ALL, asked} | IMPLIED.get(asked, set())
     assert denying == {Operation.ALL, asked}
 

@@ -59,27 +59,34 @@ def next_records(image: MetadataImage, number: int):
             FeatureLevelRecord, name=st.sampled_from(["f", "g"]), feature_level=st.integers(0, 2)
         ),
     ]
-    for one in topics:
-        name = config("retention.ms", str(number), (2, one.name))
-        choices.append(st.just(RemoveTopicRecord(topic_id=one.id)))
+    for each_topic in topics:
+        name = config("retention.ms", str(number), (2, each_topic.name))
+        choices.append(st.just(RemoveTopicRecord(topic_id=each_topic.id)))
         choices.append(st.just(name))
-        index = len(one.partitions)
+        index = len(each_topic.partitions)
         replicas = st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=True)
-        key = int.from_bytes(one.id, "big") - 1000
+        key = int.from_bytes(each_topic.id, "big") - 1000
         choices.append(st.builds(partition, st.just(key), st.just(index), replicas))
-        for at, found in one.partitions.items():
+        for at, found in each_topic.partitions.items():
             leader, isr = (
                 st.sampled_from([-2, -1, *found.replicas]),
                 st.none() | st.just([found.replicas[0]]),
             )
             choices.append(st.builds(change, st.just(key), st.just(at), leader=leader, isr=isr))
-    for one in brokers:
+    for each_broker in brokers:
         choices.append(
             st.builds(
-                changed_broker, st.just(one.id), epoch=st.just(one.epoch), fenced=st.integers(-1, 1)
+                changed_broker,
+                st.just(each_broker.id),
+                epoch=st.just(each_broker.epoch),
+                fenced=st.integers(-1, 1),
             )
         )
-        choices.append(st.just(UnregisterBrokerRecord(broker_id=one.id, broker_epoch=one.epoch)))
+        choices.append(
+            st.just(
+                UnregisterBrokerRecord(broker_id=each_broker.id, broker_epoch=each_broker.epoch)
+            )
+        )
     return st.one_of(choices)
 
 

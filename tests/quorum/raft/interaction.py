@@ -286,8 +286,8 @@ class Interaction:
         while moved:
             moved = self._deliver_one([], _words(step, "drop"))
             if not moved:
-                for one in self.nodes.values():
-                    moved = one.flush() or moved
+                for node in self.nodes.values():
+                    moved = node.flush() or moved
 
     def propose(self, step: Step) -> None:
         node, raft = self._one(step)

@@ -247,7 +247,9 @@ def test_failed_request_to_another_node_is_ignored():
     talk = leader_of(1, 2, 3)
     assert talk.ask(add(4)) is None
     announced = next(
-        one for one in talk.sent if isinstance(one.request, core.BeginQuorumEpochRequest)
+        exchange
+        for exchange in talk.sent
+        if isinstance(exchange.request, core.BeginQuorumEpochRequest)
     )
     talk.replies.clear()
     talk.fail(announced.token)
@@ -294,9 +296,9 @@ def test_change_is_committed_with_its_own_record():
     request = fetched(2, talk)
     talk.ask(request._replace(fetch_offset=end + 2))
     assert talk.raft.high_watermark == end + 2
-    assert not [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
+    assert not [reply for reply in talk.replies if isinstance(reply, core.RemoveVoterResponse)]
     talk.ask(request)
-    assert [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
+    assert [reply for reply in talk.replies if isinstance(reply, core.RemoveVoterResponse)]
 
 
 def test_early_answer_is_not_repeated_at_epoch_end():
@@ -305,7 +307,7 @@ def test_early_answer_is_not_repeated_at_epoch_end():
     talk.ask(add(4, ack_when_committed=False))
     agree(talk)
     talk.ask(vote(epoch=9, candidate=key(2), voter=key(1), last_epoch=1, end_offset=99))
-    assert not [one for one in talk.replies if isinstance(one, core.AddVoterResponse)]
+    assert not [reply for reply in talk.replies if isinstance(reply, core.AddVoterResponse)]
 
 
 def test_caught_up_present_observer_joins():
@@ -373,11 +375,11 @@ def test_removed_leader_describes_itself_as_observer():
     """Kafka moves it to the observers while it leads on, whatever the time."""
     talk = leader_of(1, 2, 3)
     before = status_of(talk.raft, talk.now, wall_ms=5000)
-    assert ([one.id for one in before.voters], before.observers) == ([1, 2, 3], ())
+    assert ([voter.id for voter in before.voters], before.observers) == ([1, 2, 3], ())
     talk.ask(remove(1))
     talk.now += 1000
     after = status_of(talk.raft, talk.now, wall_ms=1_005_000)
-    assert [one.id for one in after.voters] == [2, 3]
+    assert [voter.id for voter in after.voters] == [2, 3]
     (own,) = after.observers
     assert (own.id, own.directory_id) == (1, key(1).directory_id)
     assert (own.log_end_offset, own.last_fetch_ms) == (talk.log.end_offset, 1_005_000)
@@ -467,7 +469,7 @@ def test_endpoint_answered_by_another_node_is_not_written(kind, answer, code):
         talk.fail(talk.tokens[-1])
     else:
         talk.answer(core.BeginQuorumEpochResponse(error=int(answer), epoch=77, leader_id=9))
-    assert [one.error for one in talk.replies] == [code]
+    assert [reply.error for reply in talk.replies] == [code]
     assert (talk.log.end_offset, talk.raft.epoch) == (before, 1)
     assert talk.raft.role.leader_state.change is None
 
@@ -476,7 +478,7 @@ def test_silent_endpoint_of_update_is_not_written():
     talk = leader_of(1, 2, 3)
     assert talk.ask(update(2, 1)) is None
     talk.fail(talk.tokens[-1])
-    assert [one.error for one in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert [reply.error for reply in talk.replies] == [ErrorCode.REQUEST_TIMED_OUT]
     assert talk.log.history.voters.get(2).endpoints == endpoints(2)
 
 
@@ -499,7 +501,7 @@ def test_broker_never_becomes_candidate_despite_voter_set():
     talk = Talk(log, me=replace(me, is_controller=False, endpoints=()))
     assert talk.raft.role.deadline == inf
     talk.at(100.0)
-    assert not [one for one in talk.sends if isinstance(one, core.VoteRequest)]
+    assert not [send for send in talk.sends if isinstance(send, core.VoteRequest)]
     alone = Talk(dynamic(1)[0], me=replace(me, is_controller=False, endpoints=()))
     alone.at(100.0)
     assert not isinstance(alone.raft.role, Leader)
@@ -611,7 +613,7 @@ def test_removed_voter_stands_until_removal_is_committed():
     restarted.now = restarted.raft.deadline()
     restarted.raft.handle_timeout(restarted.now)
     restarted._drain()
-    asked = [one for one in restarted.sends if isinstance(one, core.VoteRequest)]
+    asked = [send for send in restarted.sends if isinstance(send, core.VoteRequest)]
     assert asked, "it asks 2 for its vote"
     for _ in range(2):  # the pre-vote, then the vote
         restarted.answer(core.VoteResponse(epoch=restarted.raft.epoch, granted=True))

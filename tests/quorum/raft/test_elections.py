@@ -57,7 +57,11 @@ def stand(talk: Talk, role: type = Prospective) -> Talk:
 
 def asked_for_votes(talk: Talk) -> dict[int, int]:
     """The last request of each other voter: its token."""
-    return {one.to.id: one.token for one in talk.sent if isinstance(one.request, core.VoteRequest)}
+    return {
+        exchange.to.id: exchange.token
+        for exchange in talk.sent
+        if isinstance(exchange.request, core.VoteRequest)
+    }
 
 
 # --- accepted and refused requests

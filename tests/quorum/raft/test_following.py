@@ -34,7 +34,7 @@ def backs_off(talk: Talk, node_id: int) -> bool:
 
 
 def targets_since(talk: Talk, since: int = 0) -> list[int]:
-    return [one.to.id for one in talk.sent[since:]]
+    return [item.to.id for item in talk.sent[since:]]
 
 
 def bring(talk: Talk, count: int = 1, **more: object) -> None:

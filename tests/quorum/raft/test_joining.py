@@ -63,9 +63,9 @@ def test_joining_node_fetches_on_unless_finally_refused(error, asks_on):
     talk = joiner()
     count = len(talk.sent)
     talk.answer(core.AddVoterResponse(error=int(error)))
-    to_leader = [one.request for one in talk.sent[count:] if one.to.id == 2]
+    to_leader = [exchange.request for exchange in talk.sent[count:] if exchange.to.id == 2]
     assert bool(to_leader) == asks_on
-    assert all(isinstance(one, core.FetchRequest) for one in to_leader)
+    assert all(isinstance(item, core.FetchRequest) for item in to_leader)
 
 
 def test_successful_join_request_resets_the_backoff():
@@ -73,7 +73,7 @@ def test_successful_join_request_resets_the_backoff():
     until = talk.raft.role.next_voter_check
     talk.answer(core.AddVoterResponse())
     talk.now = until - 0.01
-    talk.fail(next(one.token for one in reversed(talk.sent) if one.to.id == 2))
+    talk.fail(next(item.token for item in reversed(talk.sent) if item.to.id == 2))
     while not isinstance(talk.sends[-1], core.AddVoterRequest):
         if talk.sent[-1].to.id != 2:
             talk.fail(talk.tokens[-1])
@@ -82,11 +82,11 @@ def test_successful_join_request_resets_the_backoff():
     assert isinstance(talk.sends[-1], core.FetchRequest)
     failed_at, count = talk.now, len(talk.sent)
     talk.fail(talk.tokens[-1])
-    for one in talk.sent[count:]:
-        talk.fail(one.token)
+    for item in talk.sent[count:]:
+        talk.fail(item.token)
     count = len(talk.sent)
     talk.at(failed_at + TIMES.retry_backoff)
-    assert 2 in [one.to.id for one in talk.sent[count:]]
+    assert 2 in [item.to.id for item in talk.sent[count:]]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_static_voter_updates_each_leader_once(answer_):
     assert isinstance(role, Follower)
     assert role.deadline == talk.now + TIMES.fetch, "the leader has answered"
     recheck_voters(talk)
-    told = [one for one in talk.sends if isinstance(one, core.UpdateVoterRequest)]
+    told = [send for send in talk.sends if isinstance(send, core.UpdateVoterRequest)]
     assert len(told) == 1
 
 

@@ -187,8 +187,8 @@ def test_leader_losing_epoch_refuses_ongoing_change():
     talk = committed()
     talk.ask(remove(key(3)))
     talk.ask(vote(epoch=7, candidate=key(2), voter=key(1), last_epoch=6, end_offset=99))
-    answers = [one for one in talk.replies if isinstance(one, core.RemoveVoterResponse)]
-    assert [one.error for one in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    answers = [reply for reply in talk.replies if isinstance(reply, core.RemoveVoterResponse)]
+    assert [answer.error for answer in answers] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_new_voter_set_determines_majority_at_once():

@@ -208,7 +208,11 @@ def test_announcement_is_repeated_to_silent_voters():
     until = talk.now + 2.5
     while talk.now < until:
         talk.at(talk.raft.deadline())
-    told = [one.to.id for one in talk.sent if isinstance(one.request, core.BeginQuorumEpochRequest)]
+    told = [
+        exchange.to.id
+        for exchange in talk.sent
+        if isinstance(exchange.request, core.BeginQuorumEpochRequest)
+    ]
     assert told == [2, 3] * 3, "at once and after each half of the fetch timeout"
 
 
@@ -258,7 +262,7 @@ def test_only_silent_observers_are_evicted_when_full(monkeypatch):
     now = 1000.0 + OBSERVER_SECONDS + 10
     state.fetched_by(ReplicaKey(8), 1, 9, now - 10)
     assert ids() == [7, 8], "there is room"
-    assert [one.key.id for one in state.active_observers(now)] == [8]
+    assert [active_observer.key.id for active_observer in state.active_observers(now)] == [8]
     state.fetched_by(ReplicaKey(9), 1, 9, now)
     assert ids() == [8, 9]
     state.fetched_by(ReplicaKey(10), 1, 9, now)

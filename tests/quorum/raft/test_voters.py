@@ -73,9 +73,9 @@ def test_majorities_around_a_change_share_a_voter(ids, other):
     after = before.add(voter(other)) or before.remove(voter(other).key)
     if after is None:
         return
-    for one in combinations(before.ids, before.majority):
+    for combination in combinations(before.ids, before.majority):
         for two in combinations(after.ids, after.majority):
-            assert set(one) & set(two)
+            assert set(combination) & set(two)
 
 
 def test_the_newest_set_counts_until_it_is_truncated():
@@ -142,8 +142,8 @@ def test_unreachable_history_of_voters_is_dropped():
         history.set_kraft_version(offset, 1)
         history.set_voters(offset, THREE)
     history.trim_to(7)
-    assert [one.offset for one in history._versions.entries] == [7, 8, 9]
-    assert [one.offset for one in history._voters.entries] == [7, 8, 9]
+    assert [entry.offset for entry in history._versions.entries] == [7, 8, 9]
+    assert [entry.offset for entry in history._voters.entries] == [7, 8, 9]
 
 
 @given(

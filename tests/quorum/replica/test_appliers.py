@@ -151,6 +151,6 @@ def test_in_pieces(items: list[int], size: int) -> None:
 def test_records_equal_those_of_the_plain_decoder() -> None:
     for compression in (Compression.NONE, Compression.GZIP):
         batch = batch_of(5, compression=compression)
-        plain = [decode_metadata_record(one.value or b"") for one in decode_records(batch)]
+        plain = [decode_metadata_record(record.value or b"") for record in decode_records(batch)]
         assert list(metadata_records(batch)) == plain
         assert plain[1].topic_id == uid(1)

@@ -61,7 +61,9 @@ async def upgraded(cluster: QuorumNodes, monkeypatch: pytest.MonkeyPatch) -> Non
     with monkeypatch.context() as patch:
         patch.setattr(features, "METADATA_VERSION_LEVEL", LATER)
         await write(leader, UPGRADE)
-        await until(lambda: all(one.node.log_end_offset == 2 for one in cluster.members.values()))
+        await until(
+            lambda: all(member.node.log_end_offset == 2 for member in cluster.members.values())
+        )
 
 
 @pytest.mark.parametrize("node_id", [3, 11], ids=["voter", "broker"])

@@ -26,7 +26,7 @@ PIECE_BYTES = 1 << 20
 def snapshot():
     names = (f"{number:0200}" for number in count())
     records = (TopicRecord(name=next(names), topic_id=bytes(15) + b"\1") for _ in range(41_000))
-    values = (encode_metadata_record(one, 0) for one in records)
+    values = (encode_metadata_record(record, 0) for record in records)
     return b"".join(encode_snapshot(SNAPSHOT, values, appended_at_ms=5, now_ms=6))
 
 

@@ -138,7 +138,7 @@ def test_invalid_tokens_do_not_log_in(accounts, by_token):
 
 def test_unknown_token_has_a_stable_salt():
     known, unknown = accounts_of(token("t")), accounts_of(token("other"))
-    salts = {one.find("SCRAM-SHA-512", "t", True).credential.salt for one in (known, unknown)}
+    salts = {item.find("SCRAM-SHA-512", "t", True).credential.salt for item in (known, unknown)}
     assert len(salts) == 1
 
 

@@ -19,7 +19,7 @@ READ = Action(Operation.READ, ResourceType.GROUP, "g")
 def lines(caplog, monkeypatch):
     caplog.set_level(logging.DEBUG, audit.log.name)
     monkeypatch.setattr(audit, "_DENIED", audit._Bound())
-    return lambda: [(one.levelname, one.getMessage()) for one in caplog.records]
+    return lambda: [(record.levelname, record.getMessage()) for record in caplog.records]
 
 
 def test_audit_logger_has_kafkas_name():

@@ -24,7 +24,7 @@ class Node:
 
 
 def names(bits):
-    return {one for one in Operation if bits >> one & 1}
+    return {item for item in Operation if bits >> item & 1}
 
 
 def node(*super_users, allows_all=False):
@@ -35,8 +35,8 @@ def node(*super_users, allows_all=False):
 
 @pytest.mark.parametrize("kind", OPERATIONS_OF)
 def test_all_without_an_authorizer_and_for_super_users(kind):
-    for one in (Node(None), node("User:ANONYMOUS"), node(allows_all=True)):
-        assert names(authorized_operations(one, CALL, kind, "x")) == OPERATIONS_OF[kind]
+    for item in (Node(None), node("User:ANONYMOUS"), node(allows_all=True)):
+        assert names(authorized_operations(item, CALL, kind, "x")) == OPERATIONS_OF[kind]
 
 
 @pytest.mark.parametrize("kind", OPERATIONS_OF)

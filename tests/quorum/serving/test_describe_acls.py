@@ -82,12 +82,12 @@ async def test_acls_are_ordered_by_resource_with_pauses():
     told = DescribeAclsResponse.decode(found.encode(VERSION), VERSION)
     assert [
         (
-            one.resource_type,
-            one.resource_name,
-            one.pattern_type,
-            [acl.operation for acl in one.acls],
+            resource.resource_type,
+            resource.resource_name,
+            resource.pattern_type,
+            [acl.operation for acl in resource.acls],
         )
-        for one in told.resources
+        for resource in told.resources
     ] == [(TOPIC, "a", LITERAL, [READ]), (TOPIC, "b", LITERAL, [READ, WRITE])]
     item = ("item", "acls")
     assert room.noted == [("expect", 3 * OBJECT_BYTES), ("looked", 3), item, item]

@@ -174,7 +174,7 @@ async def test_synonyms_are_listed_by_precedence():
 
     def check(row):
         key, expected = row
-        told = [(one.name, one.value, one.source) for one in found[key].synonyms]
+        told = [(synonym.name, synonym.value, synonym.source) for synonym in found[key].synonyms]
         assert told == expected
 
     check_each(SYNONYMS.items(), check)
@@ -184,7 +184,7 @@ async def test_secret_is_never_described():
     key = "ssl.keystore.password"
     found = await one_of(BROKER, NODE_ID, key, include_synonyms=True)
     assert (found.value, found.is_sensitive) == (None, True)
-    assert [one.value for one in found.synonyms] == [None]
+    assert [synonym.value for synonym in found.synonyms] == [None]
 
 
 async def test_undeclared_configs_are_treated_as_secrets():
@@ -193,7 +193,7 @@ async def test_undeclared_configs_are_treated_as_secrets():
     assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, ConfigTypeId.UNKNOWN)
     assert found.documentation is None
     (broker,) = await described((BROKER, NODE_ID))
-    last = [one.name for one in broker.configs][-2:]
+    last = [each_config.name for each_config in broker.configs][-2:]
     assert last == ["a.plugin.key", "listener.name.plaintext.max.connections"]
 
 
@@ -241,13 +241,17 @@ async def test_all_present_configs_are_described_without_names():
     (topics, nothing, group, default) = await described(
         (TOPIC, "t"), (TOPIC, "u", "no.such.key"), (GROUP, "g"), (BROKER, "")
     )
-    assert [one.name for one in topics.configs] == [key.name for key in TOPIC_CONFIGS.values()]
+    assert [each_config.name for each_config in topics.configs] == [
+        key.name for key in TOPIC_CONFIGS.values()
+    ]
     assert nothing.configs == []
-    assert [one.name for one in group.configs] == [key.name for key in GROUP_CONFIGS.values()]
-    names = [one.name for one in default.configs]
+    assert [each_config.name for each_config in group.configs] == [
+        key.name for key in GROUP_CONFIGS.values()
+    ]
+    names = [each_config.name for each_config in default.configs]
     assert names == ["log.cleaner.threads", "log.retention.ms", "message.max.bytes"]
     (broker,) = await described((BROKER, NODE_ID))
-    names = [one.name for one in broker.configs]
+    names = [each_config.name for each_config in broker.configs]
     assert len(set(names)) == len(names)
     assert {"log.retention.ms", "node.id", "num.io.threads"} <= set(names)
     assert not [name for name in names if name.startswith("zookeeper.")]
@@ -284,7 +288,7 @@ REFUSED = {
 async def test_invalid_resource_is_refused_alone():
     results = await described(*REFUSED, (TOPIC, "t", "retention.ms"))
     *refused, last = results
-    assert [(one.resource_type, one.resource_name) for one in refused] == list(REFUSED)
+    assert [(item.resource_type, item.resource_name) for item in refused] == list(REFUSED)
 
     def check(row):
         result, (code, why) = row
@@ -346,8 +350,8 @@ def test_repeated_resource_is_described_once_with_merged_keys():
     )  # fmt: skip
     asked.resources[3].configuration_keys = []
     found = [
-        (one.resource_type, one.resource_name, one.configuration_keys)
-        for one in asked_once(asked).resources
+        (resource.resource_type, resource.resource_name, resource.configuration_keys)
+        for resource in asked_once(asked).resources
     ]
     assert found == [
         (TOPIC, "t", ["b", "a", "c"]),
@@ -360,8 +364,14 @@ def test_repeated_resource_is_described_once_with_merged_keys():
 def test_early_failure_is_reported_for_each_resource():
     failed = fail_all(request((TOPIC, "t"), (BROKER, "11")), E.NOT_CONTROLLER, "another one")
     found = [
-        (one.resource_type, one.resource_name, one.error_code, one.error_message, one.configs)
-        for one in through_wire(failed, 4).results
+        (
+            result.resource_type,
+            result.resource_name,
+            result.error_code,
+            result.error_message,
+            result.configs,
+        )
+        for result in through_wire(failed, 4).results
     ]
     code = E.NOT_CONTROLLER
     assert found == [(TOPIC, "t", code, "another one", []), (BROKER, "11", code, "another one", [])]
@@ -371,7 +381,7 @@ def test_new_topic_lists_own_then_node_configs():
     description = ConfigDescription(
         config(**IN_FILE), image().configs, synonyms=False, documentation=False
     )
-    created = {one.name: one[1:] for one in description.created_topic({"segment.ms": "77"})}
+    created = {entry.name: entry[1:] for entry in description.created_topic({"segment.ms": "77"})}
     assert set(created) == set(TOPIC_CONFIGS)
     expected = {
         "segment.ms": ("77", Source.TOPIC),
@@ -382,7 +392,7 @@ def test_new_topic_lists_own_then_node_configs():
     }
     assert {name: created[name] for name in expected} == expected
     own = description.created_topic({}, ["segment.ms", "retention.ms"])
-    assert sorted((one.name, *one[1:]) for one in own) == [
+    assert sorted((entry.name, *entry[1:]) for entry in own) == [
         ("retention.ms", "7", Source.DYNAMIC_BROKER),
         ("segment.ms", "7200000", Source.STATIC_BROKER),
     ]
@@ -393,7 +403,7 @@ def test_undeclared_configs_follow_the_declared_ones():
     description = ConfigDescription(
         config(**keys), ConfigsImage(), synonyms=False, documentation=False
     )
-    names = [one.name for one in description.broker(None)]
+    names = [entry.name for entry in description.broker(None)]
     assert names[-26:] == [f"{letter}.plugin.key" for letter in "abcdefghijklmnopqrstuvwxyz"]
     assert len(set(names)) == len(names)
 
@@ -440,6 +450,6 @@ async def test_memory_is_reserved_between_authorization_and_work():
         *[("judged", CLUSTER_NAME), ("expect", 400 << 10), item],
         *[("judged", "g"), ("expect", 0), item],
     ]
-    configs = [len(one.configs) for one in through_wire(found, 4).results]
+    configs = [len(result.configs) for result in through_wire(found, 4).results]
     # Before each resource, after it, and after each of its configs.
     assert effects == [None] * (sum(configs) + 2 * 3)

@@ -63,7 +63,8 @@ def test_names_resolved_since_apply_too(connections):
 def test_features_show_supported_and_finalized_levels():
     told = api_versions_features(EMPTY, 0)
     assert told.supported == {
-        one.name: (one.min_level, one.max_level) for one in REGISTERED_FEATURES
+        registered_feature.name: (registered_feature.min_level, registered_feature.max_level)
+        for registered_feature in REGISTERED_FEATURES
     }
     assert told.finalized == {}
     transactions = FeatureLevelRecord(name="transaction.version", feature_level=2)

@@ -40,7 +40,7 @@ def topics():
         timeout_ms=0,
     )
     answer = through_wire(refusals.fail_create_topics(request, CODE, WHY), 7)
-    assert [(one.name, *error_in(one)) for one in answer.topics] == [
+    assert [(topic.name, *error_in(topic)) for topic in answer.topics] == [
         ("b", CODE, WHY),
         ("a", CODE, WHY),
     ]
@@ -49,7 +49,7 @@ def topics():
 def deletions():
     by_name = DeleteTopicsRequest(topic_names=["b", "a", "b"], timeout_ms=0)
     answer = through_wire(refusals.fail_delete_topics(by_name, CODE, WHY), 5)
-    found = [(one.name, *error_in(one)) for one in answer.responses]
+    found = [(response.name, *error_in(response)) for response in answer.responses]
     assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
     by_id = DeleteTopicsRequest(
         topics=[
@@ -60,7 +60,9 @@ def deletions():
         timeout_ms=0,
     )
     answer = through_wire(refusals.fail_delete_topics(by_id, CODE, WHY), 6)
-    found = [(one.name, one.topic_id, *error_in(one)) for one in answer.responses]
+    found = [
+        (response.name, response.topic_id, *error_in(response)) for response in answer.responses
+    ]
     assert found == [("c", NO_ID, CODE, WHY), (None, AN_ID, CODE, WHY)]
 
 
@@ -71,7 +73,7 @@ def partitions():
         validate_only=False,
     )
     answer = through_wire(refusals.fail_create_partitions(request, CODE, WHY), 3)
-    found = [(one.name, *error_in(one)) for one in answer.results]
+    found = [(result.name, *error_in(result)) for result in answer.results]
     assert found == [("b", CODE, WHY), ("a", CODE, WHY)]
 
 
@@ -90,8 +92,8 @@ def reassignments():
     answer = through_wire(refusals.fail_alter_reassignments(request, CODE, WHY), 1)
     assert error_in(answer) == (CODE, WHY)
     assert [
-        (one.name, [(each.partition_index, *error_in(each)) for each in one.partitions])
-        for one in answer.responses
+        (response.name, [(each.partition_index, *error_in(each)) for each in response.partitions])
+        for response in answer.responses
     ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
 
 
@@ -108,8 +110,14 @@ def elections():
     assert answer.error_code == CODE
     for version, said in ((0, answer.replace(error_code=0)), (2, answer)):
         assert [
-            (one.topic, [(each.partition_id, *error_in(each)) for each in one.partition_result])
-            for one in through_wire(said, version).replica_election_results
+            (
+                replica_election_result.topic,
+                [
+                    (each.partition_id, *error_in(each))
+                    for each in replica_election_result.partition_result
+                ],
+            )
+            for replica_election_result in through_wire(said, version).replica_election_results
         ] == [("b", [(3, CODE, WHY), (1, CODE, WHY)]), ("a", [(2, CODE, WHY)])]
 
 

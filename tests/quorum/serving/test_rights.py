@@ -86,7 +86,8 @@ def noted(caplog, monkeypatch):
 
     def take():
         found = [
-            (one.levelname, one.getMessage().split()[0], *_asked(one)) for one in caplog.records
+            (record.levelname, record.getMessage().split()[0], *_asked(record))
+            for record in caplog.records
         ]
         caplog.clear()
         return found
@@ -208,7 +209,7 @@ def test_operation_bits_match_rights_without_refusals(noted):
     assert {line[0] for line in noted()} == {"DEBUG"}
     cluster = node((Operation.CREATE, CLUSTER, CLUSTER_NAME))
     assert cluster_operations(cluster, asking()) == 0, "without DESCRIBE"
-    both = node(*((one, CLUSTER, CLUSTER_NAME) for one in (Operation.CREATE, DESCRIBE)))
+    both = node(*((item, CLUSTER, CLUSTER_NAME) for item in (Operation.CREATE, DESCRIBE)))
     assert cluster_operations(both, asking()) == 1 << Operation.CREATE | 1 << DESCRIBE
 
 

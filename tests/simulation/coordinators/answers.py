@@ -51,8 +51,8 @@ class Answers(CoordinatorChecker):
         self.look()
         if isinstance(request, OffsetFetchRequest):
             return {
-                one: (len(self.offsets.versions[one]) - 1, self.offsets.is_pending(one))
-                for one in _asked(request)
+                item: (len(self.offsets.versions[item]) - 1, self.offsets.is_pending(item))
+                for item in _asked(request)
             }
         if isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             return self.offsets.is_over(*_committer(request))
@@ -95,15 +95,15 @@ class Answers(CoordinatorChecker):
         if group.error_code:
             return
         for topic in group.topics:
-            for one in topic.partitions:
-                partition = (group.group_id, topic.name, one.partition_index)
+            for each_partition in topic.partitions:
+                partition = (group.group_id, topic.name, each_partition.partition_index)
                 since, pending = before[partition]
                 still = pending & self.offsets.is_pending(partition)
-                is_unstable = one.error_code == E.UNSTABLE_OFFSET_COMMIT
+                is_unstable = each_partition.error_code == E.UNSTABLE_OFFSET_COMMIT
                 if request.require_stable and still:
                     self.rule(is_unstable, "G4", partition, "has open commits", still)
-                if not one.error_code:
-                    told = (one.committed_offset, one.metadata)
+                if not each_partition.error_code:
+                    told = (each_partition.committed_offset, each_partition.metadata)
                     since_then = [
                         (known.offset, known.note)
                         for known in self.offsets.versions[partition][since:]
@@ -115,11 +115,11 @@ class Answers(CoordinatorChecker):
     ) -> None:
         was_over = before and self.offsets.is_over(*_committer(request))
         for topic, answered in zip(request.topics, response.topics, strict=True):
-            for one, told in zip(topic.partitions, answered.partitions, strict=True):
+            for partition, told in zip(topic.partitions, answered.partitions, strict=True):
                 if not told.error_code:
                     self.rule(
-                        one.committed_metadata in self.offsets.notes,
-                        *("G3", request.group_id, one, "is answered and not committed"),
+                        partition.committed_metadata in self.offsets.notes,
+                        *("G3", request.group_id, partition, "is answered and not committed"),
                     )
                     self.rule(not was_over, "G1", _committer(request), "commits and is gone")
                 elif isinstance(request, TxnOffsetCommitRequest):
@@ -274,8 +274,8 @@ def _is_loading(broker: CoordinatorBroker, group_id: str) -> bool:
     """Members are then answered without an error, as in Kafka."""
     index = broker.groups.partition_of(group_id)
     return any(
-        one.partition_index == index and one.state is ShardState.LOADING
-        for one in broker.groups.runtime.epochs
+        epoch.partition_index == index and epoch.state is ShardState.LOADING
+        for epoch in broker.groups.runtime.epochs
     )
 
 

@@ -162,7 +162,7 @@ class Transformer(Reading):
         owned, member_id = set(self._member.owned), self._member.member_id
         if member_id != self._reads_as:
             self._reads_as, self._positions = member_id, {}
-        self._positions = {at: one for at, one in self._positions.items() if at in owned}
+        self._positions = {at: position for at, position in self._positions.items() if at in owned}
         if fresh := owned - self._positions.keys():
             self._positions |= await self._member.positions(INPUT, fresh)
         identity = self._member.identity

@@ -36,10 +36,10 @@ def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
             view.producer_epoch,
             view.is_transactional,
             marker,
-            tuple((one.offset, one.key or b"", one.value) for one in records),
+            tuple((record.offset, record.key or b"", record.value) for record in records),
         )
 
 
 def read_batch(log: Any, base: int) -> Batch:
     """The one that begins at `base`."""
-    return next(one for one in batches_in(read_bytes(log, base)) if one.base == base)
+    return next(item for item in batches_in(read_bytes(log, base)) if item.base == base)

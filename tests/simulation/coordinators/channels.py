@@ -62,8 +62,8 @@ class SimChannels:
         """
         transactions = self._broker.world.checker.transactions
         return self._broker.world.rules.bumps or all(
-            transactions.has_newer_coordinator((topic.name, index), one)
-            for one in request.markers
-            for topic in one.topics
+            transactions.has_newer_coordinator((topic.name, index), marker)
+            for marker in request.markers
+            for topic in marker.topics
             for index in topic.partition_indexes
         )

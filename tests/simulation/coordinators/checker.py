@@ -76,7 +76,7 @@ class CoordinatorChecker(Checker):
         for entry in found:
             gone = _between(history.committed, start, entry.base)
             self._put_back |= set(gone)
-            left += [Left(batches[one.epoch, one.base], None) for one in gone]
+            left += [Left(batches[item.epoch, item.base], None) for item in gone]
             written, _ = history.written.get((entry.epoch, entry.base), (entry, None))
             if (batch := batches.get((entry.epoch, entry.base))) is not None:
                 left.append(Left(batch, batch if written == entry else read_batch(log, entry.base)))
@@ -112,7 +112,7 @@ class CoordinatorChecker(Checker):
         replica.log._producers.truncate(-1)
         found = dict(replica.log.producers.entries())
         self.rule(
-            {number: one.epoch for number, one in found.items()} == epochs,
+            {number: value.epoch for number, value in found.items()} == epochs,
             *("I3", broker_id, key, "knows", found, "not", epochs),
         )
         started = {n: e.transaction_start for n, e in found.items() if e.transaction_start >= 0}
@@ -132,11 +132,17 @@ class CoordinatorChecker(Checker):
 
     def _take_news(self) -> None:
         """Committed records come first, the decisions last: so that appends are compared with everything."""
-        self.is_void = self.is_void or any(one.is_unclean for one in self.histories.values())
+        self.is_void = self.is_void or any(
+            history.is_unclean for history in self.histories.values()
+        )
         if self.is_void:
             self._appended.clear()
             return
-        keys = [key for key, one in self.histories.items() if len(one.committed) > self._taken[key]]
+        keys = [
+            key
+            for key, history in self.histories.items()
+            if len(history.committed) > self._taken[key]
+        ]
         for key in sorted(keys, key=lambda key: self.world.name_of(key) == TRANSACTION_STATE):
             for entry in self.histories[key].committed[self._taken[key] :]:
                 self._committed(key, self._batches[key][entry.epoch, entry.base])

@@ -95,7 +95,7 @@ class CoordinatorClient:
         return response
 
     def some_broker(self) -> int | None:
-        serving = [one.id for one in self.world.brokers.values() if one.is_serving]
+        serving = [broker.id for broker in self.world.brokers.values() if broker.is_serving]
         return self.world.prng.choice(serving) if serving else None
 
     # --- coordinators

@@ -13,10 +13,14 @@ def code_of(response: Any) -> ErrorCode:
     for group in getattr(response, "groups", ()):
         code = code or group.error_code
         for topic in group.topics:
-            code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
+            code = code or next(
+                (partition.error_code for partition in topic.partitions if partition.error_code), 0
+            )
     for topic in getattr(response, "topics", ()):
-        code = code or next((one.error_code for one in topic.partitions if one.error_code), 0)
+        code = code or next(
+            (partition.error_code for partition in topic.partitions if partition.error_code), 0
+        )
     for topic in getattr(response, "results_by_topic_v3_and_below", ()):
-        codes = (one.partition_error_code for one in topic.results_by_partition)
-        code = code or next((one for one in codes if one), 0)
+        codes = (result.partition_error_code for result in topic.results_by_partition)
+        code = code or next((each_code for each_code in codes if each_code), 0)
     return ErrorCode.of(code)

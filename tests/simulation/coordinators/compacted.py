@@ -41,12 +41,12 @@ class Compacted:
         self._since_ms[batch.base] = now_ms
         if batch.marker is not None:
             ended = self._open.pop(batch.producer_id, [])
-            self._ended[batch.base] = [one.base for one in ended]
-            for one in ended:
+            self._ended[batch.base] = [item.base for item in ended]
+            for item in ended:
                 if batch.marker.is_commit:
-                    self._count(one)
+                    self._count(item)
                 else:
-                    self._aborted.add(one.base)
+                    self._aborted.add(item.base)
         elif batch.is_transactional:
             self._open[batch.producer_id].append(batch)
         else:

@@ -62,7 +62,9 @@ def assigned(data: bytes) -> set[int]:
     if not data:
         return set()
     return {
-        index for one in decode_assignment(data).assigned_partitions for index in one.partitions
+        index
+        for assigned_partition in decode_assignment(data).assigned_partitions
+        for index in assigned_partition.partitions
     }
 
 
@@ -131,8 +133,8 @@ class Member(CoordinatorClient):
         )
         answer = await self.ask_coordinator(GROUP, self.group_id, request, 9)
         return {
-            one.partition_index: max(0, one.committed_offset)
-            for one in answer.groups[0].topics[0].partitions
+            partition.partition_index: max(0, partition.committed_offset)
+            for partition in answer.groups[0].topics[0].partitions
         }
 
 
@@ -213,7 +215,9 @@ class ClassicMember(Member):
         return answer
 
     async def _sync(self, answer: Any) -> None:
-        assignments: dict[str, list[int]] = {one.member_id: [] for one in answer.members}
+        assignments: dict[str, list[int]] = {
+            each_member.member_id: [] for each_member in answer.members
+        }
         for index in range(self.world.rules.inputs if assignments else 0):
             ids = sorted(assignments)
             assignments[ids[(index + self.generation) % len(ids)]].append(index)
@@ -287,7 +291,9 @@ class ConsumerMember(Member):
         self.generation = answer.member_epoch
         if answer.assignment is not None:
             self._wanted = {
-                index for one in answer.assignment.topic_partitions for index in one.partitions
+                index
+                for topic_partition in answer.assignment.topic_partitions
+                for index in topic_partition.partitions
             }
             # From now on it says so; what it must give up waits for `settle`.
             self.owned |= self._wanted

@@ -27,8 +27,8 @@ class Migrant(Committer):
             ClassicMember(world, self.name, GROUP_ID),
             ConsumerMember(world, self.name, GROUP_ID),
         )
-        for one in self._members:
-            one.is_frozen = True
+        for member in self._members:
+            member.is_frozen = True
         self._wake(number % 2)
 
     def _wake(self, kind: int) -> None:
@@ -38,8 +38,8 @@ class Migrant(Committer):
 
     async def run(self) -> None:
         world = self.world
-        for one in self._members:
-            world.tasks.start(one.run)
+        for member in self._members:
+            world.tasks.start(member.run)
         while not world.is_calm:
             await self.pause(0.1)
             with suppress(Refused, GaveUp):

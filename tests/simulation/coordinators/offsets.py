@@ -203,13 +203,13 @@ class Offsets:
         if self._emptied.get(group, -1) <= decoded.generation:
             self._emptied.pop(group, None)
         self._has_classic_members[group] = bool(decoded.members)
-        for one in decoded.members:  # in a group of both kinds they were removed a moment ago
-            self._gone.discard((group, one.member_id))
+        for member in decoded.members:  # in a group of both kinds they were removed a moment ago
+            self._gone.discard((group, member.member_id))
         self.generations[group] = decoded.generation
         self.instances[group] = {
-            one.group_instance_id: one.member_id
-            for one in decoded.members
-            if one.group_instance_id is not None
+            member.group_instance_id: member.member_id
+            for member in decoded.members
+            if member.group_instance_id is not None
         }
 
     def _consumer(self, data: bytes, value: bytes | None) -> None:
@@ -262,5 +262,5 @@ class Offsets:
             both = has_members and self.members[group]
             self._require(not both, "G2", group, "is a classic group, and has", both)
         for group, members in self.owned.items():
-            every = [one for owned in members.values() for one in owned]
+            every = [item for owned in members.values() for item in owned]
             self._require(len(every) == len(set(every)), "G2", group, "has", members)

@@ -120,11 +120,11 @@ class Transactions:
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
         """Whether another producer has taken its place, in a log at least. Ids of brokers have no common order."""
         was_there = False
-        for one in self._appended.get(key, ()):
-            if was_there and one.producer_id != producer_id:
+        for item in self._appended.get(key, ()):
+            if was_there and item.producer_id != producer_id:
                 return True
-            was_there = was_there or one.producer_id == producer_id
-            if one.producer_id == producer_id and one.epoch > epoch:
+            was_there = was_there or item.producer_id == producer_id
+            if item.producer_id == producer_id and item.epoch > epoch:
                 return True
         return False
 
@@ -205,9 +205,9 @@ class Transactions:
     def unfinished(self) -> list[str]:
         """Transactions without an end."""
         return [
-            f"{key}: {one}"
-            for key, one in self.states.items()
-            if one.state in (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT)
+            f"{key}: {state}"
+            for key, state in self.states.items()
+            if state.state in (S.ONGOING, S.PREPARE_COMMIT, S.PREPARE_ABORT)
         ]
 
 
@@ -226,8 +226,8 @@ def _state(value: bytes) -> State:
         decoded.producer_epoch,
         S(decoded.transaction_status),
         frozenset(
-            (one.topic, index)
-            for one in decoded.transaction_partitions or ()
-            for index in one.partition_ids
+            (transaction_partition.topic, index)
+            for transaction_partition in decoded.transaction_partitions or ()
+            for index in transaction_partition.partition_ids
         ),
     )

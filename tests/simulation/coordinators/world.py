@@ -138,7 +138,9 @@ class CoordinatorWorld(World):
         return [(topic.id, index) for index in sorted(topic.partitions)]
 
     def _create(self) -> None:
-        active = [one.id for one in self.controller.image.cluster.brokers.values() if one.active]
+        active = [
+            broker.id for broker in self.controller.image.cluster.brokers.values() if broker.active
+        ]
         if len(active) < self.rules.factor:
             self.after(0.1, self._create)
             return
@@ -173,7 +175,7 @@ class CoordinatorWorld(World):
             ids.append(ids[0])
         return [
             InputProducer(self, "input"),
-            *(Transformer(self, number, one) for number, one in enumerate(ids)),
+            *(Transformer(self, number, id_) for number, id_ in enumerate(ids)),
             *(Committer(self, number) for number in range(2 * rules.committers)),
             *(Vanishing(self, f"vanishing{n}", "v") for n in range(1 + rules.rivals)),
             *(Migrant(self, number) for number in range(rules.migrants)),

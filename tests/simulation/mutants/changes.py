@@ -324,7 +324,7 @@ def _snapshot_loses_configs() -> Patch:
     real = image_to_records
 
     def records(image: Any) -> Any:
-        return (one for one in real(image) if type(one).__name__ != "ConfigRecord")
+        return (item for item in real(image) if type(item).__name__ != "ConfigRecord")
 
     saved = member.Member.save
 

@@ -38,7 +38,7 @@ def missing_tests(elsewhere: Mapping[str, str]) -> list[str]:
 
 
 def main(name: str, *tests: str) -> int:
-    mutant = next(one for one in (*PARTITIONS, *COORDINATORS) if one.name == name)
+    mutant = next(entry for entry in (*PARTITIONS, *COORDINATORS) if entry.name == name)
     # If the package has plugins of pytest, it warns that the modules imported by the mutants can no longer be
     # rewritten.
     quiet = ("-W", "ignore:Module already imported:pytest.PytestAssertRewriteWarning")

@@ -299,8 +299,8 @@ class SimBroker:
         self.world.network.process_ended(self, power_cut=power_cut)
 
     def release_locks(self) -> None:
-        for one in dict.fromkeys([*self.directories.all, self.directories.metadata]):
-            one._lock.release()
+        for fromkey in dict.fromkeys([*self.directories.all, self.directories.metadata]):
+            fromkey._lock.release()
 
     def _leave_disks(self, *, power_cut: bool) -> None:
         self.disk = self.disk.after_crash(self.world.prng, power_cut=power_cut)
@@ -455,9 +455,9 @@ class SimBroker:
         """To a leader, if it follows one."""
         return next(
             (
-                one
-                for one in self.world.network.connections
-                if one.source is self and one.target.id == leader_id
+                connection
+                for connection in self.world.network.connections
+                if connection.source is self and connection.target.id == leader_id
             ),
             None,
         )

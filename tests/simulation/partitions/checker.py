@@ -57,8 +57,8 @@ class History:
         """A retry whose first copies were deleted before the replica last read its producers: as in Kafka, it does not
         know them (docs/invariants.md, I1).
         """
-        copies = [one for one in self.committed if one.crc == entry.crc]
-        return bool(copies) and all(one.last < replica.unknown_below for one in copies)
+        copies = [item for item in self.committed if item.crc == entry.crc]
+        return bool(copies) and all(copy.last < replica.unknown_below for copy in copies)
 
     def at(self, base: int) -> Entry | None:
         index = bisect_left(self.committed, base, key=lambda entry: entry.base)
@@ -343,8 +343,8 @@ class Checker:
                 replica.seen, replica.log, replica.leader = (), None, None
 
     def wiped(self, broker: SimBroker) -> None:
-        for one in [one for one in self.replicas if one[0] == broker.id]:
-            del self.replicas[one]
+        for item in [replica for replica in self.replicas if replica[0] == broker.id]:
+            del self.replicas[item]
 
     def metadata_applied(self, broker: SimBroker) -> None:
         """Nothing is expected of partitions that are no longer assigned to the broker."""
@@ -415,8 +415,8 @@ class Checker:
 
     def asked(self, broker: SimBroker, request: AlterPartitionRequest) -> None:
         for topic in request.topics:
-            for one in topic.partitions:
-                members = [member.broker_id for member in one.new_isr_with_epochs]
+            for partition in topic.partitions:
+                members = [member.broker_id for member in partition.new_isr_with_epochs]
                 self.require(
                     broker.id in members and len(set(members)) == len(members),
                     *("P12", broker.id, "asks for the ISR", members),
@@ -468,9 +468,9 @@ class Checker:
         if isinstance(request, FetchRequest) and request.replica_state.replica_id < 0:
             assert isinstance(response, FetchResponse)
             asked = {
-                (topic.topic_id, one.partition): one
+                (topic.topic_id, partition.partition): partition
                 for topic in request.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
             for topic in response.responses:
                 for data in topic.partitions:
@@ -522,18 +522,21 @@ class Checker:
         """T3, T8: of what is given all transactions have ended, and those that were aborted are named."""
         stable = data.last_stable_offset
         self.require(stable <= data.high_watermark, "T3", broker.id, "LSO", stable)
-        aborted = {(one.producer_id, one.first_offset) for one in data.aborted_transactions or ()}
+        aborted = {
+            (aborted_transaction.producer_id, aborted_transaction.first_offset)
+            for aborted_transaction in data.aborted_transactions or ()
+        }
         for entry in records:
             self.require(entry.last < stable, "T3", broker.id, "gives", entry, "above", stable)
             if not entry.transactional or entry.commits is not None:
                 continue
             marker = next(
                 (
-                    one
-                    for one in replica.entries
-                    if one.producer == entry.producer
-                    and one.commits is not None
-                    and one.base > entry.base
+                    each_entry
+                    for each_entry in replica.entries
+                    if each_entry.producer == entry.producer
+                    and each_entry.commits is not None
+                    and each_entry.base > entry.base
                 ),
                 None,
             )
@@ -569,8 +572,8 @@ class Checker:
                 start = max(leader.start, replica.start)
                 if replica.log is not None and replica.log.sealed_segments:
                     self.world.happened["rolled"] += 1
-                mine = [one for one in replica.entries if one.base >= start]
-                theirs = [one for one in leader.entries if one.base >= start]
+                mine = [entry for entry in replica.entries if entry.base >= start]
+                theirs = [entry for entry in leader.entries if entry.base >= start]
                 self.require(mine == theirs, "P15", member, "differs from", state.leader)
             self._acked_are_there(key, leader)
             if not history.is_unclean:

@@ -72,7 +72,7 @@ class Client:
 
     def leader_of(self, key: Key) -> tuple[SimBroker, int] | None:
         """The broker and its epoch, perhaps those of a while ago."""
-        brokers = [one for one in self.world.brokers.values() if one.is_serving]
+        brokers = [broker for broker in self.world.brokers.values() if broker.is_serving]
         if not brokers:
             return None
         image = self.world.prng.choice(brokers).metadata.image

@@ -130,7 +130,11 @@ class SimController:
         self.world.checker.asked(broker, request)
         result = at_once(alter_partition(request, self.state))
         self.write(list(result.records))
-        if any(one.error_code for topic in result.response.topics for one in topic.partitions):
+        if any(
+            partition.error_code
+            for topic in result.response.topics
+            for partition in topic.partitions
+        ):
             self.world.happened["ISR refused"] += 1
         elif result.records:
             self.world.happened["ISR changed"] += 1
@@ -208,7 +212,7 @@ class SimController:
         for index, members in enumerate(replicas):
             partition = PartitionImage(
                 replicas=tuple(members),
-                directories=tuple(default_directory(self.image, one) for one in members),
+                directories=tuple(default_directory(self.image, member) for member in members),
                 isr=tuple(members),
                 leader=members[0],
             )

@@ -76,7 +76,11 @@ class CopiesChecker(Checker):
     def _is_the_one(self, broker: StoringBroker, partition: Partition, directory: Path) -> None:
         """P22: of all directories one has a log of the replica, and it is of the topic."""
         name = (partition.topic, partition.index)
-        serving = [one.path for one in broker.directories.online if name in one._logs]
+        serving = [
+            each_directory.path
+            for each_directory in broker.directories.online
+            if name in each_directory._logs
+        ]
         self.require(
             serving == [directory.parent],
             *("P22", broker.id, "has logs of", partition.name, "in", serving),
@@ -155,7 +159,7 @@ class CopiesChecker(Checker):
     ) -> None:
         key = (partition.topic_id, partition.index)
         start = max(self.histories[key].start, replica.start)
-        gone = [one for one in before if one.last >= start and replica.at(one.base) != one]
+        gone = [item for item in before if item.last >= start and replica.at(item.base) != item]
         if not gone:
             return
         self.require(not leads, "P19", broker.id, "leads and has cut", gone[0])
@@ -215,7 +219,7 @@ class CopiesChecker(Checker):
                 self.look_at_disks(broker, key)
 
     def metadata_applied(self, broker: SimBroker) -> None:
-        before = {one for one in self.replicas if one[0] == broker.id}
+        before = {replica for replica in self.replicas if replica[0] == broker.id}
         super().metadata_applied(broker)
         self._let_go |= (gone := before - self.replicas.keys())
         self._forget(gone)
@@ -227,11 +231,11 @@ class CopiesChecker(Checker):
 
     def gone(self, key: Key) -> None:
         super().gone(key)
-        self._forget({one for one in self._held if one[1] == key})
+        self._forget({item for item in self._held if item[1] == key})
 
     def _forget(self, replicas: set[tuple[int, Key]]) -> None:
-        for one in replicas:
-            self._held.pop(one, None)
+        for replica in replicas:
+            self._held.pop(replica, None)
 
 
 def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:

@@ -204,12 +204,12 @@ class SimDisk(Files):
             self._call("fsync_directory", path)
         except OSError:
             synced.failed = True
-            self._pending = [one for one in self._pending if one[0] is not synced]
+            self._pending = [item for item in self._pending if item[0] is not synced]
             raise
         if synced.failed:
             return
         synced.durable = dict(synced.names)
-        self._pending = [one for one in self._pending if one[0] is not synced]
+        self._pending = [item for item in self._pending if item[0] is not synced]
 
     def sync_volume(self, path: Path) -> None:
         self._pending = []

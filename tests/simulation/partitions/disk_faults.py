@@ -52,7 +52,7 @@ class DiskFault(NamedTuple):
     @classmethod
     def draw(cls, prng: random.Random, dies: float) -> DiskFault:
         call = prng.choice(list(CALLS))
-        errors = [errno.EIO, *(one for one in _CALLS_OF if call in _CALLS_OF[one])]
+        errors = [errno.EIO, *(item for item in _CALLS_OF if call in _CALLS_OF[item])]
         return cls(
             call,
             prng.choice(CALLS[call]),

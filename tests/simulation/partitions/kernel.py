@@ -47,7 +47,7 @@ class SimKernel:
         world = self._world
         if world.prng.random() >= self._takes:
             return False
-        files = [file_of(one) for one in descriptors]
+        files = [file_of(descriptor) for descriptor in descriptors]
         self._number += 1
         number = self._number
         batch = self._under_way[number] = _Batch(files, ended)
@@ -62,7 +62,7 @@ class SimKernel:
         if number not in self._under_way:
             return
         batch = self._under_way.pop(number)
-        is_gone = any(one.disk.is_gone for one in batch.files)
+        is_gone = any(file.disk.is_gone for file in batch.files)
         batch.ended(OSError(errno.EIO, "the process has ended") if is_gone else batch.error)
 
     def close(self) -> None:

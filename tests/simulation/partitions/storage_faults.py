@@ -55,7 +55,9 @@ class StorageFaults:
     @property
     def _brokers(self) -> dict[int, StoringBroker]:
         return {
-            one.id: one for one in self._world.brokers.values() if isinstance(one, StoringBroker)
+            broker.id: broker
+            for broker in self._world.brokers.values()
+            if isinstance(broker, StoringBroker)
         }
 
     def may_damage(self, broker: StoringBroker) -> bool:
@@ -100,9 +102,9 @@ class StorageFaults:
     async def settle_without_broken_disks(self) -> None:
         """P25: what lies on disks that stay broken leads nothing, and is missing nowhere else."""
         world = self._world
-        if not any(one.is_lacking for one in self._brokers.values()):
+        if not any(broker.is_lacking for broker in self._brokers.values()):
             return
-        if any(one.broken for one in self._brokers.values()):
+        if any(broker.broken for broker in self._brokers.values()):
             world.happened["disk broken to the end"] += 1
         if not await world.run_until(world.now + world.recovery_seconds, self._is_in_order):
             raise Violation(f"P25 no order beside disks that have failed: {self._told()}")
@@ -123,8 +125,8 @@ class StorageFaults:
                 f"{world.name_of(key)}-{key[1]} leader {state.leader} isr {state.isr} elr {state.elr} {told}"
             )
         found += [
-            f"broker {one.id} has {one.directories.all}, broken {one.broken}"
-            for one in self._brokers.values()
+            f"broker {broker.id} has {broker.directories.all}, broken {broker.broken}"
+            for broker in self._brokers.values()
         ]
         return "; ".join(found)
 
@@ -233,10 +235,10 @@ class StorageFaults:
         """There and back, or elsewhere before they are over; returns where each replica is to be."""
         world, wanted = self._world, {}
         replicas = [
-            (broker, one.topic, one.index)
+            (broker, partition.topic, partition.index)
             for broker in self._brokers.values()
-            for one in broker.partitions
-            if broker.directories.holding(one.topic_partition) is not None
+            for partition in broker.partitions
+            if broker.directories.holding(partition.topic_partition) is not None
         ]
         world.faults.slow_thread = 0.5
         for _ in range(2):

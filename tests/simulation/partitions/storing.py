@@ -73,7 +73,7 @@ class StoringBroker(SimBroker):
     @property
     def absent(self) -> set[Path]:
         """Directories that this life cannot use, or not any more."""
-        online = {one.path for one in self.directories.online}
+        online = {directory.path for directory in self.directories.online}
         return self.disks.keys() - online
 
     def config(self) -> ServerConfig:
@@ -176,7 +176,10 @@ class StoringBroker(SimBroker):
         return bool(self.broken or self.away or self.damaged or not self.alive) or bool(
             self.directories.offline_ids()
             or self.directories.failed_at_start
-            or any(one.state.directory_of(self.id) == LOST_DIRECTORY for one in self.partitions)
+            or any(
+                partition.state.directory_of(self.id) == LOST_DIRECTORY
+                for partition in self.partitions
+            )
         )
 
     def mend(self) -> bool:
@@ -236,13 +239,17 @@ class StoringBroker(SimBroker):
 
     def _damage(self, prng: random.Random) -> None:
         paths = (*self.disks, self.metadata_path)
-        files = [(path, one) for path in paths for one in small_files(self.disk_of(path), path)]
-        kinds = sorted({one.name for _, one in files})
+        files = [
+            (path, small_file)
+            for path in paths
+            for small_file in small_files(self.disk_of(path), path)
+        ]
+        kinds = sorted({each_file.name for _, each_file in files})
         if not kinds:
             return
         kind = prng.choice(kinds)
-        path, file = prng.choice([one for one in files if one[1].name == kind])
-        if any(file == one.path for _, one in self.damaged):
+        path, file = prng.choice([each_file for each_file in files if each_file[1].name == kind])
+        if any(file == item.path for _, item in self.damaged):
             return
         self.damaged.append((path, damage(self.disk_of(path), file, prng)))
         self.world.say(self.id, file, "is damaged")

@@ -229,10 +229,10 @@ class World:
         self.fetches += 1
         if self.trace is not None and isinstance(request, FetchRequest) and request.topics:
             asked = [
-                f"{self.name_of((topic.topic_id, one.partition))}-{one.partition}@{one.fetch_offset}"
-                f" (epoch {one.current_leader_epoch}, last {one.last_fetched_epoch})"
+                f"{self.name_of((topic.topic_id, partition.partition))}-{partition.partition}@{partition.fetch_offset}"
+                f" (epoch {partition.current_leader_epoch}, last {partition.last_fetched_epoch})"
                 for topic in request.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             ]
             self.say(source.id, "→", target.id, "Fetch", *asked)
 
@@ -299,7 +299,11 @@ class World:
         """
         if not self.rules.elr or min(self.rules.min_isr, self.rules.factor) < 2:
             return False
-        if any(one.was_wiped for one in self.brokers.values() if one is not broker):
+        if any(
+            each_broker.was_wiped
+            for each_broker in self.brokers.values()
+            if each_broker is not broker
+        ):
             return False
         return all(
             len(state.isr) + len(state.elr) >= 2
@@ -342,7 +346,7 @@ class World:
         broker = self._some_broker()
         self.say(broker.id, "is left alone")
         others = {CONTROLLER, *self.brokers} - {broker.id}
-        cut = {pair for one in others for pair in ((one, broker.id), (broker.id, one))}
+        cut = {pair for other in others for pair in ((other, broker.id), (broker.id, other))}
         self.network.cut |= cut
 
         def end() -> None:
@@ -415,7 +419,9 @@ class World:
 
     def _create(self) -> None:
         """Creates a topic on running brokers; else later."""
-        active = [one.id for one in self.controller.image.cluster.brokers.values() if one.active]
+        active = [
+            broker.id for broker in self.controller.image.cluster.brokers.values() if broker.active
+        ]
         if self.controller.image.topics.by_id:
             return
         if len(active) < self.rules.factor:

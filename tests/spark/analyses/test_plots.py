@@ -97,7 +97,7 @@ def test_silence_without_clock_has_its_own_colour():
     frame = pd.DataFrame(
         {"ms_from": [None, 512, 2048], "intervals": [7, 5, 2], "silences": [0, 0, 2]}
     )
-    drawn = {one.name: one for one in controller_silence.plot(frame).data}
+    drawn = {entry.name: entry for entry in controller_silence.plot(frame).data}
     assert list(drawn) == ["up to 1.5 s", "longer than 1.5 s: silence", "no clock tells"]
     assert list(drawn["up to 1.5 s"].y) == ["unknown", "512 ms to 1.0 s", "2.0 s to 4.1 s"]
     assert list(drawn["up to 1.5 s"].x) == [0, 5, 0]
@@ -109,7 +109,7 @@ def test_spans_of_two_ages_keep_axis_short():
     times = [NOON, NOON, later]
     frame = pd.DataFrame({"who": ["a", "b", "c"], "from": times, "to": times, "is": ["ok"] * 3})
     drawn = spans(frame, "who", "from", "to", "is")
-    assert [list(one.y) for one in drawn.data] == [["a", "b"]]
+    assert [list(item.y) for item in drawn.data] == [["a", "b"]]
     assert drawn.layout.xaxis.title.text == "UTC; 1 not shown: of a clock years off"
 
 
@@ -145,8 +145,8 @@ def test_markup_in_names_is_text():
         table(frame, {"topic": name}),
         figure(title=name).add_scatter(x=[1], y=[1], customdata=np.array([[name]], dtype=object)),
     ]
-    for one in drawn:
-        html = figure_html(one)
+    for item in drawn:
+        html = figure_html(item)
         assert "orders" in html
         assert "<a href" not in html
         assert "\\u003ca href" not in html

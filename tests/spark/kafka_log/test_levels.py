@@ -97,8 +97,8 @@ def test_segment_row_equals_walk_over_its_batches(node):
         *expected_rows(node / "whole-0", "whole", 0, 0),
     ]
     assert len(found) > 5
-    assert sum(one["is_cleaned"] for one in found) == 2
-    assert sum(one["is_active"] for one in found) == 2
+    assert sum(item["is_cleaned"] for item in found) == 2
+    assert sum(item["is_active"] for item in found) == 2
     for row, twin in zip(found, expected, strict=True):
         first, last = twin.pop("times")
         file = twin.pop("file")
@@ -138,9 +138,9 @@ def test_segment_deleted_after_listing_has_no_row(node):
 @pytest.mark.parametrize(("share", "groups"), [(1, None), (1 << 40, 1)])
 def test_segments_are_grouped_by_bytes_without_loss(node, share, groups):
     origin = open_origin(LogOptions.parse({"path": str(node), "level": "segments"}))
-    replicas = [one for key in origin.partitions() for one in origin.copies(key)]
+    replicas = [copy for key in origin.partitions() for copy in origin.copies(key)]
     tasks = segment_tasks(replicas, share)
-    segments = [segment for one in replicas for segment in one.segments]
+    segments = [segment for replica in replicas for segment in replica.segments]
     assert [task.segment for group in tasks for task in group] == segments
     assert len(tasks) == (groups or len(segments))
     half = sum(segment.size for segment in segments) // 2

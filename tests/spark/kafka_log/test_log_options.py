@@ -22,9 +22,9 @@ def told(given, *, streaming):
         streaming=streaming,
     )
     changed = {
-        one.name: getattr(parsed, one.name)
-        for one in fields(parsed)
-        if getattr(parsed, one.name) != getattr(default, one.name)
+        field.name: getattr(parsed, field.name)
+        for field in fields(parsed)
+        if getattr(parsed, field.name) != getattr(default, field.name)
     }
     return "\n".join(f"{name} = {said(value)}" for name, value in changed.items())
 
@@ -34,7 +34,7 @@ def said(value):
     if isinstance(value, frozenset):
         return f"{{{', '.join(map(repr, sorted(value)))}}}"
     if is_dataclass(value) and not isinstance(value, ClusterSettings):
-        parts = [f"{one.name}={said(getattr(value, one.name))}" for one in fields(value)]
+        parts = [f"{field.name}={said(getattr(value, field.name))}" for field in fields(value)]
         return f"{type(value).__name__}({', '.join(parts)})"
     return repr(value)
 
@@ -46,7 +46,9 @@ def test_options_are_parsed_as_written():
         text = step.source.splitlines()[-1].partition(" ")[2]
         if step.command == "defaults":
             parsed = LogOptions.parse(json.loads(text))
-            lines = [f"{one.name} = {said(getattr(parsed, one.name))}" for one in fields(parsed)]
+            lines = [
+                f"{field.name} = {said(getattr(parsed, field.name))}" for field in fields(parsed)
+            ]
             return "\n".join(lines)
         return told(json.loads(text), streaming=step.command == "stream")
 

@@ -65,8 +65,8 @@ def test_values_are_decoded_as_one_by_one(values, keys):
 def test_values_of_raw_types_are_their_bytes(values):
     data, starts = b"".join(values), [sum(map(len, values[:i])) for i in range(len(values))]
     found = decode_messages(data, starts, list(map(len, values)), None, frozenset({20}))
-    for one, value in zip(found, values, strict=True):
-        assert one == (value if value.startswith(b"\1\x14\0") else one_by_one(value, None))
+    for item, value in zip(found, values, strict=True):
+        assert item == (value if value.startswith(b"\1\x14\0") else one_by_one(value, None))
 
 
 changes = st.builds(

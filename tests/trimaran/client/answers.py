@@ -33,9 +33,9 @@ def listed(*ones, code=0, name="t", first=1):
     """One answer with the offsets of the partitions from `first` on."""
     parts = [
         list_offsets.ListOffsetsPartitionResponse(
-            partition_index=first + n, error_code=code, offset=one, timestamp=-1
+            partition_index=first + n, error_code=code, offset=each_one, timestamp=-1
         )
-        for n, one in enumerate(ones)
+        for n, each_one in enumerate(ones)
     ]
     return list_offsets.ListOffsetsResponse(
         topics=[list_offsets.ListOffsetsTopicResponse(name=name, partitions=parts)]

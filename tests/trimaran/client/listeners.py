@@ -46,8 +46,10 @@ class Node:
             return self.answers[type(request)]
         served = [ApiVersionsRequest, *self.answers]
         keys = [
-            ApiVersion(api_key=one.KEY, min_version=one.VERSIONS.low, max_version=one.VERSIONS.high)
-            for one in served
+            ApiVersion(
+                api_key=item.KEY, min_version=item.VERSIONS.low, max_version=item.VERSIONS.high
+            )
+            for item in served
         ]
         return ApiVersionsResponse(api_keys=keys)
 

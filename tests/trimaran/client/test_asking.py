@@ -46,7 +46,7 @@ NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def test_leaders_follow_order_of_partitions():
     client = Client(told(T))
     assert leaders_of(client, "t") == [1, -1]
-    assert [one.name for one in client.request.topics] == ["t"]
+    assert [each_topic.name for each_topic in client.request.topics] == ["t"]
     assert client.request.allow_auto_topic_creation is False
 
 
@@ -173,11 +173,14 @@ def test_end_offsets_are_requested_once_per_leader():
     assert [destination for destination, _ in client.asked] == [1, 2]
     assert client.options == [{"timeout": ASIDE_SECONDS}] * 2
     first = client.asked[0][1]
-    assert [(one.name, [p.partition_index for p in one.partitions]) for one in first.topics] == [
+    assert [
+        (each_topic.name, [p.partition_index for p in each_topic.partitions])
+        for each_topic in first.topics
+    ] == [
         ("s", [0]),
         ("t", [0]),
     ]
-    assert {p.timestamp for one in first.topics for p in one.partitions} == {-2}
+    assert {p.timestamp for each_topic in first.topics for p in each_topic.partitions} == {-2}
     for error in (ConnectionLost("gone"), RequestTimedOut("late")):
         client = Client(error, listed(("t", 1, 9, 0)), leaders=leaders)
         assert end_offsets(client, wanted) == {("t", 1): 9}
@@ -217,7 +220,7 @@ def test_topic_is_created_once_as_requested():
     assert found is result
     (asked,) = client.request.topics
     assert (asked.name, asked.num_partitions, asked.replication_factor) == ("t", 3, 2)
-    assert [(one.name, one.value) for one in asked.configs] == [("a", "1")]
+    assert [(config.name, config.value) for config in asked.configs] == [("a", "1")]
     assert (client.request.validate_only, client.request.timeout_ms) == (True, 7)
     assert client.options == [{"retry_unknown": False}]
     refused = result.replace(error_code=ErrorCode.TOPIC_ALREADY_EXISTS, error_message="it is there")
@@ -229,7 +232,9 @@ def test_a_topic_is_deleted_once():
     result = delete_topics.DeletableTopicResult(name="t", error_code=0)
     client = Client(delete_topics.DeleteTopicsResponse(responses=[result]))
     delete_topic(client, "t", timeout_ms=7)
-    assert [(one.name, one.topic_id) for one in client.request.topics] == [("t", bytes(16))]
+    assert [(each_topic.name, each_topic.topic_id) for each_topic in client.request.topics] == [
+        ("t", bytes(16))
+    ]
     assert (client.request.timeout_ms, client.options) == (7, [{"retry_unknown": False}])
     gone = result.replace(error_code=NOT_THERE)
     with pytest.raises(UserError, match="there is no topic t"):
@@ -247,7 +252,7 @@ def test_configs_are_changed_at_responsible_node():
     (asked,) = request.resources
     assert (destination, request.validate_only) == (3, True)
     assert (asked.resource_type, asked.resource_name) == (4, "1")
-    found = [(one.name, one.config_operation, one.value) for one in asked.configs]
+    found = [(config.name, config.config_operation, config.value) for config in asked.configs]
     assert found == changes
 
 
@@ -289,9 +294,9 @@ def test_offsets_are_committed_together_refusal_is_reported():
     destination, request = client.asked[0]
     assert (destination, request.group_id) == (Coordinator("g"), "g")
     found = {
-        (one.name, part.partition_index): part.committed_offset
-        for one in request.topics
-        for part in one.partitions
+        (each_topic.name, part.partition_index): part.committed_offset
+        for each_topic in request.topics
+        for part in each_topic.partitions
     }
     assert found == {("t", 0): 5, ("s", 2): 6, ("t", 1): 7}
     assert len(request.topics) == 2

@@ -29,7 +29,7 @@ async def test_a_negative_offset_is_none(tmp_path):
                 topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
                 request = OffsetCommitRequest(group_id="g", member_id="", topics=[topic])
                 answer = client.call(Coordinator("g"), request, version=9)
-                assert {one.error_code for one in answer.topics[0].partitions} == {0}
+                assert {partition.error_code for partition in answer.topics[0].partitions} == {0}
                 return committed_offsets(client, "g")
 
         assert await trio.to_thread.run_sync(committed) == {("t", 0): 5}

@@ -71,7 +71,9 @@ def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
 def at(*served):
     """Yields an address for each of `served`; that of `nobody` refuses connections."""
     with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(nobody() if one is nobody else listening(one)) for one in served]
+        yield [
+            stack.enter_context(nobody() if item is nobody else listening(item)) for item in served
+        ]
 
 
 def text_of(*addresses):
@@ -132,7 +134,7 @@ def test_right_node_is_asked_once_about_login(of_controllers):
 def test_open_node_is_not_asked_for_mechanisms():
     node = broker(mechanisms=["PLAIN"])
     with at(node) as addresses, connected(text_of(*addresses)):
-        assert [type(one) for one in node.asked] == [MetadataRequest]
+        assert [type(item) for item in node.asked] == [MetadataRequest]
 
 
 @pytest.mark.parametrize("silent", [None, nobody, saying(b"")])

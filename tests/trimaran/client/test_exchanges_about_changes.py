@@ -46,8 +46,8 @@ def described_acls(*resources, code=0, message=None):
 
 def acls_of_resource(name, *principals):
     ones = [
-        describe_acls.AclDescription(principal=one, host="h", operation=3, permission_type=2)
-        for one in principals
+        describe_acls.AclDescription(principal=principal, host="h", operation=3, permission_type=2)
+        for principal in principals
     ]
     return describe_acls.DescribeAclsResource(
         resource_type=2, resource_name=name, pattern_type=4, acls=ones
@@ -75,14 +75,16 @@ PATTERNS = [
 
 @case
 def _parse_pattern():
-    return exchanges(*(exchange(lambda _, one=one: acls.parse_pattern(one)) for one in PATTERNS))
+    return exchanges(
+        *(exchange(lambda _, one=pattern: acls.parse_pattern(one)) for pattern in PATTERNS)
+    )
 
 
 @case
 def _parse_operations():
     texts = ["read", "Read, WRITE", "describe-configs,describe_configs", "all", "any", "unknown"]
     texts += ["read,", "write,nothing", ""]
-    return exchanges(*(exchange(lambda _, one=one: acls.parse_operations(one)) for one in texts))
+    return exchanges(*(exchange(lambda _, one=text: acls.parse_operations(one)) for text in texts))
 
 
 @case
@@ -97,7 +99,7 @@ def _acl_row():
             (99, "x", 3, 99, 99),
         )
     ]
-    return exchanges(*(exchange(lambda _, one=one: acls.acl_row(one)) for one in rows))
+    return exchanges(*(exchange(lambda _, one=row: acls.acl_row(one)) for row in rows))
 
 
 @case
@@ -307,4 +309,4 @@ def _within_log():
     def of(offset):
         return lambda client: changes.within_log(client, ("t", 1), offset)
 
-    return exchanges(*(exchange(of(one), listed(3), listed(9)) for one in (2, 3, 5, 9, 10)))
+    return exchanges(*(exchange(of(item), listed(3), listed(9)) for item in (2, 3, 5, 9, 10)))

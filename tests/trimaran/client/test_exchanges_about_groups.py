@@ -101,10 +101,10 @@ def _offset_in():
     return exchanges(
         *(
             exchange(
-                lambda client, one=one: one.offset_in(client, "t", 1, isolation=1),
+                lambda client, one=row: one.offset_in(client, "t", 1, isolation=1),
                 *map(listed, answers),
             )
-            for one, answers in rows
+            for row, answers in rows
         )
     )
 
@@ -115,7 +115,9 @@ def _parse_position():
     texts += ["-" + "9" * 19, "@0", "@" + "9" * 15, "@" + "9" * 16, "@-500ms", "@-1s", "@-15m"]
     texts += ["@-2h", "@-2d", "@-2w", "@2026-11-23T12:00:00.5+01:00", "@9999999-1-1", "+5", ""]
     texts += ["1.5", "@"]
-    return exchanges(*(exchange(lambda _, one=one: positions.parse_position(one)) for one in texts))
+    return exchanges(
+        *(exchange(lambda _, one=text: positions.parse_position(one)) for text in texts)
+    )
 
 
 @case
@@ -124,7 +126,7 @@ def _reader():
         def run(client):
             reader = TopicReader(client, "t", [1], is_committed=is_committed)
             found = reader.records(Position(offset=0), exit_at_end)
-            return [(index, one.offset, one.timestamp_ms) for index, one in found]
+            return [(index, record.offset, record.timestamp_ms) for index, record in found]
 
         return run
 
@@ -180,9 +182,9 @@ def _group_rows():
 def committed(*ones, code=0):
     parts = [
         offset_fetch.OffsetFetchResponsePartitions(
-            partition_index=n, committed_offset=one, metadata=""
+            partition_index=n, committed_offset=each_one, metadata=""
         )
-        for n, one in enumerate(ones)
+        for n, each_one in enumerate(ones)
     ]
     topics_ = [offset_fetch.OffsetFetchResponseTopics(name="t", partitions=parts)]
     group = offset_fetch.OffsetFetchResponseGroup(group_id="g", topics=topics_, error_code=code)

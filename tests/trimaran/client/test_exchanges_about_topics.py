@@ -213,7 +213,7 @@ def _ensure_partitions_exist():
     def of(*wanted):
         return lambda _: topic_partitions.ensure_partitions_exist("t", wanted, 3)
 
-    return exchanges(*(exchange(of(*one)) for one in ((0, 2), (), (3,), (0, -1))))
+    return exchanges(*(exchange(of(*item)) for item in ((0, 2), (), (3,), (0, -1))))
 
 
 @case
@@ -293,7 +293,7 @@ def unpacked(client):
             told_ = {name: getattr(view, name) for name in fields}
             told_["transactional"] = view.is_transactional
             told_["records"] = [
-                (one.key, one.value, one.timestamp_ms) for one, _ in iter_records(view)
+                (record.key, record.value, record.timestamp_ms) for record, _ in iter_records(view)
             ]
             part.records = told_
 

@@ -128,7 +128,9 @@ def test_quorum_is_lost_with_half_its_voters(voters, silent, level):
 )
 def test_voter_lag_is_judged_by_silence_first(row, is_behind):
     reasons = judge([VOTERS[0], row, voter(3)], BROKERS, PartitionCounts()).reasons
-    assert [one.text for one in reasons] == (["voter 2 is not caught up"] if is_behind else [])
+    assert [reason.text for reason in reasons] == (
+        ["voter 2 is not caught up"] if is_behind else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_reasons_are_described_worst_first():
     counts = PartitionCounts(2, 10, offline=1, under_replicated=2, not_preferred=3)
     beside = [Reason("warning", "the mirror lags", "mirror")]
     health = judge(rows, brokers, counts, 1, beside)
-    assert [tuple(one) for one in health.reasons] == [
+    assert [tuple(reason) for reason in health.reasons] == [
         ("bad", "1 partition without a leader", "offline"),
         ("bad", "1 partition under min.insync.replicas", "under-min-isr"),
         ("warning", "the mirror lags", "mirror"),

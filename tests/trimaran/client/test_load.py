@@ -106,10 +106,10 @@ def test_a_run_that_is_stopped_sends_nothing_more(sent, connect):
 def test_batch_has_new_records_of_given_size():
     (view,) = iter_batches(PRODUCING.batch(3))
     records = [record for record, _ in iter_records(view)]
-    assert [(one.key, len(one.value), one.timestamp_ms) for one in records] == [
+    assert [(record.key, len(record.value), record.timestamp_ms) for record in records] == [
         (None, 5, NOW_MS)
     ] * 3
-    assert len({one.value for one in records}) == 3
+    assert len({record.value for record in records}) == 3
     lz4 = Producing("t", 5, 10, -1, Compression.LZ4, 1000)
     (view,) = iter_batches(lz4.batch(1))
     assert view.compression is Compression.LZ4
@@ -192,7 +192,7 @@ def test_a_percentile_counts_up_from_the_least():
     assert latencies.percentile(50) == 0.0
     for number in range(1, 201):
         latencies.add(number)
-    assert [latencies.percentile(one) for one in (0, 0.5, 50, 50.1, 99, 99.5, 99.9, 100)] == [
+    assert [latencies.percentile(item) for item in (0, 0.5, 50, 50.1, 99, 99.5, 99.9, 100)] == [
         *(1, 1, 100, 101, 198, 199, 200, 200)
     ]
 
@@ -243,7 +243,7 @@ def test_a_run_without_a_moment_has_figures_too():
 def test_run_ends_after_all_its_clients():
     release = [threading.Event(), threading.Event()]
     load = Load()
-    load.begin([lambda _, one=one: one.wait(20) for one in release])
+    load.begin([lambda _, one=item: one.wait(20) for item in release])
     assert all(thread.daemon for thread in load._threads)
     release[0].set()
     assert load.wait(0.01) is False

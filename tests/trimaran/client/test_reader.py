@@ -102,13 +102,17 @@ class Broker:
             (asked,) = request.topics[0].partitions
             offset = {-1: log.end, -2: log.start}.get(asked.timestamp)
             if offset is None:
-                later = [one for one in range(log.start, log.end) if 1000 + one >= asked.timestamp]
+                later = [
+                    number
+                    for number in range(log.start, log.end)
+                    if 1000 + number >= asked.timestamp
+                ]
                 offset = later[0] if later else -1
             return listed(offset, first=leader.partition)
         (asked,) = request.topics[0].partitions
         self.fetches.append((leader.partition, asked.fetch_offset))
         assert len(self.fetches) < ASKED_MAX, "the reader asks again and again"
-        found = [one for one in log.batches if one[1] > asked.fetch_offset][: self.batches]
+        found = [batch for batch in log.batches if batch[1] > asked.fetch_offset][: self.batches]
         return answered(leader.partition, found, log.aborted[::-1])
 
 
@@ -119,7 +123,7 @@ def answered(partition, batches, aborted):
         partition_index=partition,
         high_watermark=9,
         aborted_transactions=[
-            one for ended, one in aborted if one.first_offset < end and ended > begin
+            item for ended, item in aborted if item.first_offset < end and ended > begin
         ],
         records=b"".join(batch for _, _, batch in batches),
     )
@@ -178,7 +182,7 @@ def assert_no_more_is_asked_than_needed(logs, broker, begin, until):
         needed, at = 0, low
         while at < end or (needed == 0 and until is None):
             needed += 1
-            batches = [one for one in log.batches if one[1] > at][: broker.batches]
+            batches = [batch for batch in log.batches if batch[1] > at][: broker.batches]
             at = batches[-1][1] if batches else at
         asked = [offset for partition, offset in broker.fetches if partition == index]
         assert len(asked) == needed
@@ -219,7 +223,7 @@ def test_truncated_batch_is_fetched_again():
     whole = [build_batch([NewRecord(None, b"v", 5)], base_offset=offset) for offset in range(2)]
     for cut in (1, 20, len(whole[1]) - 1):
         found = SimpleNamespace(aborted_transactions=None, records=whole[0] + whole[1][:cut])
-        assert [one.next_offset for one in fetched_batches(found)] == [1]
+        assert [fetched_batch.next_offset for fetched_batch in fetched_batches(found)] == [1]
 
 
 def test_transaction_is_aborted_from_its_first_offset():
@@ -240,7 +244,7 @@ def test_transaction_is_aborted_from_its_first_offset():
     )
     aborted = [SimpleNamespace(first_offset=4, producer_id=1)]
     found = SimpleNamespace(aborted_transactions=aborted, records=batch + plain)
-    assert [one.is_seen for one in fetched_batches(found)] == [False, True]
+    assert [fetched_batch.is_seen for fetched_batch in fetched_batches(found)] == [False, True]
 
 
 def test_at_most_10000_headers_are_read():

@@ -69,11 +69,13 @@ def test_aborted_records_and_markers_are_skipped(steps):
             batches.append(marker(offset, producer, commit=commit))
             offsets = begun.pop(producer, [])
             if commit:
-                seen += [one + n for one in offsets for n in (0, 1)]
+                seen += [each_offset + n for each_offset in offsets for n in (0, 1)]
             elif offsets:
                 aborted.append(SimpleNamespace(first_offset=offsets[0], producer_id=producer))
             offset += 1
-    seen += [one + n for offsets in begun.values() for one in offsets for n in (0, 1)]
+    seen += [
+        each_offset + n for offsets in begun.values() for each_offset in offsets for n in (0, 1)
+    ]
     found = SimpleNamespace(aborted_transactions=aborted[::-1], records=b"".join(batches))
     read = fetched_batches(found)
     assert [record.offset for batch in read for record in batch.records()] == sorted(seen)
@@ -105,12 +107,12 @@ def offset_answers(*offsets):
                 ListOffsetsTopicResponse(
                     name="t",
                     partitions=[
-                        ListOffsetsPartitionResponse(partition_index=0, offset=one, timestamp=-1)
+                        ListOffsetsPartitionResponse(partition_index=0, offset=offset, timestamp=-1)
                     ],
                 )
             ]
         )
-        for one in offsets
+        for offset in offsets
     ]
 
 
@@ -132,11 +134,11 @@ def test_each_partition_is_read_from_begin_to_end():
         *((4, 5), (4, 6)),
     ]
     assert len(turns) == 2
-    fetches = [(to, one) for to, one in client.asked if hasattr(one, "max_wait_ms")]
+    fetches = [(to, item) for to, item in client.asked if hasattr(item, "max_wait_ms")]
     assert [to for to, _ in fetches] == [Leader("t", 4), Leader("t", 7), Leader("t", 4)]
-    assert {one.isolation_level for _, one in client.asked} == {1}
-    assert {one.max_wait_ms for _, one in fetches} == {0}
-    offsets = [one.topics[0].partitions[0].fetch_offset for _, one in fetches]
+    assert {item.isolation_level for _, item in client.asked} == {1}
+    assert {fetch.max_wait_ms for _, fetch in fetches} == {0}
+    offsets = [fetch.topics[0].partitions[0].fetch_offset for _, fetch in fetches]
     assert offsets == [3, 3, 5]
 
 
@@ -174,8 +176,8 @@ def test_refused_fetch_is_reported_with_its_partition():
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.sampled_from([50, 95, 99.9]))
 def test_percentile_matches_sorted_list_within_a_hundredth(seconds, percent):
     latencies = Latencies()
-    for one in seconds:
-        latencies.add(one)
+    for second in seconds:
+        latencies.add(second)
     expected = sorted(seconds)[math.ceil(len(seconds) * percent / 100) - 1]
     assert latencies.percentile(percent) == pytest.approx(expected, rel=0.006)
     told_ = latencies.as_ms()

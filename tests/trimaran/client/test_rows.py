@@ -42,7 +42,7 @@ NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 def test_partitions_are_rows_in_order_and_those_wanted():
     client = Client(told(T, S))
     topics = topics_of(client, ["t", "s"])
-    assert [one.name for one in client.request.topics] == ["t", "s"]
+    assert [each_topic.name for each_topic in client.request.topics] == ["t", "s"]
     rows = partitions_of(client, topics, [])
     assert [(row["topic"], row["partition"]) for row in rows] == [("s", 0), ("t", 0), ("t", 1)]
     assert rows[1] == {
@@ -104,7 +104,7 @@ def config(name, value, **changes):
 def test_minimums_are_requested_only_if_relevant():
     client = Client(described_configs(t="2", s="3"), described_configs(t="5", s="1"))
     assert [row["topic"] for row in partitions_of(client, [T, S], [is_at_min_isr])] == ["s", "t"]
-    assert [one.resource_name for one in client.request.resources] == ["t", "s"]
+    assert [resource.resource_name for resource in client.request.resources] == ["t", "s"]
     rows = partitions_of(client, [T, S], [is_under_min_isr])
     assert [(row["topic"], row["partition"]) for row in rows] == [("t", 0), ("t", 1)]
     assert partitions_of(client, [], [is_under_min_isr]) == []
@@ -166,8 +166,10 @@ def test_configs_are_rows_without_secrets():
 def test_acls_are_filtered_and_sorted():
     def resource(name, *principals):
         acls = [
-            describe_acls.AclDescription(principal=one, host="*", operation=3, permission_type=3)
-            for one in principals
+            describe_acls.AclDescription(
+                principal=principal, host="*", operation=3, permission_type=3
+            )
+            for principal in principals
         ]
         return describe_acls.DescribeAclsResource(
             resource_type=2, resource_name=name, pattern_type=4, acls=acls
@@ -180,7 +182,7 @@ def test_acls_are_filtered_and_sorted():
     )
     client = Client(answer, answer)
     found = acls_of(client, parse_pattern("topic/orders"), "User:a")
-    assert [(one.resource_name, one.principal) for one in found] == [
+    assert [(acl.resource_name, acl.principal) for acl in found] == [
         ("a", "User:a"),
         ("a", "User:c"),
         ("z", "User:b"),
@@ -253,7 +255,9 @@ def test_log_directories_are_rows_with_their_replicas():
     assert (first["total"], first["usable"]) == (100, 40)
     assert (second["error"], second["error_code"]) == ("KAFKA_STORAGE_ERROR", 56)
     assert (client.asked[0][0], client.options) == (2, [{"timeout": 3}])
-    assert [(one.topic, one.partitions) for one in client.request.topics] == [("t", [1, 0])]
+    assert [(each_topic.topic, each_topic.partitions) for each_topic in client.request.topics] == [
+        ("t", [1, 0])
+    ]
 
 
 def test_replica_sizes_omit_unknown_and_future_ones():

@@ -39,23 +39,25 @@ def _asked(client: Client) -> Iterator[str]:
 
 
 def _sorted(value: Any) -> Any:
-    return sorted(int(one) for one in value) if isinstance(value, frozenset) else value
+    return sorted(int(item) for item in value) if isinstance(value, frozenset) else value
 
 
 def shown(value: Any, indent: int = 0) -> str:
     """As `repr`, over several lines where one is too short. Fields of messages that have their default are left out."""
     if isinstance(value, Struct):
         fields = {
-            one.name: getattr(value, one.name) for one in value.__fields__ if _is_told(value, one)
+            field.name: getattr(value, field.name)
+            for field in value.__fields__
+            if _is_told(value, field)
         }
-        parts = [f"{name}={shown(one, indent + 2)}" for name, one in fields.items()]
+        parts = [f"{name}={shown(field, indent + 2)}" for name, field in fields.items()]
         return _listed(f"{type(value).__name__}(", parts, ")", indent)
     if isinstance(value, Mapping):
-        parts = [f"{key!r}: {shown(one, indent + 2)}" for key, one in value.items()]
+        parts = [f"{key!r}: {shown(each_value, indent + 2)}" for key, each_value in value.items()]
         return _listed("{", parts, "}", indent)
     if type(value) in (list, tuple):
         begin, end = "[]" if isinstance(value, list) else "()"
-        return _listed(begin, [shown(one, indent + 2) for one in value], end, indent)
+        return _listed(begin, [shown(item, indent + 2) for item in value], end, indent)
     return repr(value)
 
 

@@ -66,7 +66,9 @@ HISTORY = [
 def batches_of(history):
     data, offset = b"", 0
     for records in history:
-        new = [NewRecord(None, encode_metadata_record(one, 0), 1000 + offset) for one in records]
+        new = [
+            NewRecord(None, encode_metadata_record(record, 0), 1000 + offset) for record in records
+        ]
         data += build_batch(new, base_offset=offset, leader_epoch=1)
         offset += len(records)
     return list(iter_batches(memoryview(data)))
@@ -128,7 +130,7 @@ def test_old_states_are_dropped_rest_is_reproducible(monkeypatch):
 
 def test_events_are_described_in_words(monkeypatch):
     log = read(HISTORY, monkeypatch)
-    told = [f"{one.level} {one.subject}: {one.text}" for one in reversed(log.events())]
+    told = [f"{event.level} {event.subject}: {event.text}" for event in reversed(log.events())]
     assert told == [
         "info broker 11: registered",
         "info broker 11: is active",
@@ -148,7 +150,7 @@ def test_events_are_described_in_words(monkeypatch):
 def test_a_partition_has_its_changes(monkeypatch):
     log = read(HISTORY, monkeypatch)
     changes = log.changes_of(ORDERS, 0)
-    assert [(one.leader, one.isr) for one in changes] == [
+    assert [(change.leader, change.isr) for change in changes] == [
         (11, (11, 12)),
         (12, (12,)),
         (12, (12, 11)),
@@ -158,7 +160,16 @@ def test_a_partition_has_its_changes(monkeypatch):
 
 def test_configs_have_their_history_the_newest_first(monkeypatch):
     log = read(HISTORY, monkeypatch)
-    told = [(one.offset, one.resource, one.key, one.value, one.before) for one in log.configs()]
+    told = [
+        (
+            each_config.offset,
+            each_config.resource,
+            each_config.key,
+            each_config.value,
+            each_config.before,
+        )
+        for each_config in log.configs()
+    ]
     assert told == [
         (11, "orders", "retention.ms", None, "1"),
         (5, "orders", "cleanup.policy", "compact", None),
@@ -180,14 +191,17 @@ def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     before = HISTORY[:3]
     replay = Replay()
     replay.apply_all(batches_of(before), sum(map(len, before)))
-    values = [encode_metadata_record(one, 0) for one in image_to_records(replay.state.image)]
+    values = [encode_metadata_record(item, 0) for item in image_to_records(replay.state.image)]
     id_ = OffsetAndEpoch(6, 1)
     data = b"".join(encode_snapshot(id_, values, appended_at_ms=1005, now_ms=2000))
     log = MetadataHistory(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._begin(_Began(before, data))
     assert log.snapshot() == Snapshot(6, 1, len(data), 1005)
-    told = {(one.offset, one.timestamp_ms, one.key, one.value) for one in log.configs()}
+    told = {
+        (each_config.offset, each_config.timestamp_ms, each_config.key, each_config.value)
+        for each_config in log.configs()
+    }
     assert told == {(5, -1, "retention.ms", "1"), (5, -1, "cleanup.policy", "compact")}
 
 

@@ -273,12 +273,12 @@ def test_sizes_of_too_many_replicas_are_omitted(browser, monkeypatch):
     assert "Sizes are not shown" not in browser.get("/brokers/1").body
     monkeypatch.setattr(brokers, "SIZED_REPLICAS_MAX", -1)
     assert "Sizes are not shown" in browser.get("/brokers/1").body
-    assert [one["bytes"] for one in browser.json("/brokers/1")["directories"]] == [None]
+    assert [directory["bytes"] for directory in browser.json("/brokers/1")["directories"]] == [None]
 
 
 def test_event_links_to_cluster_at_its_time(browser, orders):
     rows = browser.json(f"/events?filter={orders}")["rows"]
-    event = next(one for one in rows if one["link"] == f"/topics/{orders}")
+    event = next(row for row in rows if row["link"] == f"/topics/{orders}")
     page = browser.get(f"/events?filter={orders}").body
     then = f"/metadata?offset={event['offset']}"
     assert f'href="{then}"' in page

@@ -101,8 +101,8 @@ def test_internal_topics_are_decoded(name, unpacked, capsys):
     paths = sorted(unpacked[name].glob("__*-0"))
     _, rows = lines_of(capsys, *paths, decode=True) if paths else (0, [])
     decoded = [row["decoded"] for row in rows if "control_type" not in row]
-    assert [one for one in decoded if "error" in one] == []
-    kinds = {one["type"] for one in decoded}
+    assert [item for item in decoded if "error" in item] == []
+    kinds = {item["type"] for item in decoded}
     if name == "4.3.0-clean":
         assert {"TopicRecord", "GroupMetadata", "TransactionLog", "RegisterBrokerRecord"} <= kinds
 

@@ -21,7 +21,7 @@ def test_a_profile_names_addresses_and_how_to_connect(folder):
     asked = Brokers(profile="prod", extra=("ssl.truststore.location=ca.pem",))
     assert asked.addresses == "a:1,b:2"
     assert Controllers(profile="prod").addresses == "c:3"
-    assert {key: one.value for key, one in asked.settings().items()} == {
+    assert {key: setting.value for key, setting in asked.settings().items()} == {
         "security.protocol": "SSL",
         "ssl.truststore.location": "ca.pem",
     }
@@ -52,6 +52,8 @@ def test_up_writes_and_purge_removes_own_profile():
     profiles.write(profiles.LOCAL, {profiles.BROKERS: "a:1", profiles.ZOOKEEPER: None})
     assert profiles.names() == ["local"]
     profiles.remove(profiles.LOCAL, "b:2")
-    assert {k: one.value for k, one in profiles.load("local").items()} == {profiles.BROKERS: "a:1"}
+    assert {k: record.value for k, record in profiles.load("local").items()} == {
+        profiles.BROKERS: "a:1"
+    }
     profiles.remove(profiles.LOCAL, "a:1")
     assert profiles.names() == []

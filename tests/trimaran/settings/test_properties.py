@@ -73,6 +73,10 @@ def test_an_override_without_a_value_is_refused():
 def test_every_key_has_a_variable_that_means_it():
     names = [*SERVER_CONFIGS, "listener.name.a_b.ssl.key-x"]
     variables = {name: variable_of_key(name) for name in names}
-    assert [name for name, one in variables.items() if one and key_of_variable(one) != name] == []
+    assert [
+        name
+        for name, variable in variables.items()
+        if variable and key_of_variable(variable) != name
+    ] == []
     assert [name for name in names if not variables[name]] == ["zookeeper.clientCnxnSocket"]
     assert variable_of_key("log.dirs") == "KAFKA_LOG_DIRS"

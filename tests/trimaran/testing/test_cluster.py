@@ -12,7 +12,7 @@ SECONDS = 60.0
 
 def state_of(kafka, node):
     """`active`, `fenced`, …, as `ps` shows it."""
-    return {one["id"]: one["state"] for one in kafka.nodes()}[node]
+    return {each_node["id"]: each_node["state"] for each_node in kafka.nodes()}[node]
 
 
 def test_acknowledged_records_outlive_a_killed_broker():
@@ -22,7 +22,7 @@ def test_acknowledged_records_outlive_a_killed_broker():
         producer.produce(topic, b"before")
         assert producer.flush(60) == 0
         kafka.kill(11)
-        assert {one["id"]: one["state"] for one in kafka.nodes()}[11] == "dead"
+        assert {node["id"]: node["state"] for node in kafka.nodes()}[11] == "dead"
         producer.produce(topic, b"while one is dead")
         assert producer.flush(60) == 0
         kafka.eventually_consumes(topic, ["before", "while one is dead"])
@@ -55,7 +55,7 @@ def test_isolated_broker_loses_partitions_and_returns():
         until(lambda: state_of(kafka, 11) == "fenced", "its session has ended", SECONDS)
         until(lambda: state_of(kafka, 12) == "active", "the other one serves", SECONDS)
         # Clients still reach 11, which may call itself the leader for ever: this one hears of 12 only.
-        address = next(one["address"] for one in kafka.nodes() if one["id"] == 12)
+        address = next(node["address"] for node in kafka.nodes() if node["id"] == 12)
         producer = Producer({"bootstrap.servers": address, "acks": "all"})
         producer.produce(topic, b"meanwhile")
         assert producer.flush(30) == 0

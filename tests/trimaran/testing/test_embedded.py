@@ -37,7 +37,7 @@ def test_produced_records_reach_another_client(kafka):
         }
     )
     consumer.subscribe([topic])
-    assert {one.value() for one in consumer.consume(2, timeout=20)} == {b"a", b"b"}
+    assert {record.value() for record in consumer.consume(2, timeout=20)} == {b"a", b"b"}
     consumer.close()
 
 
@@ -45,7 +45,7 @@ def test_records_are_compared_with_their_multiplicity(kafka):
     topic = kafka.create_topic("counted", configs={"retention.ms": "-1"})
     produce(kafka, topic, b"a", b"b", b"a")
     found = kafka.eventually_consumes(topic, ["a", "a", b"b"])
-    assert [one.offset for one in found] == [0, 1, 2]
+    assert [record.offset for record in found] == [0, 1, 2]
     with pytest.raises(AssertionError, match=r"missing b'c', too much b'a'"):
         kafka.eventually_consumes(topic, ["a", "b", "c"], timeout=0)
 
@@ -60,7 +60,7 @@ def test_aborted_records_are_not_consumed(kafka):
         producer.flush(20)
         end(20)
     kafka.eventually_consumes(topic, [b"yes"])
-    assert [one.value for one in kafka.records(topic, committed=False)] == [b"no", b"yes"]
+    assert [record.value for record in kafka.records(topic, committed=False)] == [b"no", b"yes"]
 
 
 def test_settings_apply_and_refusals_are_raised(kafka):

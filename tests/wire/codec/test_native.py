@@ -78,7 +78,7 @@ def reads_many(cls, version):
             except RemoteProtocolError:
                 wanted = None
             found = at_once([b"\1\2" + body for body in bodies], b"\1\2")
-            assert (found and [shown(one) for one in found]) == wanted
+            assert (found and [shown(item) for item in found]) == wanted
     assert at_once([b"\1\2" + whole[0], b"\1\3" + whole[0]], b"\1\2") is None
 
 

@@ -80,7 +80,7 @@ def test_java_writes_every_group(host, expected):
 @given(st.ip_addresses())
 def test_every_text_of_an_address_is_that_address(ip):
     texts = [str(ip), ip.exploded, java_text(str(ip)), str(ip).upper()]
-    assert all(is_host(one, other) for one in texts for other in texts)
+    assert all(is_host(text, other) for text in texts for other in texts)
     assert ipaddress.ip_address(java_text(str(ip))) in (ip, getattr(ip, "ipv4_mapped", None))
 
 

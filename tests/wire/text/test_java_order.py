@@ -26,8 +26,8 @@ def twin(names):
         table[place(name, len(table))].append(name)
         if count > 0.75 * len(table):
             old, table = table, [[] for _ in range(2 * len(table))]
-            for one in (name for bucket in old for name in bucket):
-                table[place(one, len(table))].append(one)
+            for item in (name for bucket in old for name in bucket):
+                table[place(item, len(table))].append(item)
     return [name for bucket in table for name in bucket]
 
 

@@ -231,7 +231,7 @@ class ScriptedRegistry:
             case ["answer", size]:
                 return answer_of(int(size))
             case ["later", name, size, *more]:
-                held = next((int(one) for one in more if one.isdigit()), 0)
+                held = next((int(item) for item in more if item.isdigit()), 0)
                 self.later[name] = Deferred(int(size))
                 return Later(self._say, name, self.later[name], held, "alone" in more, self.turn)
             case ["mute", seconds]:
@@ -472,7 +472,7 @@ class Script:
             self.world.connection.abort()
             await wait_all_tasks_blocked()
         self.ended = False
-        token_bytes_max = next((int(one) for one in words if one.isdigit()), 524_288)
+        token_bytes_max = next((int(word) for word in words if word.isdigit()), 524_288)
         self.world = world = World("sasl" in words, "blocks" in words, token_bytes_max)
         if "slowly" in words:
             world.endpoint.shakes = trio.Event()

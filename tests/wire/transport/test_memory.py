@@ -160,7 +160,7 @@ async def connected(server, receive_buffer=None, *, task_status):
 
 
 def receive_buffers(server):
-    return sum(len(one.core.frames._buffer) for one in server.connections.values())
+    return sum(len(connection.core.frames._buffer) for connection in server.connections.values())
 
 
 async def test_arriving_frames_hold_bounded_memory(autojump_clock):

@@ -47,7 +47,7 @@ def twin(sizes):
     """Up to 1,000 znodes and 200 entities in a portion; a larger one stands alone."""
     portions = [[]]
     for name, size in sizes.items():
-        held = sum(sizes[one] for one in portions[-1])
+        held = sum(sizes[portion] for portion in portions[-1])
         if portions[-1] and (held + size > 1000 or len(portions[-1]) == 200):
             portions.append([])
         portions[-1].append(name)
@@ -140,7 +140,7 @@ async def test_unreadable_directory_means_reading_all_its_entities():
 
 
 def test_each_entity_of_slice_gets_own_znodes():
-    (users,) = [one for one in sections_of("c", secrets=True) if one.label == "UserConfigs"]
+    (users,) = [item for item in sections_of("c", secrets=True) if item.label == "UserConfigs"]
     paths = ["/config/users/a", "/config/users/a/clients/c", "/config/users/b", "/config/users/z"]
     found = {path: FoundZnode(path.encode()) for path in paths}
     piece = Slice(users, ["a", "b", "c"], found)
@@ -153,4 +153,4 @@ def test_each_entity_of_slice_gets_own_znodes():
     (name,) = standing.names(SimpleNamespace())
     single = next(iter(standing.singles(name)))
     piece = Slice(standing, [name], {single: FoundZnode(b"x")})
-    assert {one: list(part) for one, part in piece.parts()} == {name: [single]}
+    assert {each_part: list(part) for each_part, part in piece.parts()} == {name: [single]}

@@ -73,7 +73,7 @@ def test_a_difference_tells_no_secret():
     def told(path, data):
         found = {path: FoundZnode(data)} if data is not None else {}
         said = compare(found, image, build.CLUSTER_ID, sections)
-        return next(one for one in said if one.path == path)
+        return next(item for item in said if item.path == path)
 
     assert told(path, other) == ReportedDifference(
         "different",

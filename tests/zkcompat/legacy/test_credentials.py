@@ -75,7 +75,7 @@ def test_differing_credentials_are_stored_or_removed():
     wanted = {"SCRAM-SHA-512": scram_text(record("new", 2))}
     request = decide(PATH, "alice", wanted, IMAGE, shown=True)
     removal, stored = [quorum_request.request for quorum_request in request.quorum_requests]
-    assert [(one.name, one.mechanism) for one in removal.deletions] == [("alice", 1)]
+    assert [(deletion.name, deletion.mechanism) for deletion in removal.deletions] == [("alice", 1)]
     assert stored == record("new", 2)
     assert request.secrets == request.entities == [PATH]
     (quorum_request,) = decide(PATH, "alice", wanted, IMAGE, shown=False).quorum_requests
@@ -162,7 +162,7 @@ async def storing(running, connect, forgets=False):
 
 
 def stored(image):
-    return {mechanism: scram_text(one) for (_, mechanism), one in image.scram.items()}
+    return {mechanism: scram_text(value) for (_, mechanism), value in image.scram.items()}
 
 
 def quotas(image):

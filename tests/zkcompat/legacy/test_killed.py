@@ -102,8 +102,8 @@ async def test_the_next_mirror_does_the_rest(
         async with mirroring(running, connect) as (feed, mirror):
             await in_step(feed, mirror)
             admin = Admin(running, feed, mirror, hands, connect)
-            for one in before:
-                await write(admin, one)
+            for item in before:
+                await write(admin, item)
                 await admin.until(asked)
                 await admin.in_step()
         async with killed_at(running, connect, request_name, after=after) as (feed, mirror):

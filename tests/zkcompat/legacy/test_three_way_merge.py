@@ -61,7 +61,7 @@ def test_configs(wanted, before, now, expected):
 )
 def test_acls(wanted, before, now, expected):
     found = three_way_merge(RequestKind.ACL, acls(wanted), acls(before), acls(now))
-    assert sorted(one["principal"][-1] for one in json.loads(found)["acls"]) == list(expected)
+    assert sorted(acl["principal"][-1] for acl in json.loads(found)["acls"]) == list(expected)
 
 
 @pytest.mark.parametrize("kind", [RequestKind.CONFIG, RequestKind.ACL])

@@ -198,7 +198,7 @@ async def test_refused_report_is_logged_once_and_written_later(
 ):
     told = await reported(Keeper(**{reason: 4}), until=5.5)
     assert [at for at, _ in told] == [1, 2.1, 3.2, 4.3]
-    assert len([one for one in caplog.records if one.levelname == "WARNING"]) == lines
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == lines
 
 
 async def test_without_a_connection_nothing_is_reported(autojump_clock):

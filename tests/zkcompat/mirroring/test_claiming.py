@@ -51,7 +51,9 @@ class Keeper:
         await trio.lowlevel.checkpoint()
         self.calls.append(("tree", *roots))
         (root,) = roots
-        return {path: one for path, one in self.znodes.items() if f"{path}/".startswith(f"{root}/")}
+        return {
+            path: znode for path, znode in self.znodes.items() if f"{path}/".startswith(f"{root}/")
+        }
 
     async def transact(self, steps, meanwhile=None):
         await trio.lowlevel.checkpoint()

@@ -160,7 +160,9 @@ async def test_client_with_future_zxid_or_long_wait_reconnects(
 ):
     done = await waited(monkeypatch, zxids)
     assert [at for at, what, *_ in done if what == "close"] == closed
-    assert [one[1:] for one in done if one[1] == "connect"] == [("connect", "saved")] * len(closed)
+    assert [item[1:] for item in done if item[1] == "connect"] == [("connect", "saved")] * len(
+        closed
+    )
 
 
 async def test_refused_login_is_retried_after_five_seconds(monkeypatch, autojump_clock):

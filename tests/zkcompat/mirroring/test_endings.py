@@ -60,9 +60,9 @@ async def test_observer_has_no_id_and_names_cluster(monkeypatch):
         assert (feed.leader, feed.ready, feed.kept_until) == (None, False, -1)
     (settings,) = made
     assert (settings.identity.node_id, settings.identity.cluster_id) == (-1, CLUSTER_ID)
-    assert [(one.id, one.host, one.port) for one in settings.identity.bootstrap] == [
-        *((-2, "a", 1), (-3, "b", 2))
-    ]
+    assert [
+        (endpoint.id, endpoint.host, endpoint.port) for endpoint in settings.identity.bootstrap
+    ] == [*((-2, "a", 1), (-3, "b", 2))]
     assert settings.client_id == "zk-mirror"
 
 

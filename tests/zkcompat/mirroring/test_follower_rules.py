@@ -68,7 +68,7 @@ class Writer:
         self.operations = 1
 
     async def write(self, operations, image=None, *, dirty=False, final=False):
-        paths = [one.path for one in operations]
+        paths = [operation.path for operation in operations]
         self.written.append((paths, dirty, final))
         self.steps += 50
         await trio.sleep(1)
@@ -110,7 +110,7 @@ async def test_held_or_shut_entities_are_not_planned(held, shut, planned):
     for path in shut:
         follower.quarantine.add(path, "create", "NoAuth")
     operations = follower._planned(EMPTY, EMPTY, touching("x", "y"))
-    assert [one.path for one in operations] == planned
+    assert [operation.path for operation in operations] == planned
 
 
 def piece_of(*names):
@@ -138,7 +138,7 @@ async def test_retried_paths_are_settled_with_their_entity(path, action, is_sett
     follower = follower_of()
     follower.quarantine.add(path, action, "NoAuth").retries = True
     follower._settled(piece_of("w", "x"))
-    assert [one.path for one in follower.quarantine] == ([] if is_settled else [path])
+    assert [item.path for item in follower.quarantine] == ([] if is_settled else [path])
 
 
 async def test_paths_without_retry_are_not_settled():

@@ -30,13 +30,15 @@ async def test_long_names_stop_nothing(connect, locked, caplog):
             await in_step(mirror, source)
             assert mirror.status.claims == 1
             left = await differences(other, source)
-            assert len([one for one in left if one.path.count("/") == 3]) == locked * COUNT
+            assert len([item for item in left if item.path.count("/") == 3]) == locked * COUNT
             source.say(build.config(2, "topic-2", "retention.ms", "2"))
             await in_step(mirror, source)
             assert mirror.status.claims == 1
             assert await other.children(REPORT_PARENTS[-1])
             assert len(mirror.quarantine) == locked * COUNT
     said = [
-        len(one.getMessage()) for one in caplog.records if one.name.startswith("trimaran.zkcompat")
+        len(record.getMessage())
+        for record in caplog.records
+        if record.name.startswith("trimaran.zkcompat")
     ]
     assert max(said, default=0) < 5000

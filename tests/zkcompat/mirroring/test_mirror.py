@@ -249,8 +249,10 @@ async def test_manual_damage_is_repaired_at_next_verify(connect, caplog):
         )  # one may have been reading while the damage was done
         await reached(mirror, lambda s: s.verifications >= again and s.state == "in step")
         assert mirror.status.repairs > repairs
-        mended = [one.getMessage() for one in caplog.records if "mended" in one.getMessage()]
-        assert any("/config/topics/topic-2" in one for one in mended), mended
+        mended = [
+            record.getMessage() for record in caplog.records if "mended" in record.getMessage()
+        ]
+        assert any("/config/topics/topic-2" in item for item in mended), mended
         assert await differences(person, source) == ()
         assert (await person.read("/brokers/ids/2")).owner == mirror.keeper.session_id
 
@@ -354,7 +356,7 @@ async def test_verify_reports_excessive_rights_of_others(connect):
     assert found["/brokers/ids/1"] == ReportedDifference(
         "acl", "/brokers/ids/1", None, "others may write"
     )
-    assert {one.kind for one in found.values()} == {"acl"}
+    assert {item.kind for item in found.values()} == {"acl"}
     assert "/consumers" not in found
 
 

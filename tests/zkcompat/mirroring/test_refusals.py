@@ -38,7 +38,7 @@ async def allow(keeper, path, acl):
 async def told(keeper):
     """The entities that notes of changed configs name."""
     notes = await keeper.read_tree(["/config/changes"], [])
-    return [json.loads(one.data)["entity_path"] for _, one in sorted(notes.items()) if one.data]
+    return [json.loads(note.data)["entity_path"] for _, note in sorted(notes.items()) if note.data]
 
 
 async def cleared(mirror):
@@ -152,7 +152,7 @@ async def test_chain_of_strange_znodes_delays_nothing(connect, monkeypatch):
             await in_step(mirror, source)
             assert max(asked) == len(["brokers", "topics", "strange"]) + LEVELS_MAX - 1
             assert mirror.status.claims == 1
-            assert [(one.action, one.reason) for one in mirror.quarantine] == [
+            assert [(item.action, item.reason) for item in mirror.quarantine] == [
                 ("delete", "NotEmpty")
             ]
 
@@ -170,7 +170,7 @@ async def test_many_strange_znodes_cause_few_lines(connect, caplog):
         async with running(connect, source) as mirror:
             await in_step(mirror, source)
             assert len(mirror.quarantine) == 100
-    held_back = [one for one in caplog.records if one.msg.startswith("Left out")]
+    held_back = [record for record in caplog.records if record.msg.startswith("Left out")]
     assert 0 < len(held_back) <= LINES_MAX
 
 

@@ -215,7 +215,7 @@ class Machine:
 
     def _status(self) -> None:
         status = self.mirror.status
-        told = {one.name: getattr(status, one.name) for one in fields(status)}
+        told = {field.name: getattr(status, field.name) for field in fields(status)}
         self.lines += [f"{name} {value}" for name, value in told.items() if name[0] != "_"]
         self.lines += [f"held back: {entry.sentence()}" for entry in self.mirror.quarantine]
 
@@ -332,7 +332,9 @@ def _said(request: object) -> str:
     """The requests that write; reads are omitted."""
     operations = getattr(request, "operations", None)
     if operations is not None:
-        return "transaction\n" + "\n".join(f"           {_said(one)}" for one in operations)
+        return "transaction\n" + "\n".join(
+            f"           {_said(operation)}" for operation in operations
+        )
     match request:
         case Create(path, data, acl, flags):
             kind = ("create", "create ephemeral", "create sequential")[flags]
@@ -357,7 +359,7 @@ def _told(data: bytes | None) -> str:
     except ValueError:
         return f" {data.decode()}"
     if isinstance(found, dict):
-        found = {name: one for name, one in found.items() if name not in ("host", "pid")}
+        found = {name: value for name, value in found.items() if name not in ("host", "pid")}
     return f" {json.dumps(found)}"
 
 

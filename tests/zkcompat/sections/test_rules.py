@@ -310,8 +310,16 @@ ORDERED = [
     ("Topic", [build.topic(name, name.encode().ljust(16)) for name in NAMES], None),
     ("BrokerConfigs", [build.config(4, name, "x", "1") for name in NAMES], None),
     ("UserConfigs", [build.quota("producer_byte_rate", 1.0, user=name) for name in NAMES], None),
-    ("ClientConfigs", [build.quota("producer_byte_rate", 1.0, client=one) for one in NAMES], None),
-    ("IpConfigs", [build.quota("connection_creation_rate", 1.0, ip=one) for one in NAMES], None),
+    (
+        "ClientConfigs",
+        [build.quota("producer_byte_rate", 1.0, client=each_name) for each_name in NAMES],
+        None,
+    ),
+    (
+        "IpConfigs",
+        [build.quota("connection_creation_rate", 1.0, ip=each_name) for each_name in NAMES],
+        None,
+    ),
     ("DelegationToken", [build.token(name) for name in NAMES], None),
 ]
 
@@ -390,7 +398,9 @@ def test_partitions_are_written_in_numeric_order(seed):
     changes += [build.change(T1, number, leader=2) for number in numbers[:3]]
     prng.shuffle(changes)
     delta, after = build.replay(before, *changes)
-    states = [one.path.split("/")[5] for one in plan(delta, after) if one.path.endswith("/state")]
+    states = [
+        item.path.split("/")[5] for item in plan(delta, after) if item.path.endswith("/state")
+    ]
     assert states == [
         *map(str, sorted(numbers[3:])),
         *map(str, sorted(numbers[:3])),

@@ -38,7 +38,7 @@ class Ensemble:
             self.servers.pop(number).kill()
 
     def leader(self):
-        return next(number for number, one in self.servers.items() if "leader" in _mode(one))
+        return next(number for number, server in self.servers.items() if "leader" in _mode(server))
 
     def mode(self, number):
         """In ZooKeeper's word; nothing while it does not serve."""
@@ -52,8 +52,8 @@ class Ensemble:
         (folder / "data").mkdir(parents=True, exist_ok=True)
         (folder / "data" / "myid").write_text(str(number))
         settings = {
-            f"server.{one}": f"127.0.0.1:{quorum}:{election}"
-            for one, (_, quorum, election) in enumerate(self._ports)
+            f"server.{port}": f"127.0.0.1:{quorum}:{election}"
+            for port, (_, quorum, election) in enumerate(self._ports)
         }
         self.servers[number] = start_zookeeper(
             folder,

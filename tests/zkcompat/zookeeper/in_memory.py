@@ -229,7 +229,7 @@ class Transaction:
 
 
 def _tell_of_trees(ensemble: Ensemble, path: str) -> None:
-    for client in [one for clients in ensemble.clients.values() for one in clients]:
+    for client in [each_client for clients in ensemble.clients.values() for each_client in clients]:
         for root, tell in list(client._connection.watched_below.items()):
             if path == root or path.startswith(f"{root}/"):
                 tell(path)
@@ -364,19 +364,19 @@ class Client:
 
     def acl_of(self, asked: Any) -> tuple[ACL, ...]:
         acl: list[ACL] = []
-        for one in asked if asked is not None else OPEN:
-            if one.id.scheme == "auth":
-                acl += [ACL(one.perms, own) for own in self._ids]
+        for item in asked if asked is not None else OPEN:
+            if item.id.scheme == "auth":
+                acl += [ACL(item.perms, own) for own in self._ids]
             else:
-                acl.append(one)
+                acl.append(item)
         if not acl:
             raise InvalidACLError
         return tuple(acl)
 
     def may(self, znode: Znode, right: int) -> bool:
         return any(
-            one.perms & right and (one.id == Id("world", "anyone") or one.id in self._ids)
-            for one in znode.acl
+            item.perms & right and (item.id == Id("world", "anyone") or item.id in self._ids)
+            for item in znode.acl
         )
 
     # --- requests

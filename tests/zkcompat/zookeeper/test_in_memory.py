@@ -100,5 +100,5 @@ def plain(found, sessions):
         is_unwritten = found.created_zxid == found.modified_zxid
         return found.data, owner, found.version, found.refusal, found.children, is_unwritten
     if isinstance(found, list) and found and isinstance(found[0], list):
-        return [[(one.perms, one.id.scheme) for one in acl] for acl in found]  # ids are hidden
+        return [[(item.perms, item.id.scheme) for item in acl] for acl in found]  # ids are hidden
     return found

@@ -16,13 +16,13 @@ def view(question: PageRequest) -> dict[str, Any]:
     rows = [
         {
             "place": place,
-            "number": one.number,
-            "name": one.name,
-            "title": one.title,
-            "question": one.question,
-            "report_ms": _written(data, one.name),
+            "number": analysis.number,
+            "name": analysis.name,
+            "title": analysis.title,
+            "question": analysis.question,
+            "report_ms": _written(data, analysis.name),
         }
-        for place, one in enumerate(ANALYSES.values(), 1)
+        for place, analysis in enumerate(ANALYSES.values(), 1)
     ]
     shown = table(
         question,

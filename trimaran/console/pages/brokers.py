@@ -36,11 +36,11 @@ def view_one(question: PageRequest) -> dict[str, Any]:
     wanted = question.path["broker"]
     with question.cluster.client() as client:
         rows = broker_rows(client, question.cluster.topics())
-        row = next((one for one in rows if str(one["id"]) == wanted), None)
+        row = next((each_row for each_row in rows if str(each_row["id"]) == wanted), None)
         if row is None:
             raise NotHere(
                 f"broker {wanted[:20]} is not registered",
-                f"the brokers are {', '.join(str(one['id']) for one in rows)}",
+                f"the brokers are {', '.join(str(each_row['id']) for each_row in rows)}",
                 "choose one of them in the list of brokers",
             )
         if row["state"] == "fenced":
@@ -65,10 +65,10 @@ def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | Non
         found = log_dirs_of(client, row["id"], None if with_sizes else [])
     except KafkaError:
         return None
-    for one in found:
-        replicas = one.pop("replicas")
-        one["replicas"] = len(replicas) if with_sizes else None
-        one["bytes"] = sum(replica["size"] for replica in replicas) if with_sizes else None
+    for directory in found:
+        replicas = directory.pop("replicas")
+        directory["replicas"] = len(replicas) if with_sizes else None
+        directory["bytes"] = sum(replica["size"] for replica in replicas) if with_sizes else None
     return found
 
 
@@ -87,9 +87,11 @@ def _registration(question: PageRequest) -> dict[str, Any]:
         "registration": {
             "epoch": found.epoch,
             "incarnation_id": uuid_to_text(found.incarnation_id),
-            "listeners": [f"{one.name}://{one.host}:{one.port}" for one in found.listeners],
+            "listeners": [
+                f"{listener.name}://{listener.host}:{listener.port}" for listener in found.listeners
+            ],
             "in_controlled_shutdown": found.in_controlled_shutdown,
-            "directories": [uuid_to_text(one) for one in found.directories],
+            "directories": [uuid_to_text(directory) for directory in found.directories],
         }
     }
 

@@ -20,13 +20,13 @@ def view(question: PageRequest) -> dict[str, Any]:
     samples = question.cluster.samples
     has_sources = samples.look()
     since = now_ms() - minutes * 60_000
-    found = [_of_nodes(question, one, since) for one in SERIES] if has_sources else []
+    found = [_of_nodes(question, series, since) for series in SERIES] if has_sources else []
     return {
         "minutes": minutes,
         "choices": sorted(map(int, MINUTES)),
         "has_sources": has_sources,
         "silent": samples.silent,
-        "charts": [one for one in found if one is not None],
+        "charts": [each_chart for each_chart in found if each_chart is not None],
     }
 
 
@@ -36,8 +36,8 @@ def sparks(question: PageRequest) -> list[Chart]:
     if not samples.look():
         return []
     since = now_ms() - SPARK_MINUTES * 60_000
-    found = [_of_cluster(question, one, since) for one in SERIES if one.name in SPARKS]
-    return [one for one in found if one is not None]
+    found = [_of_cluster(question, series, since) for series in SERIES if series.name in SPARKS]
+    return [each_chart for each_chart in found if each_chart is not None]
 
 
 def _of_cluster(question: PageRequest, series: Any, since: int) -> Chart | None:

@@ -9,13 +9,13 @@ from trimaran.console.page import Page, PageRequest, Row, table
 from trimaran.inspect.metadata.events import KINDS, MetadataEvent
 
 ALL = "all"
-FIELDS = tuple(one.name for one in fields(MetadataEvent))
+FIELDS = tuple(field.name for field in fields(MetadataEvent))
 
 
 def view(question: PageRequest) -> dict[str, Any]:
     kind = question.choice("kind", (ALL, *KINDS))
     events = question.cluster.log.events()
-    rows = [row_of(one) for one in events if kind in (ALL, one.kind)]
+    rows = [row_of(event) for event in events if kind in (ALL, event.kind)]
     shown = table(
         question, rows, columns=("offset",), sort="-offset", search=("subject", "text", "kind")
     )

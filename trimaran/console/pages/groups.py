@@ -46,7 +46,7 @@ def _lag(client: BlockingClient, row: Row) -> Row:
             else 0.0
         )
     return {
-        "topics": len({one["topic"] for one in rows}),
+        "topics": len({each_row["topic"] for each_row in rows}),
         "lag": total_lag(rows) if rows else None,
         "lag_seconds": seconds,
     }
@@ -55,7 +55,9 @@ def _lag(client: BlockingClient, row: Row) -> Row:
 def view_one(question: PageRequest) -> dict[str, Any]:
     name = question.path["group"]
     with question.cluster.client() as client:
-        row = next((one for one in group_rows(client) if one["group"] == name), None)
+        row = next(
+            (group_row for group_row in group_rows(client) if group_row["group"] == name), None
+        )
         if row is None:
             raise NotHere(
                 f"there is no group {name[:249]}",
@@ -73,9 +75,9 @@ def view_one(question: PageRequest) -> dict[str, Any]:
     )
     return {
         **row,
-        "members": [_member(one) for one in described["members"]],
+        "members": [_member(member) for member in described["members"]],
         "lag": total_lag(offsets),
-        "lag_seconds": max((one["lag_seconds"] or 0 for one in offsets), default=None),
+        "lag_seconds": max((offset["lag_seconds"] or 0 for offset in offsets), default=None),
         **shown,
     }
 

@@ -36,7 +36,9 @@ def view(question: PageRequest) -> dict[str, Any]:
     begin_text = question.text("from", f"-{limit}").strip() or f"-{limit}"
     begin = parse_position(begin_text)
     with question.cluster.client() as client:
-        available = sorted(one.partition_index for one in described(client, name).partitions)
+        available = sorted(
+            each_partition.partition_index for each_partition in described(client, name).partitions
+        )
         partition = question.text("partition") or (ALL if len(available) <= PARTITIONS_MAX else "0")
         chosen = _chosen(partition, available, name)
         found = _read(client, name, chosen, begin, limit, isolation)
@@ -116,7 +118,7 @@ def _row(partition: int, record: Record, form: str) -> Row:
         "key": shown(record.key, form),
         "value": shown(record.value, form),
         "bytes": len(record.value or b""),
-        "headers": [[one.key, shown(one.value, "text")] for one in record.headers],
+        "headers": [[header.key, shown(header.value, "text")] for header in record.headers],
     }
 
 

@@ -80,10 +80,10 @@ def _on_disk(data: Path) -> Iterator[dict[str, Any]]:
 def _summary(image: MetadataImage) -> dict[str, int]:
     partitions = offline = under_replicated = 0
     for topic in image.topics.by_name.values():
-        for one in topic.partitions.values():
+        for partition in topic.partitions.values():
             partitions += 1
-            offline += one.leader < 0
-            under_replicated += len(one.isr) < len(one.replicas)
+            offline += partition.leader < 0
+            under_replicated += len(partition.isr) < len(partition.replicas)
     return {
         "topics": len(image.topics.by_name),
         "partitions": partitions,
@@ -98,14 +98,14 @@ def _summary(image: MetadataImage) -> dict[str, int]:
 def _brokers(image: MetadataImage) -> list[dict[str, Any]]:
     return [
         {
-            "id": one.id,
+            "id": broker.id,
             "state": "fenced"
-            if one.fenced
+            if broker.fenced
             else "shutting down"
-            if one.in_controlled_shutdown
+            if broker.in_controlled_shutdown
             else "active",
         }
-        for _, one in sorted(image.cluster.brokers.items())
+        for _, broker in sorted(image.cluster.brokers.items())
     ]
 
 

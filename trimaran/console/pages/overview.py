@@ -48,8 +48,8 @@ def view(question: PageRequest) -> dict[str, Any]:
         "verdict": health.sentence,
         "level": health.level,
         "reasons": [
-            {"level": one.level, "text": one.text, "link": LINKS[one.about]}
-            for one in health.reasons
+            {"level": reason.level, "text": reason.text, "link": LINKS[reason.about]}
+            for reason in health.reasons
         ],
         "quorum": quorum,
         "voters": voters,
@@ -67,7 +67,10 @@ def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopi
         topic
         for topic in topics
         if not topic.error_code
-        and any(len(one.isr_nodes) < len(one.replica_nodes) for one in topic.partitions)
+        and any(
+            len(partition.isr_nodes) < len(partition.replica_nodes)
+            for partition in topic.partitions
+        )
     ]
     rows = partitions_of(client, concerned[:TOPICS_ASKED_MAX], [is_under_min_isr])
     return sum(map(is_under_replicated, rows))
@@ -84,7 +87,7 @@ def _last_events(question: PageRequest, *, has_leader: bool) -> dict[str, Any]:
     except UserError as error:
         return {"events": None, "events_missing": f"{error.what}: {error.why}"}
     # For events of partitions, the event of the broker that went away says enough.
-    told = (one for one in events if one.kind != "partition" or one.level == "bad")
+    told = (event for event in events if event.kind != "partition" or event.level == "bad")
     return {"events": list(islice(told, EVENTS_SHOWN)), "events_missing": ""}
 
 

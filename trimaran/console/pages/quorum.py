@@ -37,12 +37,12 @@ def _of_the_log(question: PageRequest) -> dict[str, Any]:
         return {"epochs": None, "timeline": None}
     epochs = question.cluster.log.epochs()[-EPOCHS_SHOWN:]
     spans = [
-        Span(f"controller {one.leader_id}", f"epoch {one.epoch}", one.from_ms, one.to_ms)
-        for one in epochs
-        if one.leader_id is not None
+        Span(f"controller {epoch.leader_id}", f"epoch {epoch.epoch}", epoch.from_ms, epoch.to_ms)
+        for epoch in epochs
+        if epoch.leader_id is not None
     ]
     return {
-        "epochs": [asdict(one) | {"seconds": one.seconds} for one in reversed(epochs)],
+        "epochs": [asdict(epoch) | {"seconds": epoch.seconds} for epoch in reversed(epochs)],
         "timeline": bands(spans),
     }
 

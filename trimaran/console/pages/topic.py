@@ -29,13 +29,13 @@ def view(question: PageRequest) -> dict[str, Any]:
         topic = described(client, name)
         rows = [
             {
-                "partition": one.partition_index,
-                "leader": one.leader_id,
-                "leader_epoch": one.leader_epoch,
-                "replicas": list(one.replica_nodes),
-                "isr": list(one.isr_nodes),
+                "partition": partition.partition_index,
+                "leader": partition.leader_id,
+                "leader_epoch": partition.leader_epoch,
+                "replicas": list(partition.replica_nodes),
+                "isr": list(partition.isr_nodes),
             }
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         shown = table(question, rows, columns=("partition", "leader"), sort="partition", search=())
         add_offsets(client, name, shown["rows"])
@@ -66,7 +66,9 @@ def view_partition(question: PageRequest) -> dict[str, Any]:
     name, wanted = question.path["topic"], int(question.path["partition"])
     with question.cluster.client() as client:
         topic = described(client, name)
-    found = next((one for one in topic.partitions if one.partition_index == wanted), None)
+    found = next(
+        (partition for partition in topic.partitions if partition.partition_index == wanted), None
+    )
     if found is None:
         raise NotHere(
             f"topic {name} has no partition {wanted} (it has {len(topic.partitions)})",
@@ -95,7 +97,7 @@ def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str
         return nothing
     if not changes:
         return nothing
-    ends = [one.timestamp_ms for one in changes[1:]] + [now_ms()]
+    ends = [each_change.timestamp_ms for each_change in changes[1:]] + [now_ms()]
     leaders, in_sync = [], []
     for change, end in zip(changes, ends, strict=True):
         who = f"broker {change.leader}" if change.leader >= 0 else "nobody"
@@ -106,13 +108,13 @@ def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str
     return {
         "rows": [
             {
-                "offset": one.offset,
-                "timestamp_ms": one.timestamp_ms,
-                "leader": one.leader,
-                "isr": list(one.isr),
-                "replicas": list(one.replicas),
+                "offset": each_change.offset,
+                "timestamp_ms": each_change.timestamp_ms,
+                "leader": each_change.leader,
+                "isr": list(each_change.isr),
+                "replicas": list(each_change.replicas),
             }
-            for one in reversed(changes)
+            for each_change in reversed(changes)
         ],
         "leaders": bands(leaders),
         "in_sync": bands(in_sync),

@@ -33,10 +33,10 @@ def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[Row]:
     rows = []
     for topic in topics:
         offline = under_replicated = not_preferred = replicas = 0
-        for one in topic.partitions:
-            assigned, leader = one.replica_nodes, one.leader_id
+        for partition in topic.partitions:
+            assigned, leader = partition.replica_nodes, partition.leader_id
             replicas = max(replicas, len(assigned))
-            under_replicated += len(one.isr_nodes) < len(assigned)
+            under_replicated += len(partition.isr_nodes) < len(assigned)
             offline += leader < 0
             not_preferred += leader >= 0 and leader != assigned[0]
         rows.append(

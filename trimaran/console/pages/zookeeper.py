@@ -32,7 +32,7 @@ def view(question: PageRequest) -> dict[str, Any]:
             raise error
         found = tree_views.status(connect, properties)
         report = _compared(question, connect, properties) if compares else None
-    rows = [] if report is None else [asdict(one) for one in report.differences]
+    rows = [] if report is None else [asdict(difference) for difference in report.differences]
     shown = table(question, rows, columns=("kind", "path"), sort="path", search=("kind", "path"))
     return {
         **shown,

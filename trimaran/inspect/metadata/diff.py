@@ -28,7 +28,7 @@ def state_differences(
     `topic_value` returns the value of a new or deleted topic: with thousands, not each can be shown in full.
     """
     ours, theirs = before.image.topics.by_name, after.image.topics.by_name
-    in_both = [name for name, one in ours.items() if theirs.get(name, one) is not one]
+    in_both = [name for name, entity in ours.items() if theirs.get(name, entity) is not entity]
     yield from differences(_content(before, ours, in_both), _content(after, theirs, in_both))
     for topics, others, change in ((ours, theirs, "removed"), (theirs, ours, "added")):
         for name in sorted(name for name in topics if name not in others):

@@ -333,7 +333,7 @@ def _scram_removed(
 
 
 def _quota(moment: _Moment, record: quotas.ClientQuotaRecord) -> Iterator[MetadataEvent]:
-    subject = entity_text({one.entity_type: one.entity_name for one in record.entity})
+    subject = entity_text({part.entity_type: part.entity_name for part in record.entity})
     text = f"{record.key} was deleted" if record.remove else f"{record.key}={record.value:g}"
     yield moment.event("quota", subject, text)
 

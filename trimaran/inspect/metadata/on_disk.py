@@ -55,7 +55,7 @@ class MetadataDirectory:
         """Returns the last snapshot that is not beyond this offset; also the file of offset 0, with which a
         directory is formatted.
         """
-        usable = [one for one in self.snapshots if upto is None or one[0] <= upto]
+        usable = [snapshot for snapshot in self.snapshots if upto is None or snapshot[0] <= upto]
         return self._first_followed(usable[-1:])
 
     def begins_after(self) -> Base | None:

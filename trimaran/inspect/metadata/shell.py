@@ -93,7 +93,7 @@ class MetadataShell:
     # --- the commands
 
     def _ls(self, words: list[str]) -> Iterator[str]:
-        found = [one for word in words or ["."] for one in self._found("ls", word)]
+        found = [item for word in words or ["."] for item in self._found("ls", word)]
         for path, node in found:
             if not isinstance(node, Directory):
                 yield path

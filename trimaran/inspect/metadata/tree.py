@@ -194,10 +194,10 @@ def _java(value: bool) -> str:
 
 def _listeners(listeners: Iterable[Endpoint]) -> str:
     return _java_list(
-        f"Endpoint(listenerName='{one.name}', "
-        f"securityProtocol={name_of(SECURITY_PROTOCOLS, one.security_protocol)}, "
-        f"host='{one.host}', port={one.port})"
-        for one in sorted(listeners)
+        f"Endpoint(listenerName='{listener.name}', "
+        f"securityProtocol={name_of(SECURITY_PROTOCOLS, listener.security_protocol)}, "
+        f"host='{listener.host}', port={listener.port})"
+        for listener in sorted(listeners)
     )
 
 
@@ -205,7 +205,8 @@ def _features_of(features: Iterable[FeatureRange]) -> str:
     return (
         "{"
         + ", ".join(
-            f"{one.name}: {_range(one.min_level, one.max_level)}" for one in sorted(features)
+            f"{feature.name}: {_range(feature.min_level, feature.max_level)}"
+            for feature in sorted(features)
         )
         + "}"
     )

@@ -28,7 +28,7 @@ class CumulativeHistogram:
     def buckets(self) -> list[tuple[str, int]]:
         """Upper bound in seconds as text, and how many took at most so long; the last one is `+Inf`."""
         found, count = [], 0
-        for bound, one in zip((*map(str, BOUNDS), "+Inf"), self._counts, strict=True):
-            count += one
+        for bound, each_count in zip((*map(str, BOUNDS), "+Inf"), self._counts, strict=True):
+            count += each_count
             found.append((bound, count))
         return found

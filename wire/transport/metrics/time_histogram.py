@@ -59,7 +59,7 @@ class TimeSummary:
     def quantiles(self, wanted: tuple[float, ...]) -> list[float]:
         """In seconds; zeros if nothing happened."""
         total = sum(self.counts)
-        return [self._quantile(one * total) if total else 0.0 for one in wanted]
+        return [self._quantile(quantile * total) if total else 0.0 for quantile in wanted]
 
     def _quantile(self, rank: float) -> float:
         seen = last = 0

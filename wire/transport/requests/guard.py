@@ -97,7 +97,7 @@ class _Refused:
         items, refused = getattr(response, self.path), getattr(self.response, self.path)
         if isinstance(items, EncodedArray):
             version = call.header.api_version
-            refused = [encode_element(one, type(response), version) for one in refused]
+            refused = [encode_element(item, type(response), version) for item in refused]
         items.extend(refused)
         return response
 
@@ -125,10 +125,10 @@ class _Guard:
         names = self._names(request)
         # A name that occurs many times is judged once.
         verdicts: dict[str, bool] = {}
-        for one in dict.fromkeys(names):
+        for name in dict.fromkeys(names):
             if verdicts:
                 yield None
-            verdicts[one] = self._may(context, call, one)
+            verdicts[name] = self._may(context, call, name)
         divided: tuple[Any, _Refused] = yield Compute(
             ITEM_COST_BYTES * len(names), lambda: self._divide(request, names, verdicts, call)
         )
@@ -151,7 +151,7 @@ class _Guard:
 
     def _names(self, request: Any) -> list[str]:
         field, _, name = self.need.asked.partition(".")
-        return [one if name == ITSELF else getattr(one, name) for one in getattr(request, field)]
+        return [item if name == ITSELF else getattr(item, name) for item in getattr(request, field)]
 
     def filter(self, response: Any, context: Any, call: Call) -> Handling[Any]:
         """Returns the response without the items that the client may not see."""
@@ -173,8 +173,8 @@ class _Guard:
             return request, _NOTHING
         field = self.need.asked.partition(".")[0]
         items = getattr(request, field)
-        left = [item for item, one in zip(items, names, strict=True) if verdicts[one]]
-        out = [item for item, one in zip(items, names, strict=True) if not verdicts[one]]
+        left = [item for item, name in zip(items, names, strict=True) if verdicts[name]]
+        out = [item for item, name in zip(items, names, strict=True) if not verdicts[name]]
         refusal = self._refusal(call, f"each {self.need.resource_type.name}")
         assert self.on_error is not None
         response = self.on_error(request.replace(**{field: out}), refusal.code, refusal.message)
@@ -188,14 +188,14 @@ class _Guard:
         last = others.pop()
         allows = self.judge.allows
         return any(
-            allows(context, call, one, kind, name, asked_for=False) for one in others
+            allows(context, call, other, kind, name, asked_for=False) for other in others
         ) or allows(context, call, last, kind, name, asked_for=asked_for)
 
     def _may_on_cluster(self, context: Any, call: Call) -> bool:
         kind = ResourceType.CLUSTER
         return any(
-            self.judge.allows(context, call, one, kind, CLUSTER_NAME, asked_for=False)
-            for one in self.need.on_cluster
+            self.judge.allows(context, call, item, kind, CLUSTER_NAME, asked_for=False)
+            for item in self.need.on_cluster
         )
 
     def _refusal(self, call: Call, what: str) -> KafkaError:

@@ -136,7 +136,9 @@ class Server:
         self, listeners: Sequence[Listener], registry: Registry[Any], limits: ConnectionLimits
     ) -> None:
         self.registry = registry
-        self.addresses: dict[str, Address] = {one.name: one.address for one in listeners}
+        self.addresses: dict[str, Address] = {
+            listener.name: listener.address for listener in listeners
+        }
         self.counters = Counters()
         self.connections: dict[int, Connection] = {}
         self._drain = trio.Event()
@@ -175,7 +177,7 @@ class _Acceptor(Server):
         super().__init__(listeners, registry, limits)
         self._limits = limits
         self._quotas = quotas
-        self._protected = frozenset(one.name for one in listeners if one.for_nodes)
+        self._protected = frozenset(listener.name for listener in listeners if listener.for_nodes)
         self._log = LimitedLog(log)
         self._service = Service(
             registry, context, limits, trio.current_time, self._log, self.counters
@@ -300,17 +302,17 @@ class _Acceptor(Server):
 
     def _close_excess(self) -> None:
         """Closes the clients that sent nothing for the longest; other nodes stay."""
-        closing = [one for one in self.connections.values() if one.is_closing]
+        closing = [connection for connection in self.connections.values() if connection.is_closing]
         excess = self._quotas.excess - len(closing)
         of_clients = [
-            one
-            for one in self.connections.values()
-            if one.info.listener not in self._protected and not one.is_closing
+            connection
+            for connection in self.connections.values()
+            if connection.info.listener not in self._protected and not connection.is_closing
         ]
-        for one in sorted(of_clients, key=lambda one: one.received_at)[: max(0, excess)]:
+        for client in sorted(of_clients, key=lambda one: one.received_at)[: max(0, excess)]:
             self.counters.excess_closed += 1
-            self._log.log(events.CONNECTION_EXCESS, connection=one.info)
-            one.abort()
+            self._log.log(events.CONNECTION_EXCESS, connection=client.info)
+            client.abort()
 
     async def close_idle(self) -> None:
         """Sweeps for ever; a look at each connection is all that idle time costs."""
@@ -318,7 +320,10 @@ class _Acceptor(Server):
         while True:
             await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
             now = trio.current_time()
-            seen = {one.info.id: self._look(one, seen, now) for one in self.connections.values()}
+            seen = {
+                connection.info.id: self._look(connection, seen, now)
+                for connection in self.connections.values()
+            }
 
     def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
         """Notes the progress of the connection since the last sweep, and closes it if there was none for too long."""
@@ -340,31 +345,35 @@ class _Acceptor(Server):
         """
         while True:
             await pool.wait_pressed()
-            before = {one.info.id: one.core.activity() for one in self._holders(pool)}
+            before = {holder.info.id: holder.core.activity() for holder in self._holders(pool)}
             deadline = trio.current_time() + self._limits.stalled_seconds
             while pool.waiting and trio.current_time() < deadline:
-                for one in self.connections.values():
-                    one.core.shrink()
+                for connection in self.connections.values():
+                    connection.core.shrink()
                 await trio.sleep(_RELIEF_SECONDS)
             if pool.waiting:
                 self._close_stalled(pool, before)
 
     def _holders(self, pool: MemoryPool) -> list[Connection]:
-        return [one for one in self.connections.values() if one.core.share.of(pool) > SMALL_BYTES]
+        return [
+            connection
+            for connection in self.connections.values()
+            if connection.core.share.of(pool) > SMALL_BYTES
+        ]
 
     def _close_stalled(self, pool: MemoryPool, before: Mapping[int, object]) -> None:
         """The largest first, until a quarter of the pool is free."""
         excess = pool.used - pool.bytes_max * 3 // 4
-        for one in sorted(
+        for holder in sorted(
             self._holders(pool), key=lambda one: one.core.share.of(pool), reverse=True
         ):
             if excess <= 0:
                 return
-            if before.get(one.info.id) == one.core.activity():
-                excess -= one.core.share.of(pool)
+            if before.get(holder.info.id) == holder.core.activity():
+                excess -= holder.core.share.of(pool)
                 self.counters.stalled_closed += 1
-                self._log.log(events.CONNECTION_STALLED, connection=one.info)
-                one.abort()
+                self._log.log(events.CONNECTION_STALLED, connection=holder.info)
+                holder.abort()
 
     async def wait_drained(self) -> None:
         """Waits for `drain` to be asked, then does it."""

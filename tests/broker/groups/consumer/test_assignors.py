@@ -43,7 +43,9 @@ def partitions(assignment, member_id):
 def assert_complete(given_, assignment):
     """Every subscribed partition is assigned once, to a subscriber; each member has an assignment."""
     assert assignment.keys() == {member.id for member in given_.members}
-    owners = Counter(one for m in given_.members for one in partitions(assignment, m.id))
+    owners = Counter(
+        partition for m in given_.members for partition in partitions(assignment, m.id)
+    )
     wanted = {t for member in given_.members for t in member.topics}
     assert owners == Counter((t, p) for t in wanted for p in range(given_.topics[t]))
     for member in given_.members:

@@ -52,7 +52,10 @@ def with_rack(rack: str) -> bytes:
 
 def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) -> bytes:
     """A subscription of version 1, to this topic if no other: what is owned comes behind the user data."""
-    name, numbers = topic.encode(), b"".join(one.to_bytes(4, "big") for one in partitions)
+    name, numbers = (
+        topic.encode(),
+        b"".join(partition.to_bytes(4, "big") for partition in partitions),
+    )
     owned = len(name).to_bytes(2, "big") + name + len(partitions).to_bytes(4, "big") + numbers
     return b"\0\1" + subscription([subscribed or topic])[2:] + b"\0\0\0\1" + owned
 

@@ -51,7 +51,9 @@ class Members:
 
     def owned(self):
         return {
-            name: sorted((one.topic, one.partition) for one in consumer.assignment())
+            name: sorted(
+                (partition.topic, partition.partition) for partition in consumer.assignment()
+            )
             for name, consumer in self.consumers.items()
         }
 
@@ -69,7 +71,7 @@ class Members:
     def shares(self, *sizes):
         """Whether the members have these numbers of partitions, no two the same."""
         owned = self.owned().values()
-        together = [one for mine in owned for one in mine]
+        together = [item for mine in owned for item in mine]
         return sorted(map(len, owned)) == sorted(sizes) and len(set(together)) == len(together)
 
     def close(self):

@@ -55,5 +55,6 @@ def test_partitions_of_missing_topics_are_omitted():
     _, [member] = described(group, driver.topics, "uniform")
     for told in (member.assignment, member.target_assignment):
         assert [
-            (one.topic_name, one.topic_id, one.partitions) for one in told.topic_partitions
+            (topic_partition.topic_name, topic_partition.topic_id, topic_partition.partitions)
+            for topic_partition in told.topic_partitions
         ] == [("t", topic_id("t"), [0, 1, 2, 3])]

@@ -78,7 +78,7 @@ def replayed(log):
     return group
 
 
-@given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
+@given(st.lists(written, max_size=30).map(lambda runs: [item for run in runs for item in run]))
 def test_group_counts_match_its_members(log):
     group = replayed(log)
     all_members = list(group.members.values())
@@ -108,7 +108,7 @@ def test_group_counts_match_its_members(log):
         )
 
 
-@given(st.lists(written, max_size=30).map(lambda runs: [one for run in runs for one in run]))
+@given(st.lists(written, max_size=30).map(lambda runs: [item for run in runs for item in run]))
 def test_tombstones_leave_nothing_of_group(log):
     group = replayed(log)
     before = copy.copy(group)

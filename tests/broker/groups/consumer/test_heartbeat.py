@@ -141,7 +141,10 @@ def test_unsubscribed_partitions_are_revoked_at_once(driver):
     driver.topics.set("u", 1)
     epoch = driver.consumer_heartbeat("a", topics=["t", "u"]).member_epoch
     answer = driver.consumer_heartbeat("a", epoch, topics=["u"])
-    told = {one.topic_id: one.partitions for one in answer.assignment.topic_partitions}
+    told = {
+        topic_partition.topic_id: topic_partition.partitions
+        for topic_partition in answer.assignment.topic_partitions
+    }
     assert told == {topic_id("u"): [0]}
     assert answer.member_epoch == epoch
     revoking = TimerKey(Timer.REVOCATION, "g", "a")

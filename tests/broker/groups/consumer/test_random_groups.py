@@ -62,8 +62,8 @@ class Client:
         self.epoch = response.member_epoch
         if response.assignment is not None:
             self.owned = {
-                one.topic_id.rstrip(b"-").decode(): set(one.partitions)
-                for one in response.assignment.topic_partitions
+                topic_partition.topic_id.rstrip(b"-").decode(): set(topic_partition.partitions)
+                for topic_partition in response.assignment.topic_partitions
             }
 
     def _report(self) -> dict[str, set[int]] | None:
@@ -162,7 +162,7 @@ class Run:
             for topic, partitions in owned.items()
             for partition in partitions
         )
-        assert not [one for one, count in owners.items() if count > 1]
+        assert not [key for key, count in owners.items() if count > 1]
         for topic, partition in owners:
             owner = group.owner(topic, partition)
             assert owner is not None
@@ -201,7 +201,7 @@ class Run:
             member = group.members.get(client.name)
             if member is not None and member.epoch == client.epoch:
                 held.update((t, p) for t, numbers in client.owned.items() for p in numbers)
-        assert not [one for one, count in held.items() if count > 1]
+        assert not [key for key, count in held.items() if count > 1]
 
     def converge(self) -> None:
         for _ in range(CONVERGING_ROUNDS):

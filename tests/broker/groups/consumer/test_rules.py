@@ -196,7 +196,7 @@ def test_classic_member_rejoins_instead_of_revoking(driver):
 
 def owning(partitions):
     """Version 1 of a subscription to `t`, with what is owned of it."""
-    owned = b"".join(one.to_bytes(4, "big") for one in partitions)
+    owned = b"".join(partition.to_bytes(4, "big") for partition in partitions)
     topics = (1).to_bytes(4, "big") + b"\0\1t" + len(partitions).to_bytes(4, "big") + owned
     return b"\0\1" + subscription(["t"])[2:] + topics
 
@@ -250,7 +250,7 @@ def assignment(**topics: list[int]) -> bytes:
     out = b"\0\0" + len(topics).to_bytes(4, "big")
     for name, partitions in topics.items():
         out += len(name).to_bytes(2, "big") + name.encode() + len(partitions).to_bytes(4, "big")
-        out += b"".join(one.to_bytes(4, "big") for one in partitions)
+        out += b"".join(partition.to_bytes(4, "big") for partition in partitions)
     return out + b"\xff\xff\xff\xff"
 
 

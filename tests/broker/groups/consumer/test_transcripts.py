@@ -37,7 +37,7 @@ def printed(owned) -> str:
 def parsed(text: str) -> dict[str, list[int]]:
     words = text.strip("()").split()
     pairs = (word.split(":") for word in words)
-    return {name: [int(one) for one in parts.split(",")] for name, parts in pairs}
+    return {name: [int(part) for part in parts.split(",")] for name, parts in pairs}
 
 
 class Interpreter:

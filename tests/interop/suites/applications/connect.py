@@ -110,7 +110,7 @@ class Worker:
     def task(self, name: str) -> tuple[str, str]:
         """The state of the only task of a connector, and the address of its worker."""
         found = self.ask(f"connectors/{name}/status") or {"tasks": []}
-        return next(((one["state"], one["worker_id"]) for one in found["tasks"]), ("", ""))
+        return next(((task["state"], task["worker_id"]) for task in found["tasks"]), ("", ""))
 
     def ask(self, path: str, body: dict[str, str] | None = None) -> Any:
         data = json.dumps(body).encode() if body else None
@@ -190,7 +190,7 @@ def _wait_for(asked: list[Worker], name: str, among: list[Worker]) -> Worker:
         for worker in asked:
             state, address = worker.task(name)
             if state == "RUNNING":
-                return next((one for one in among if one.address == address), None)
+                return next((item for item in among if item.address == address), None)
         return None
 
     worker: Worker = until(found, f"{name} runs; {asked[0].log}", START_SECONDS_MAX)
@@ -224,8 +224,8 @@ def _judge(
 
     def position() -> int | None:
         for worker in workers:
-            for one in (worker.ask("connectors/source/offsets") or {"offsets": []})["offsets"]:
-                return int(one["offset"]["position"])
+            for offset in (worker.ask("connectors/source/offsets") or {"offsets": []})["offsets"]:
+                return int(offset["offset"]["position"])
         return None
 
     until(lambda: position() is not None, "a worker tells offsets", ARRIVE_SECONDS_MAX)

@@ -190,8 +190,8 @@ class Side:
         )  # fmt: skip
         found = self._admin.describe_acls(everything).result(CALL_SECONDS)
         return sorted(
-            f"{one.principal} {one.permission_type.name} {one.operation.name} {one.name}"
-            for one in found
+            f"{acl.principal} {acl.permission_type.name} {acl.operation.name} {acl.name}"
+            for acl in found
         )
 
     def change(self) -> None:
@@ -214,7 +214,8 @@ class Side:
         return {
             "topics": {swap(name): count for name, count in sorted(topics.items())},
             "configs": {
-                swap(name): one for name, one in reading.configs(self.bootstrap, topics).items()
+                swap(name): config
+                for name, config in reading.configs(self.bootstrap, topics).items()
             },
             "acls": sorted(map(swap, self.acls())),
         }
@@ -304,9 +305,9 @@ def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
     wanted = [written[READ_BY_HALF:] for written in side.written["orders"]]
     left = _left(other, "half", copy)
     claims.note(
-        f"{way}: half is given {[len(one) for one in left]}, not {[len(one) for one in wanted]}"
+        f"{way}: half is given {[len(item) for item in left]}, not {[len(item) for item in wanted]}"
     )
-    found = [one[-len(rest) :] for one, rest in zip(left, wanted, strict=True)]
+    found = [item[-len(rest) :] for item, rest in zip(left, wanted, strict=True)]
     claims.equal(f"{way}: a group that has read some is given all the rest", wanted, found)
 
 

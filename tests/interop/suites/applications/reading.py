@@ -90,7 +90,9 @@ def topics(bootstrap: str) -> dict[str, int]:
     """Returns the number of partitions by topic, without internal topics."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(timeout=CALL_SECONDS).topics
-    return {name: len(one.partitions) for name, one in found.items() if not name.startswith("__")}
+    return {
+        name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")
+    }
 
 
 def is_whole(bootstrap: str) -> bool:
@@ -123,7 +125,7 @@ def offsets(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     (asked,) = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
     found = asked.result(CALL_SECONDS).topic_partitions
-    return {(one.topic, one.partition): one.offset for one in found}
+    return {(partition.topic, partition.partition): partition.offset for partition in found}
 
 
 def ends(bootstrap: str, topic: str, partitions: int) -> dict[tuple[str, int], int]:

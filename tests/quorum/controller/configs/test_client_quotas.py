@@ -34,7 +34,7 @@ def alter(*entries, image=EMPTY, validate_only=False):
     request = AlterClientQuotasRequest(entries=list(entries), validate_only=validate_only)
     result = at_once(alter_client_quotas(request, image.quotas))
     return list(result.records), [
-        (one.error_code, one.error_message) for one in result.response.entries
+        (each_entry.error_code, each_entry.error_message) for each_entry in result.response.entries
     ]
 
 
@@ -57,7 +57,7 @@ def test_quotas_are_set_kept_and_removed():
     assert len(alter(entry(other_order, (RATE, 2.0)), image=image)[0]) == 1
     assert alter(entry(alice, (RATE, 2.0)), image=image, validate_only=True)[0] == []
     removed, _ = alter(entry(alice, (RATE, None), ("consumer_byte_rate", None)), image=image)
-    assert [one.key for one in removed] == [RATE]
+    assert [record.key for record in removed] == [RATE]
     assert [key for _, key in image_of(*removed, base=image).quotas] == ["request_percentage"]
 
 
@@ -74,12 +74,12 @@ def test_entities_and_quotas_have_kafkas_order():
         components=[ComponentData(entity_type="user", match_type=0, match="alice")], strict=False
     )
     found = list(describe_client_quotas(wanted, image_of(*result.records).quotas))
-    assert [[part.entity_type for part in one.entity] for one in found] == [
+    assert [[part.entity_type for part in item.entity] for item in found] == [
         ["user"],
         ["client-id", "user"],
     ]
-    for one in found:
-        assert [value.key for value in one.values] == [
+    for item in found:
+        assert [value.key for value in item.values] == [
             "consumer_byte_rate",
             "request_percentage",
             "producer_byte_rate",
@@ -158,8 +158,8 @@ def describe(quotas, components, *, strict):
         strict=strict,
     )
     return [
-        tuple((part.entity_type, part.entity_name) for part in one.entity)
-        for one in describe_client_quotas(request, quotas)
+        tuple((part.entity_type, part.entity_name) for part in quota.entity)
+        for quota in describe_client_quotas(request, quotas)
     ]
 
 
@@ -194,13 +194,13 @@ COMPONENTS = st.dictionaries(
 def test_filters_match_as_a_naive_twin(entities, components, strict):
     records, _ = alter(
         *(
-            entry(list(one.items()), (RATE, 1.0))
-            for number, one in enumerate(entities)
-            if one not in entities[:number]
+            entry(list(each_entity.items()), (RATE, 1.0))
+            for number, each_entity in enumerate(entities)
+            if each_entity not in entities[:number]
         )
     )
     asked = [(kind, how, name) for kind, (how, name) in components.items()]
-    found = {frozenset(one) for one in describe(image_of(*records).quotas, asked, strict=strict)}
+    found = {frozenset(item) for item in describe(image_of(*records).quotas, asked, strict=strict)}
 
     def matches(entity):
         for kind, how, name in asked:
@@ -212,4 +212,6 @@ def test_filters_match_as_a_naive_twin(entities, components, strict):
                 return False
         return not strict or len(entity) == len(asked)
 
-    assert found == {frozenset(one.items()) for one in entities if matches(one)}
+    assert found == {
+        frozenset(each_entity.items()) for each_entity in entities if matches(each_entity)
+    }

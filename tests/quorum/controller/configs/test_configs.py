@@ -46,7 +46,9 @@ def resource(kind, name, *configs):
 def alter(*resources, image=IMAGE, validate_only=False):
     request = IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
     result = at_once(alter_configs(request, image))
-    return result.records, [ErrorCode(one.error_code) for one in result.response.responses]
+    return result.records, [
+        ErrorCode(response.error_code) for response in result.response.responses
+    ]
 
 
 def test_set_and_delete():
@@ -192,7 +194,7 @@ def test_group_configs_obey_bounds_of_node():
     for most, code in (("3600000", ErrorCode.NONE), ("90000", ErrorCode.INVALID_CONFIG)):
         server = config_of(group_consumer_max_session_timeout_ms=most)
         result = at_once(alter_configs(request, IMAGE, server=server))
-        assert [one.error_code for one in result.response.responses] == [code]
+        assert [response.error_code for response in result.response.responses] == [code]
 
 
 def test_broker_values_must_fit_defaults_and_file():

@@ -28,7 +28,7 @@ def test_cached_description_equals_a_fresh_one(steps):
         resources = {(BROKER_RESOURCE, str(config.node_id)): of_node, (BROKER_RESOURCE, ""): of_all}
         with_topic = {**resources, (TOPIC_RESOURCE, "t"): own}
         configs, configs_with_topic = (
-            ConfigsImage(Map({key: Map(one) for key, one in some.items() if one}))
+            ConfigsImage(Map({key: Map(value) for key, value in some.items() if value}))
             for some in (resources, with_topic)
         )
         described = ConfigDescription(
@@ -36,15 +36,27 @@ def test_cached_description_equals_a_fresh_one(steps):
         )
         found = effective.of(own, configs)
         assert [
-            (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
-            for one in found
+            (
+                each_config.name,
+                each_config.value,
+                each_config.read_only,
+                each_config.config_source,
+                each_config.is_sensitive,
+            )
+            for each_config in found
         ] == [
-            (one.name, one.value, one.read_only, one.config_source, one.is_sensitive)
-            for one in described.topic("t", None)
+            (
+                each_config.name,
+                each_config.value,
+                each_config.read_only,
+                each_config.config_source,
+                each_config.is_sensitive,
+            )
+            for each_config in described.topic("t", None)
         ]
         for version in (5, 7):
             plain, encoded = (
-                CreateTopicsResponse(topics=[CreatableTopicResult(name="t", configs=one)])
-                for one in (found, effective.encoded(found, version))
+                CreateTopicsResponse(topics=[CreatableTopicResult(name="t", configs=item)])
+                for item in (found, effective.encoded(found, version))
             )
             assert encoded.encode(version) == plain.encode(version)

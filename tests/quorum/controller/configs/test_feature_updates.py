@@ -184,7 +184,7 @@ def test_a_hundred_features_may_be_named_at_once():
 
 def test_results_of_each_feature_are_for_old_clients():
     results = update((MV, 30, UPGRADE), image=AT_29, api_version=1).response.results
-    assert [one.feature for one in results] == [MV]
+    assert [result.feature for result in results] == [MV]
     assert update((MV, 30, UPGRADE), image=AT_29).response.results == []
 
 

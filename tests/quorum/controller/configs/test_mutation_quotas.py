@@ -64,7 +64,7 @@ def items(answer: Any) -> list[Any]:
 
 
 def codes_in(answer: Any) -> list[int]:
-    return [one.error_code for one in items(answer)]
+    return [item.error_code for item in items(answer)]
 
 
 REQUESTS = [
@@ -82,7 +82,7 @@ async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
         before = one.image.topics
         answer = await one.forwarded(request_, version, "alice")
         assert codes_in(answer) == [THROTTLED]
-        assert [one.error_message for one in items(answer)] == [None]
+        assert [item.error_message for item in items(answer)] == [None]
         # Three partitions, less what the bucket held at first: 0.011.
         assert answer.throttle_time_ms == pytest.approx((3 - 0.011) / RATE * 1000, rel=0.05)
         assert one.image.topics is before

@@ -67,7 +67,7 @@ async def test_policies_are_called(tmp_path, monkeypatch):
             for count in (1, 2)
         ]
         answer = await one.call(CreateTopicsRequest(topics=topics))
-        found = [(one.name, one.error_code, one.error_message) for one in answer.topics]
+        found = [(topic.name, topic.error_code, topic.error_message) for topic in answer.topics]
         refused = ErrorCode.POLICY_VIOLATION
         assert found == [("t1", 0, None), ("t2", refused, "one partition, please")]
         assert [NewTopic("t1", 1, 1, None, {}), NewTopic("t2", 2, 1, None, {})] == SEEN

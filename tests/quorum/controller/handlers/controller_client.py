@@ -74,9 +74,9 @@ class ControllerClient:
         return RESPONSES[request.KEY].decode(answer.response_data[body:], version)
 
     async def join(self, *ids: int) -> list[ScriptedBroker]:
-        brokers = [self.nodes.scripted_broker(self.connection, one) for one in ids]
-        for one in brokers:
-            await one.join()
+        brokers = [self.nodes.scripted_broker(self.connection, id_) for id_ in ids]
+        for broker in brokers:
+            await broker.join()
         return brokers
 
     async def create(self, name: str, *replicas: list[int]) -> Any:
@@ -115,6 +115,8 @@ async def standby_client(path: Path) -> AsyncIterator[ControllerClient]:
     """One of three controllers, which is not active."""
     async with cluster(path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()
-        running = next(one for one in nodes.controllers.values() if one is not active)
+        running = next(
+            controller for controller in nodes.controllers.values() if controller is not active
+        )
         async with connected_to(running) as connection:
             yield ControllerClient(nodes, running, connection)

@@ -80,7 +80,7 @@ async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplo
         assert made.error_code == 0
         told = (made.topic_config_error_code, made.num_partitions, made.replication_factor)
         assert told == ((0, 1, 1) if sees else (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, -1))
-        assert ("retention.ms" in [one.name for one in made.configs]) is sees
+        assert ("retention.ms" in [config.name for config in made.configs]) is sees
     assert "kafka.authorizer.logger" not in {record.name for record in caplog.records}
 
 

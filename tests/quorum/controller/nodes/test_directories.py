@@ -60,7 +60,10 @@ def request(directory, *indexes, topic_id=TOPIC, epoch=None):
 def codes(result):
     [directory] = result.response.directories
     [of_topic] = directory.topics
-    return {one.partition_index: ErrorCode.of(one.error_code) for one in of_topic.partitions}
+    return {
+        each_partition.partition_index: ErrorCode.of(each_partition.error_code)
+        for each_partition in of_topic.partitions
+    }
 
 
 def test_directories_are_noted():

@@ -70,8 +70,8 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
     endpoints = [Endpoint("L", HOST, port, 0) for port in known]
     look = await look_at(endpoints)
     assert look.is_down is is_down
-    assert all(one.closed for one in opened)
-    assert look.answered == {(HOST, one.port) for one in opened}
+    assert all(item.closed for item in opened)
+    assert look.answered == {(HOST, endpoint.port) for endpoint in opened}
     assert look.refused == ({(HOST, port) for port in known} if is_down else frozenset())
 
 

@@ -155,7 +155,10 @@ def proposal(
     who=1,
     epoch=101,
 ):
-    states = [BrokerState(broker_id=one, broker_epoch=100 + one if epochs else -1) for one in isr]
+    states = [
+        BrokerState(broker_id=replica, broker_epoch=100 + replica if epochs else -1)
+        for replica in isr
+    ]
     data = AlterPartitionRequestPartitionData(
         partition_index=index,
         leader_epoch=leader_epoch,
@@ -272,7 +275,7 @@ def test_leader_losing_leadership_by_proposal_is_informed():
     """The move that removes it is complete: the change is made, and another broker leads."""
     moving = partition(1, 0, [2, 3, 1], isr=[1, 2], leader=1, adding=[3], removing=[1])
     result = at_once(alter_partition(proposal([1, 2, 3]), state_of(cluster(moving))))
-    assert [one.leader for one in result.records] == [2]
+    assert [record.leader for record in result.records] == [2]
     (answer,) = result.response.topics[0].partitions
     assert answer.error_code == ErrorCode.NEW_LEADER_ELECTED
 
@@ -311,9 +314,9 @@ def ask(image, *, kind=0, partitions=None):
     result = at_once(elect_leaders(request, state_of(image)))
     assert not result.atomic, "each by itself"
     answers = {
-        one.partition_id: ErrorCode(one.error_code)
+        each_partition.partition_id: ErrorCode(each_partition.error_code)
         for named in result.response.replica_election_results
-        for one in named.partition_result
+        for each_partition in named.partition_result
     }
     return result.records, answers
 
@@ -384,7 +387,7 @@ def test_replica_with_failed_directory_stays_outside_isr():
     request = AlterPartitionRequest(broker_id=1, broker_epoch=broker_epoch, topics=topics)
     result = at_once(alter_partition(request, state_of(image)))
     assert result.records == []
-    [[answer]] = [one.partitions for one in result.response.topics]
+    [[answer]] = [each_topic.partitions for each_topic in result.response.topics]
     assert answer.error_code == ErrorCode.INELIGIBLE_REPLICA
 
 

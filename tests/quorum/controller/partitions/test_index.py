@@ -62,10 +62,10 @@ def check(index, image):
     topics = image.topics
     assert index.topics is topics
     places = {(t.id, n): p for t in topics.by_id.values() for n, p in t.partitions.items()}
-    for one in BROKERS:
-        assert set(index.in_sync(one)) == {key for key, p in places.items() if one in p.isr}
-        assert set(index.eligible(one)) == {key for key, p in places.items() if one in p.elr}
-        assert set(index.led_by(one)) == {key for key, p in places.items() if one == p.leader}
+    for broker in BROKERS:
+        assert set(index.in_sync(broker)) == {key for key, p in places.items() if broker in p.isr}
+        assert set(index.eligible(broker)) == {key for key, p in places.items() if broker in p.elr}
+        assert set(index.led_by(broker)) == {key for key, p in places.items() if broker == p.leader}
     assert set(index.leaderless) == {key for key, p in places.items() if p.leader == NO_LEADER}
     others = {key for key, p in places.items() if p.leader != p.preferred_leader}
     assert set(index.imbalanced) == others

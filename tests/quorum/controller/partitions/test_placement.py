@@ -25,7 +25,7 @@ def test_leaders_are_striped_over_brokers():
     for seed in range(20):
         placed = place(listed, 6, 3, seed)
         assert sorted(replicas[0] for replicas in placed) == [1, 2, 3, 4, 5, 6]
-        assert set(Counter(one for replicas in placed for one in replicas).values()) == {3}
+        assert set(Counter(replica for replicas in placed for replica in replicas).values()) == {3}
 
 
 def test_replicas_spread_over_available_racks():
@@ -33,7 +33,7 @@ def test_replicas_spread_over_available_racks():
     listed = brokers(*(broker(i, rack=r) for i, r in racks.items()))
     for seed in range(20):
         for replicas in place(listed, 12, 3, seed):
-            assert {racks[one] for one in replicas} == {"a", "b", "c"}
+            assert {racks[replica] for replica in replicas} == {"a", "b", "c"}
 
 
 def test_first_replica_is_active_fenced_come_last():
@@ -88,7 +88,7 @@ def test_rack_of_fenced_brokers_holds_replicas():
 )
 def test_a_pattern_does_not_repeat(nodes, factor):
     """Otherwise the replicas of one partition in every few would all be on the same brokers."""
-    up = sum(not one.fenced for one in nodes)
+    up = sum(not node.fenced for node in nodes)
     for seed in range(20):
         last = [replicas[-1] for replicas in place(brokers(*nodes), 4 * up, factor, seed)]
         if last != last[:up] * 4:
@@ -188,7 +188,7 @@ def test_replicas_are_distinct_and_led_by_active_broker(nodes, count, seed, data
     listed = brokers(
         *(broker(i, rack=rack, fenced=fenced) for i, (rack, fenced) in enumerate(nodes))
     )
-    up = {one.id for one in listed if not one.fenced}
+    up = {each_broker.id for each_broker in listed if not each_broker.fenced}
     factor = data.draw(st.integers(1, len(listed)))
     if not up:
         return

@@ -75,7 +75,9 @@ def wanted(name="t", *, partitions=3, factor=2, assignments=(), configs=()):
 def create(*topics, image=IMAGE, validate_only=False, **keys):
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
     result = at_once(create_topics(request, state_of(image), rules(**keys)))
-    return result, {one.name: ErrorCode(one.error_code) for one in result.response.topics}
+    return result, {
+        each_topic.name: ErrorCode(each_topic.error_code) for each_topic in result.response.topics
+    }
 
 
 # --- ids
@@ -106,7 +108,7 @@ def test_a_topic_is_made_with_configs_before_partitions():
             found.replicas[0],
             0,
         )
-        assert found.directories == tuple(uid(500 + one) for one in found.replicas)
+        assert found.directories == tuple(uid(500 + replica) for replica in found.replicas)
     assert sorted(found.leader for found in made.partitions.values()) == [1, 2, 3]
 
 
@@ -114,7 +116,10 @@ def test_answer_describes_created_topic():
     result, _ = create(wanted(configs=[("retention.ms", "5")]), log_segment_bytes=2 << 20)
     (answer,) = result.response.topics
     assert (answer.topic_id, answer.num_partitions, answer.replication_factor) == (uid(50), 3, 2)
-    told = {one.name: (one.value, one.config_source) for one in answer.configs}
+    told = {
+        each_config.name: (each_config.value, each_config.config_source)
+        for each_config in answer.configs
+    }
     assert told["retention.ms"] == ("5", 1)
     assert told["segment.bytes"] == (str(2 << 20), 4)
     assert told["cleanup.policy"] == ("delete", 5)
@@ -246,7 +251,7 @@ def test_policy_sees_manual_assignments():
     by_hand = wanted("hand", partitions=-1, factor=-1, assignments=[(0, [2, 3])])
     request = CreateTopicsRequest(topics=[wanted("placed", partitions=1), by_hand])
     at_once(create_topics(request, state_of(IMAGE), asking))
-    assert [(one.name, one.assignments) for one in seen] == [
+    assert [(entry.name, entry.assignments) for entry in seen] == [
         ("placed", None),
         ("hand", {0: [2, 3]}),
     ]
@@ -362,7 +367,7 @@ def test_excessive_partitions_are_refused_before_the_work():
 def test_new_partitions_inherit_replication_of_first(known):
     image = image_of(topic("u", 2), *known, base=IMAGE)
     records, _ = add(3, name="u", image=image)
-    assert {len(one.replicas) for one in records} == {2}
+    assert {len(record.replicas) for record in records} == {2}
 
 
 def test_topic_named_twice_gets_no_partitions():
@@ -370,7 +375,9 @@ def test_topic_named_twice_gets_no_partitions():
     request = CreatePartitionsRequest(topics=[one, one], timeout_ms=0, validate_only=False)
     result = at_once(create_partitions(request, WITH_TOPIC, rules()))
     assert result.records == []
-    assert [one.error_code for one in result.response.results] == [ErrorCode.INVALID_REQUEST]
+    assert [each_result.error_code for each_result in result.response.results] == [
+        ErrorCode.INVALID_REQUEST
+    ]
 
 
 # --- DeleteTopics
@@ -385,7 +392,8 @@ def remove(*, names=(), states=(), enabled=True, version=6, **rights):
     image = image_of(config("retention.ms", "1"), base=WITH_TOPIC)
     result = at_once(delete_topics(request, image, enabled=enabled, version=version, **rights))
     answers = [
-        (one.name, one.topic_id, ErrorCode(one.error_code)) for one in result.response.responses
+        (response.name, response.topic_id, ErrorCode(response.error_code))
+        for response in result.response.responses
     ]
     return result.records, answers
 
@@ -473,9 +481,9 @@ def test_topic_is_written_at_every_metadata_version(level):
     made = at_once(create_topics(request, state_of(image), rules())).records
     after = image_of(*made, base=image)
     snapshot = [
-        encode_metadata_record(one, metadata_record_version(type(one), level))
-        for one in image_to_records(after)
+        encode_metadata_record(item, metadata_record_version(type(item), level))
+        for item in image_to_records(after)
     ]
     assert image_of(*map(decode_metadata_record, snapshot)) == after
-    for one in made:
-        encode_metadata_record(one, metadata_record_version(type(one), level))
+    for item in made:
+        encode_metadata_record(item, metadata_record_version(type(item), level))

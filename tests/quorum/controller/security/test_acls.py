@@ -82,19 +82,19 @@ def delete(*filters, image):
 def test_an_acl_is_created_once():
     result = create(creation(), creation(), creation(host="::1"))
     assert result.records == [record(1), record(2, ALICE._replace(host="::1"))]
-    assert [one.error_code for one in result.response.results] == [0, 0, 0]
+    assert [each_result.error_code for each_result in result.response.results] == [0, 0, 0]
     assert create(creation(), image=image_of(*result.records)).records == []
 
 
 def test_the_cluster_has_one_name():
     cluster = creation(resource_type=ResourceType.CLUSTER, resource_name="kafka-cluster")
-    assert [one.error_code for one in create(cluster).response.results] == [0]
+    assert [result.error_code for result in create(cluster).response.results] == [0]
 
 
 def test_an_id_is_never_used_twice():
     image = image_of(record(1))
     result = create(creation(host="a"), creation(host="b"), image=image, ids=[1, 2, 2, 3])
-    assert [one.id for one in result.records] == [uid(2), uid(3)]
+    assert [each_record.id for each_record in result.records] == [uid(2), uid(3)]
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_too_many_acls_are_refused_together():
 def test_acl_matching_two_filters_is_reported_twice():
     image = image_of(record(1), record(2, ALICE._replace(host="h")))
     result = delete(wanted(), wanted(host_filter="h"), wanted(operation=0), image=image)
-    assert {one.id for one in result.records} == {uid(1), uid(2)}
+    assert {each_record.id for each_record in result.records} == {uid(1), uid(2)}
     first, second, third = result.response.filter_results
-    assert [one.host for one in first.matching_acls] == ["*", "h"]
-    assert [one.host for one in second.matching_acls] == ["h"]
+    assert [acl.host for acl in first.matching_acls] == ["*", "h"]
+    assert [acl.host for acl in second.matching_acls] == ["h"]
     assert (third.error_code, third.error_message) == (
         ErrorCode.INVALID_REQUEST,
         "Unknown entryFilter.",
@@ -188,7 +188,9 @@ def test_repeated_filter_is_matched_once():
     once, _ = steps(1)
     taken, result = steps(50)
     assert taken == once + 49
-    assert [len(one.matching_acls) for one in result.response.filter_results] == [100] * 50
+    assert [
+        len(filter_result.matching_acls) for filter_result in result.response.filter_results
+    ] == [100] * 50
     assert len(result.records) == 100
 
 

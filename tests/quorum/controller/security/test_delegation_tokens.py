@@ -201,7 +201,7 @@ def test_tokens_are_visible_to_owner_and_renewers():
     assert told("User:dora", may_see=True) == ["token-0", "token-1"]
     assert told("User:dora", "bob", may_see=True) == ["token-0"]
     # The requester on behalf of an owner counts like the owner.
-    by_dora = {key: one.replace(requester="User:dora") for key, one in image.tokens.items()}
+    by_dora = {key: token.replace(requester="User:dora") for key, token in image.tokens.items()}
     of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
     for owners in (None, [of_dora]):
         request = DescribeDelegationTokenRequest(owners=owners)

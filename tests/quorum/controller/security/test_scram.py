@@ -49,11 +49,11 @@ def deletion(name="alice", mechanism=SHA_256):
 
 def alter(*changes, image=IMAGE):
     request = AlterUserScramCredentialsRequest(
-        deletions=[one for one in changes if isinstance(one, ScramCredentialDeletion)],
-        upsertions=[one for one in changes if isinstance(one, ScramCredentialUpsertion)],
+        deletions=[change for change in changes if isinstance(change, ScramCredentialDeletion)],
+        upsertions=[change for change in changes if isinstance(change, ScramCredentialUpsertion)],
     )
     result = at_once(alter_scram_credentials(request, image))
-    answers = {one.user: one for one in result.response.results}
+    answers = {each_result.user: each_result for each_result in result.response.results}
     return list(result.records), answers
 
 
@@ -93,7 +93,7 @@ def test_the_keys_of_rfc_7677():
 )
 def test_invalid_credential_is_refused_alone(change, code, message):
     records, answers = alter(change, upsertion("bob"))
-    assert [one.name for one in records] == ["bob"]
+    assert [record.name for record in records] == ["bob"]
     refused = answers[change.name]
     assert (refused.error_code, refused.error_message) == (code, message)
     assert answers["bob"].error_code == 0
@@ -127,11 +127,11 @@ def test_credentials_are_described_and_deleted():
         request = DescribeUserScramCredentialsRequest(users=names or None)
         return [
             (
-                one.user,
-                one.error_code,
-                [(info.mechanism, info.iterations) for info in one.credential_infos],
+                result.user,
+                result.error_code,
+                [(info.mechanism, info.iterations) for info in result.credential_infos],
             )
-            for one in describe_scram(request, image.scram)
+            for result in describe_scram(request, image.scram)
         ]
 
     assert described() == [("alice", 0, [(SHA_256, 4096)]), ("bob", 0, [(SHA_512, 8192)])]
@@ -163,7 +163,9 @@ def stored(**changes):
 def test_keys_derived_elsewhere_are_stored_unchanged():
     result = store_scram_credential(stored(), IMAGE)
     assert list(result.records) == [stored()]
-    assert [(one.user, one.error_code) for one in result.response.results] == [("alice", 0)]
+    assert [
+        (each_result.user, each_result.error_code) for each_result in result.response.results
+    ] == [("alice", 0)]
 
 
 @pytest.mark.parametrize(

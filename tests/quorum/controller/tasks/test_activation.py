@@ -56,7 +56,7 @@ def test_later_unfinished_transaction_is_aborted():
     end = commit(loader, 0, 1, features())
     end = commit(loader, end, 1, BeginTransactionRecord(name="x"), topic("lost", 1))
     records = activation_records(loader.image, bootstrap_records(), in_transaction=True)
-    assert [type(one) for one in records] == [AbortTransactionRecord]
+    assert [type(record) for record in records] == [AbortTransactionRecord]
     end = commit(loader, end, 2, *records)
     commit(loader, end, 2, topic("kept", 2))
     assert sorted(loader.image.topics.by_name) == ["kept"]

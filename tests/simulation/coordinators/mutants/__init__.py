@@ -69,12 +69,18 @@ COORDINATORS = (
         for name, patch, expected, emphasis in (*TRANSACTIONS, *SHARDS, *GROUPS, *COMPACTION)
     ),
     *(
-        Mutant(one.name, one.patch, (*one.expected, *NOTICED), {"emphasis": dict(_ROUGH)}, run_seed)
-        for one in PARTITIONS
-        if one.name in BENEATH
+        Mutant(
+            partition.name,
+            partition.patch,
+            (*partition.expected, *NOTICED),
+            {"emphasis": dict(_ROUGH)},
+            run_seed,
+        )
+        for partition in PARTITIONS
+        if partition.name in BENEATH
     ),
 )
 
 
 def named(name: str) -> Any:
-    return next(one for one in COORDINATORS if one.name == name)
+    return next(coordinator for coordinator in COORDINATORS if coordinator.name == name)

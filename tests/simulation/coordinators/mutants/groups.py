@@ -111,10 +111,10 @@ def _old_assignments_are_told() -> Patch:
         real(operation, write._replace() if hasattr(write, "_replace") else write)
 
     def begin(self: ClassicGroup, now_ms: int) -> None:
-        before = {one.id: one.assignment for one in self.members.values()}
+        before = {member.id: member.assignment for member in self.members.values()}
         real_begin(self, now_ms)
-        for one in self.members.values():
-            one.assignment = before[one.id]
+        for member in self.members.values():
+            member.assignment = before[member.id]
 
     def sync(operation: Any, request: Any, token: Any) -> None:
         member = operation.group.members.get(request.member_id)

@@ -104,7 +104,7 @@ def _writes_are_done_at_once() -> Patch:
     def store(self: Any, write: Any) -> None:
         real(self, write)
         self._uncommitted = type(self._uncommitted)(
-            one._replace(end_offset=0) for one in self._uncommitted
+            item._replace(end_offset=0) for item in self._uncommitted
         )
 
     return mock.patch.object(EffectRunner, "_store", store)

@@ -137,9 +137,9 @@ def _who_takes_over_aborts() -> Patch:
     real = TransactionCoordinatorShard.loaded
 
     def loaded(self: TransactionCoordinatorShard, at: Any) -> None:
-        for name, one in self.transactions.items():
-            if one.state is S.PREPARE_COMMIT:
-                self.transactions[name] = one._replace(state=S.PREPARE_ABORT)
+        for name, transaction in self.transactions.items():
+            if transaction.state is S.PREPARE_COMMIT:
+                self.transactions[name] = transaction._replace(state=S.PREPARE_ABORT)
         real(self, at)
 
     return mock.patch.object(TransactionCoordinatorShard, "loaded", loaded)

@@ -170,8 +170,8 @@ def _of_storage(name: str, patch: Any, expected: tuple[str, ...]) -> Mutant:
 
 
 PARTITIONS = (
-    *(_mutant(*one) for one in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *FLUSHES, *CONTROLLERS)),
-    *(_of_storage(*one) for one in (*MOVES, *DIRECTORIES)),
+    *(_mutant(*item) for item in (*LEADERS, *FOLLOWERS, *READING, *LOGS, *FLUSHES, *CONTROLLERS)),
+    *(_of_storage(*item) for item in (*MOVES, *DIRECTORIES)),
 )
 
 # The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them

@@ -52,7 +52,9 @@ def _all_that_leave_are_eligible() -> Patch:
 
     def eligible(ref: Any, new: Any, state: Any, lost: Any) -> tuple[int, ...]:
         found = real(ref, new, state, lost)
-        gone = (one for one in ref.partition.isr if one not in new.isr and one != lost)
+        gone = (
+            replica for replica in ref.partition.isr if replica not in new.isr and replica != lost
+        )
         return tuple(dict.fromkeys((*ref.partition.elr, *found, *gone)))
 
     return mock.patch.object(changes, "_eligible", eligible)

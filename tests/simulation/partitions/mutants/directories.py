@@ -131,7 +131,7 @@ def _a_failed_directory_hides_the_others() -> Patch:
     """The replica of a topic that was made again is looked for where the old one was."""
 
     def holding(self: LogDirectories, key: TopicPartition) -> LogDirectory | None:
-        return next((one for one in self.all if key in one), None)
+        return next((item for item in self.all if key in item), None)
 
     def find(self: LogDirectories, key: TopicPartition, topic_id: bytes) -> LogDirectory | None:
         found = self.holding(key)

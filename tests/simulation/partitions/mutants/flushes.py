@@ -40,7 +40,11 @@ def _names_are_left_to_the_kernel() -> Patch:
     """It syncs files only."""
 
     def descriptors(self: Flush) -> list[int] | None:
-        return [one.fileno() for one in self.open_files] if self.files.kernel_syncs else None
+        return (
+            [open_file.fileno() for open_file in self.open_files]
+            if self.files.kernel_syncs
+            else None
+        )
 
     def needs_only_a_sync(self: Flushing, _active: object) -> bool:
         return self._files.kernel_syncs

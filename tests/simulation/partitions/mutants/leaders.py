@@ -177,10 +177,15 @@ def _a_retry_asks_for_nobody() -> Patch:
     def build(changes: Any, *rest: Any) -> Any:
         request = real(changes, *rest)
         for topic in request.topics:
-            for one in topic.partitions:
-                key = (topic.topic_id, one.partition_index, one.leader_epoch, one.partition_epoch)
+            for partition in topic.partitions:
+                key = (
+                    topic.topic_id,
+                    partition.partition_index,
+                    partition.leader_epoch,
+                    partition.partition_epoch,
+                )
                 if key in asked:
-                    one.new_isr_with_epochs = []
+                    partition.new_isr_with_epochs = []
                 asked.add(key)
         return request
 

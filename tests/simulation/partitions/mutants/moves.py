@@ -216,10 +216,10 @@ def _the_longer_of_two_stays() -> Patch:
     """Whatever its topic is."""
 
     async def settle(self: Any, key: TopicPartition) -> None:
-        twins = [one for one in self.directories.online if key in one]
-        ends = {one: one.end_of(key) for one in twins}
-        for one in sorted(twins, key=lambda one: ends[one])[:-1]:
-            one.put_aside(key)
+        twins = [directory for directory in self.directories.online if key in directory]
+        ends = {twin: twin.end_of(key) for twin in twins}
+        for twin in sorted(twins, key=lambda one: ends[one])[:-1]:
+            twin.put_aside(key)
 
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 
@@ -227,11 +227,11 @@ def _the_longer_of_two_stays() -> Patch:
 def _the_shorter_of_two_stays() -> Patch:
     async def settle(self: Any, key: TopicPartition) -> None:
         topic = self.topics.by_name.get(key.topic)
-        twins = [one for one in self.directories.online if key in one]
-        twins = [one for one in twins if topic is not None and one.is_of(key, topic.id)]
-        ends = {one: one.end_of(key) for one in twins}
-        for one in sorted(twins, key=lambda one: ends[one])[1:]:
-            one.put_aside(key)
+        twins = [directory for directory in self.directories.online if key in directory]
+        twins = [twin for twin in twins if topic is not None and twin.is_of(key, topic.id)]
+        ends = {twin: twin.end_of(key) for twin in twins}
+        for twin in sorted(twins, key=lambda one: ends[one])[1:]:
+            twin.put_aside(key)
 
     return mock.patch.object(unfinished_moves._Moves, "_settle_twins", settle)
 

@@ -199,9 +199,9 @@ def shaken(server, client):
     ours = server.wrap_bio(to_server, to_client, server_side=True)
     theirs = client.wrap_bio(to_client, to_server, server_hostname="localhost")
     for _ in range(4):
-        for one in (theirs, ours):
+        for item in (theirs, ours):
             with contextlib.suppress(ssl.SSLWantReadError):
-                one.do_handshake()
+                item.do_handshake()
     return ours
 
 
@@ -263,7 +263,9 @@ def test_both_sides_use_configured_versions_and_suites(certificates):
     for make in (server_context, client_context):
         context = make(settings)
         assert context.minimum_version == context.maximum_version == ssl.TLSVersion.TLSv1_2
-        older = {one["name"] for one in context.get_ciphers() if one["protocol"] == "TLSv1.2"}
+        older = {
+            cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] == "TLSv1.2"
+        }
         assert older == {"ECDHE-RSA-AES128-GCM-SHA256"}
         assert context.options & ssl.OP_NO_RENEGOTIATION
 

@@ -59,7 +59,7 @@ def entry(tag, content):
 
 
 def key_entry(key, chain, version=2):
-    certificates = b"".join(certificate(one, version) for one in chain)
+    certificates = b"".join(certificate(item, version) for item in chain)
     return entry(KEY, u32(key) + len(chain).to_bytes(4, "big") + certificates)
 
 
@@ -89,14 +89,14 @@ def test_store_yields_first_key_chain_and_authorities(version, held, password, o
     key_password = own or None
     opens = own or password
     entries = [
-        entry(CERTIFICATE, certificate(one, version))
-        if isinstance(one, bytes)
-        else key_entry(protected(sealed(one[0], opens)), one[1], version)
-        for one in held
+        entry(CERTIFICATE, certificate(item, version))
+        if isinstance(item, bytes)
+        else key_entry(protected(sealed(item[0], opens)), item[1], version)
+        for item in held
     ]
-    keys = [one for one in held if isinstance(one, tuple)][:1]
+    keys = [item for item in held if isinstance(item, tuple)][:1]
     expected = [text for key, chain in keys for text in (key_pem(key), *map(pem, chain))]
-    trusted = [pem(one) for one in held if isinstance(one, bytes)]
+    trusted = [pem(item) for item in held if isinstance(item, bytes)]
     data = store(entries, password, version)
     assert pem_of_jks(data, password, key_password) == "".join(expected + trusted)
     if key_password is None:

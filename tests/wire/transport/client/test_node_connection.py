@@ -157,7 +157,7 @@ async def test_request_on_lost_connection_is_freed_at_once():
                 (served,) = server.connections.values()
                 served.abort()
             await settled()
-            assert [one() for one in alive] == [None]
+            assert [item() for item in alive] == [None]
     finally:
         gc.enable()
 

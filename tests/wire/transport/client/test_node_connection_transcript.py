@@ -107,7 +107,11 @@ class Scene:
         self.scope = None
 
     async def step(self, step):
-        for line in (one for one in step.source.splitlines() if one and not one.startswith("#")):
+        for line in (
+            each_line
+            for each_line in step.source.splitlines()
+            if each_line and not each_line.startswith("#")
+        ):
             word, *rest = line.split()
             await getattr(self, f"_{word}")(*rest)
         await wait_all_tasks_blocked()

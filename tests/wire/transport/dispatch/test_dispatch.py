@@ -35,7 +35,7 @@ def frame_of(request, version):
 
 
 def route_of(handler, request):
-    return next(one for one in Registry((handler,)).routes() if one.request is request)
+    return next(route for route in Registry((handler,)).routes() if route.request is request)
 
 
 def handler_of(request, versions, **options):

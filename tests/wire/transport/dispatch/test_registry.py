@@ -89,9 +89,9 @@ def test_too_new_api_versions_gets_version_0_answer():
     number, body = decode_response_header(answer, 18, 0)
     found = ApiVersionsResponse.decode(answer[body:], 0)
     assert (number, found.error_code) == (77, ErrorCode.UNSUPPORTED_VERSION)
-    assert [(one.api_key, one.min_version, one.max_version) for one in found.api_keys] == [
-        (18, 0, 4)
-    ]
+    assert [
+        (api_key.api_key, api_key.min_version, api_key.max_version) for api_key in found.api_keys
+    ] == [(18, 0, 4)]
 
 
 async def test_too_new_version_is_not_decoded_apart():

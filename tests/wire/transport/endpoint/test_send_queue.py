@@ -88,7 +88,7 @@ def test_pieces_are_joined_except_large_ones(fd, frames, expected):
     if expected is not None:
         assert layout(queue) == expected
     else:  # thirty-three of them are more than a mebibyte less thirty-two bytes
-        assert [one for one in layout(queue) if isinstance(one, int) and one < 0] == [-32_767]
+        assert [item for item in layout(queue) if isinstance(item, int) and item < 0] == [-32_767]
     of_files = sum(piece.size for piece in queue.pieces if isinstance(piece, FilePiece))
     assert (queue.size, queue.of_files) == (len(wire), of_files)
     assert queue.in_memory == len(wire) - of_files
@@ -141,10 +141,10 @@ def test_unsent_rest_follows_whatever_was_sent(fd, seed):
         piece = queue.pieces[0]
         if not isinstance(piece, FilePiece):
             before_file = 0
-            for one in queue.pieces:
-                if isinstance(one, FilePiece):
+            for each_piece in queue.pieces:
+                if isinstance(each_piece, FilePiece):
                     break
-                before_file += len(one)
+                before_file += len(each_piece)
             count = random.choice([1, before_file, random.randrange(1, before_file + 1)])
             queue.sent_bytes(count)
         elif random.random() < 0.4:
@@ -160,7 +160,9 @@ def test_unsent_rest_follows_whatever_was_sent(fd, seed):
         rest, sent = rest[count:], sent + count
         assert (queue.size, queue.sent) == (len(rest), sent)
         assert bool(queue) == bool(rest)
-        of_files = sum(one.size for one in queue.pieces if isinstance(one, FilePiece))
+        of_files = sum(
+            each_piece.size for each_piece in queue.pieces if isinstance(each_piece, FilePiece)
+        )
         assert (queue.of_files, queue.in_memory) == (of_files, len(rest) - of_files)
         assert contents(queue) == rest
     assert taken(queue) == rest

@@ -34,7 +34,7 @@ class Twin:
             del self.held[name]
             self.let_in()
         else:
-            self.waiting = [one for one in self.waiting if one[0] != name]
+            self.waiting = [item for item in self.waiting if item[0] != name]
 
     def let_in(self):
         while self.waiting and self.used < self.bytes_max:

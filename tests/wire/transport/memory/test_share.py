@@ -47,16 +47,16 @@ async def test_held_bytes_match_the_sums_of_the_pools(seed):
                 share.give_back_all()
                 mine.update(frame=max(KEPT, 0) if mine["frame"] > KEPT else mine["frame"])
                 mine.update(requests=0, answers=0)
-        for one, expected in zip(shares, held, strict=True):
-            found = (one.frame, one.requests, one.answers)
+        for each_share, expected in zip(shares, held, strict=True):
+            found = (each_share.frame, each_share.requests, each_share.answers)
             assert found == (expected["frame"], expected["requests"], expected["answers"])
-            assert one.of(memory.frames) == of_frames(expected)
-            assert one.of(memory.requests) == expected["requests"]
-            assert one.of(memory.answers) == expected["answers"]
-            assert one.of(memory.large) == 0
+            assert each_share.of(memory.frames) == of_frames(expected)
+            assert each_share.of(memory.requests) == expected["requests"]
+            assert each_share.of(memory.answers) == expected["answers"]
+            assert each_share.of(memory.large) == 0
         assert memory.frames.used == sum(map(of_frames, held))
-        assert memory.requests.used == sum(one["requests"] for one in held)
-        assert memory.answers.used == sum(one["answers"] for one in held)
+        assert memory.requests.used == sum(item["requests"] for item in held)
+        assert memory.answers.used == sum(item["answers"] for item in held)
 
 
 async def test_frame_is_given_back_before_next_wait():

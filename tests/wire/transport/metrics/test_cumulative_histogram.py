@@ -13,13 +13,13 @@ seconds = st.one_of(st.floats(min_value=0, max_value=100), st.sampled_from(BOUND
 @given(st.lists(seconds), st.lists(seconds))
 def test_buckets_are_cumulative(some, others):
     histogram, other = CumulativeHistogram(), CumulativeHistogram()
-    for one in some:
-        histogram.observe(one)
-    for one in others:
-        other.observe(one)
+    for item in some:
+        histogram.observe(item)
+    for each_other in others:
+        other.observe(each_other)
     histogram.add(other)
     values = [*some, *others]
     for text, count in histogram.buckets():
-        assert count == sum(one <= float(text) for one in values)
+        assert count == sum(value <= float(text) for value in values)
     assert histogram.buckets()[-1][0] == "+Inf"
     assert math.isclose(histogram.seconds, sum(values), abs_tol=1e-9)

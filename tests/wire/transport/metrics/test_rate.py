@@ -18,13 +18,13 @@ def twin(events, now, windows, *, simple=False):
         if not samples or at - samples[-1][0][0] >= size:
             samples.append([])
         samples[-1].append((at, amount))
-    kept = [one for one in samples if now - one[-1][0] < windows.number * size]
+    kept = [sample for sample in samples if now - sample[-1][0] < windows.number * size]
     if not kept:
         return 0.0
     elapsed = now - kept[0][0][0]
     full = int(elapsed // size)
     elapsed = max(elapsed, size) if simple else elapsed + max(windows.number - 1 - full, 0) * size
-    total = sum(amount for one in kept for _, amount in one)
+    total = sum(amount for item in kept for _, amount in item)
     return total / max(elapsed / TICKS, 0.001)
 
 
@@ -82,8 +82,8 @@ def test_delay_spreads_counted_events_to_the_limit(steps, windows, limit):
 
 def test_new_rate_has_all_windows_except_the_last():
     rate, simple = Rate(Windows(11, 2.0)), SimpleRate(Windows(11, 2.0))
-    for one in (rate, simple):
-        one.record(400, 7.0)
+    for item in (rate, simple):
+        item.record(400, 7.0)
     assert (rate.per_second(7.0), simple.per_second(7.0)) == (20.0, 200.0)
     assert (rate.per_second(8.5), simple.per_second(8.5)) == (400 / 21.5, 200.0)
     assert (rate.per_second(9.0), simple.per_second(9.0)) == (400 / 20, 200.0)

@@ -35,8 +35,8 @@ def test_buckets_are_in_the_order_of_times(microseconds):
 @given(st.lists(seconds, min_size=1, max_size=200), st.sampled_from([0.01, 0.5, 0.95, 0.999, 1.0]))
 def test_quantiles_are_those_of_all_values(values, wanted):
     histogram = TimeHistogram()
-    for one in values:
-        histogram.observe(one, 100.0)
+    for value in values:
+        histogram.observe(value, 100.0)
     twin = sorted(values)[max(0, math.ceil(wanted * len(values)) - 1)]
     (found,) = histogram.summary(100.0).quantiles((wanted,))
     assert abs(found - twin) <= twin / 8 + 2e-6
@@ -71,12 +71,12 @@ def test_impossible_times_count_as_nearest_possible():
 @given(st.lists(seconds, max_size=50), st.lists(seconds, max_size=50))
 def test_two_together_are_as_one_of_all_values(some, others):
     first, second, both = TimeHistogram(), TimeHistogram(), TimeHistogram()
-    for one in some:
-        first.observe(one, 100.0)
-        both.observe(one, 100.0)
-    for one in others:
-        second.observe(one, 100.0)
-        both.observe(one, 100.0)
+    for item in some:
+        first.observe(item, 100.0)
+        both.observe(item, 100.0)
+    for other in others:
+        second.observe(other, 100.0)
+        both.observe(other, 100.0)
     together, expected = first.summary(100.0) + second.summary(100.0), both.summary(100.0)
     assert together.counts == expected.counts
     assert together.count == expected.count
@@ -86,8 +86,8 @@ def test_two_together_are_as_one_of_all_values(some, others):
 @given(st.lists(seconds, min_size=1, max_size=50))
 def test_mean_and_longest_are_within_an_eighth(values):
     histogram = TimeHistogram()
-    for one in values:
-        histogram.observe(one, 100.0)
+    for value in values:
+        histogram.observe(value, 100.0)
     mean, longest = histogram.summary(100.0).mean_and_longest()
     assert abs(mean - sum(values) / len(values)) <= sum(values) / len(values) / 8 + 2e-6
     assert abs(longest - max(values)) <= max(values) / 8 + 2e-6
@@ -100,8 +100,8 @@ def test_nothing_has_no_mean():
 @given(st.lists(st.one_of(seconds, st.integers(-2, 2**40).map(lambda n: n / 2**20)), max_size=200))
 def test_observing_many_equals_observing_each(values):
     one_by_one, at_once = TimeHistogram(), TimeHistogram()
-    for one in values:
-        one_by_one.observe(one, 100.0)
+    for value in values:
+        one_by_one.observe(value, 100.0)
     at_once.observe_all([*values], 100.0)
     assert at_once.summary(100.0).counts == one_by_one.summary(100.0).counts
     assert at_once.count == one_by_one.count
@@ -123,8 +123,8 @@ def test_bucket_has_its_first_last_and_middle():
     )
     lows = [0, 3, *lows]
     for low in lows:
-        for one in (low, low + 1, max(0, low - 1)):
-            assert bucket_of(one) == naive_bucket(one), one
+        for item in (low, low + 1, max(0, low - 1)):
+            assert bucket_of(item) == naive_bucket(item), item
     buckets = range(bucket_of(3_600_000_000) + 1)
     assert len(buckets) == BUCKETS
     for bucket in buckets:
@@ -143,7 +143,7 @@ def test_time_is_counted_in_bucket_at_bounds(at_once):
     """To a microsecond, those that cannot be included."""
     hour = 3600 * 1_000_000
     for microseconds, counts_as in (
-        *((one, one) for one in (0, 1, 2, 3, 4, 5, 7, 8, 1000, hour - 1, hour)),
+        *((item, item) for item in (0, 1, 2, 3, 4, 5, 7, 8, 1000, hour - 1, hour)),
         *((-1, 0), (-(10**9), 0), (hour + 1, hour), (hour * 9, hour)),
     ):
         histogram = TimeHistogram()
@@ -165,7 +165,7 @@ def test_previous_window_is_kept_until_next_ends(at_once):
             histogram.observe(seconds, now)
 
     end = 7.0 + MINUTE
-    early, late, other = (naive_bucket(one) for one in (100, 200, 400))
+    early, late, other = (naive_bucket(item) for item in (100, 200, 400))
     histogram = TimeHistogram()
     observed(histogram, 0.0001, 7.0)
     observed(histogram, 0.0002, end - 0.5)

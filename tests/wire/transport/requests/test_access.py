@@ -108,7 +108,7 @@ def grown(*names):
 
 
 def codes(response):
-    return [(one.name, one.error_code) for one in response.results]
+    return [(result.name, result.error_code) for result in response.results]
 
 
 REFUSED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -169,7 +169,7 @@ async def test_items_may_be_names_themselves():
 
     rules = Rules({(Operation.DELETE, GROUP, "g")})
     response = await answer(handler, rules, DeleteGroupsRequest(groups_names=["h", "g"]), 2)
-    found = [(one.group_id, one.error_code) for one in response.results]
+    found = [(result.group_id, result.error_code) for result in response.results]
     assert found == [("g", 0), ("h", ErrorCode.GROUP_AUTHORIZATION_FAILED)]
 
 
@@ -239,7 +239,7 @@ def test_unjudged_request_costs_nothing(access):
     rules = Rules()
     for judge in (rules, None):
         routes = Registry((handler,), judge=judge).routes()
-        route = next(one for one in routes if one.request is HeartbeatRequest)
+        route = next(each_route for each_route in routes if each_route.request is HeartbeatRequest)
         assert route.handler is handler
     assert rules.asked == []
 

@@ -197,7 +197,9 @@ async def test_allowed_listed_items_keep_their_order(is_generator):
         response = await answer(
             listing(names, is_generator=is_generator), rules, ListGroupsRequest(), 5
         )
-        assert [one.group_id for one in response.groups] == [one for one in names if is_even(one)]
+        assert [each_group.group_id for each_group in response.groups] == [
+            name for name in names if is_even(name)
+        ]
         # A group that is only listed is not asked for: a denial is no refusal of the request, and no failure in logs.
         group = ResourceType.GROUP
         assert rules.asked == [(Operation.DESCRIBE, group, name, False) for name in names]
@@ -325,7 +327,7 @@ def test_listed_items_have_a_boundary_between_two():
     call = SimpleNamespace(connection=connection(), header=SimpleNamespace(api_version=5))
     effects, response = effects_of(handler(ListGroupsRequest(), rules, call))
     assert effects == [None] * 5
-    assert [one.group_id for one in response.groups] == ["0", "2", "4"]
+    assert [group.group_id for group in response.groups] == ["0", "2", "4"]
 
 
 @pytest.mark.parametrize("is_generator", [False, True])
@@ -343,7 +345,7 @@ async def test_cluster_permission_shows_the_whole_list(is_generator):
     behind = declared(later if is_generator else handler)
     rules = Rules(lambda name: name == "kafka-cluster")
     response = await answer(behind, rules, ListGroupsRequest(), 5)
-    assert [one.group_id for one in response.groups] == ["a", "b", "c"]
+    assert [group.group_id for group in response.groups] == ["a", "b", "c"]
     kind = ResourceType.CLUSTER
     assert set(rules.asked) == {(Operation.DESCRIBE_CONFIGS, kind, "kafka-cluster", False)}
     nobody = Rules(lambda name: False)

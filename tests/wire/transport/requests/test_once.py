@@ -73,7 +73,7 @@ def distinct(items, key, *, last):
     """Each at the place of its first, by looking at all of them."""
     found = []
     for item in items:
-        alike = [one for one in items if key(one) == key(item)]
+        alike = [each_item for each_item in items if key(each_item) == key(item)]
         if alike[0] is item:
             found.append(alike[-1] if last else item)
     return found
@@ -94,7 +94,7 @@ def test_inner_items_of_one_outer_key_come_together(outer, last):
     found = Once("items.items", attrgetter("name"), itemgetter(0), last=last)(asked)
     expected = []
     for name in dict.fromkeys(name for name, _ in outer):
-        inner = [list(item) for one, items in outer if one == name for item in items]
+        inner = [list(item) for each_item, items in outer if each_item == name for item in items]
         expected.append(Asked(distinct(inner, itemgetter(0), last=last), name))
     assert found.items == expected
 

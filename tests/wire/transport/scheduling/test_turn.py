@@ -153,8 +153,8 @@ async def test_lone_connection_does_not_wait(queue, clock):
 
 async def test_accompanied_connection_has_shorter_slices_for_a_while(queue, clock):
     turn, other = made(queue), made(queue)
-    for one in (turn, other):
-        await work(one, clock, LITTLE)
+    for item in (turn, other):
+        await work(item, clock, LITTLE)
     await turn.begin()
     clock.now += SLICE * 1.1
     assert turn.is_over()
@@ -276,14 +276,14 @@ async def test_part_of_each_turn_serves_light_users(queue, clock):
 async def test_little_is_below_mean_of_the_line(queue, clock):
     """Eight share the loop; each took more than a twentieth of it, as did who took less than they."""
     crowd, less, hardly_less = [made(queue) for _ in range(8)], made(queue), made(queue)
-    for one in crowd:
-        add(one, 2 * SELDOM)
+    for item in crowd:
+        add(item, 2 * SELDOM)
     add(less, 2 * SELDOM * SHARE_OF_LITTLE * 0.99)
     add(hardly_less, 2 * SELDOM * SHARE_OF_LITTLE * 1.01)
     await trio.lowlevel.checkpoint()
     async with trio.open_nursery() as nursery:
-        for one in crowd:
-            nursery.start_soon(work, one, clock, SLICE)
+        for item in crowd:
+            nursery.start_soon(work, item, clock, SLICE)
         for _ in range(2):  # in the first of them all have asked, before or after this
             await trio.lowlevel.checkpoint()
         assert not lets_begin(queue, hardly_less)
@@ -314,8 +314,8 @@ async def test_heavy_use_long_ago_counts_as_little(queue, clock):
 async def test_admitted_connection_is_expected_in_next_turn(queue, clock):
     """A connection that comes then waits, unless the expected slice has not come: one that has gone delays no other."""
     first, second, third = made(queue), made(queue), made(queue)
-    for one in (first, second, third):
-        add(one, 2 * SELDOM)
+    for item in (first, second, third):
+        add(item, 2 * SELDOM)
     await trio.lowlevel.checkpoint()
     await work(first, clock, SLICE)
     await second.begin()

@@ -32,7 +32,11 @@ class Scene:
         self.seen: dict[str, list[object]] = {}
 
     async def step(self, step):
-        for line in (one for one in step.source.splitlines() if one and not one.startswith("#")):
+        for line in (
+            each_line
+            for each_line in step.source.splitlines()
+            if each_line and not each_line.startswith("#")
+        ):
             word, *rest = line.split()
             getattr(self, f"_{word}")(*rest)
             await wait_all_tasks_blocked()

@@ -81,10 +81,17 @@ def test_punctual_arrivals_set_the_waiting_rate(bounds, comings):
     """Where both the listener and the server bound the rate the longer wait counts; other nodes wait for the first."""
     early = {}
     quotas = ConnectionQuotas(bounds, WINDOWS, lambda ip: early[ip])
-    whole, of_listeners, now = Rate(WINDOWS), {one: Rate(WINDOWS) for one in LISTENERS}, 0.0
+    whole, of_listeners, now = (
+        Rate(WINDOWS),
+        {each_listener: Rate(WINDOWS) for each_listener in LISTENERS},
+        0.0,
+    )
     for (listener, address), wait, too_early in comings:
         now += wait
-        early = {one: too_early if one == address else -1.0 for one in ADDRESSES}
+        early = {
+            each_address: too_early if each_address == address else -1.0
+            for each_address in ADDRESSES
+        }
         protected = listener == "NODES"
         rates = [of_listeners[listener], *([] if protected else [whole])]
         for rate in rates:

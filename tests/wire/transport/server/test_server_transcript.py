@@ -153,7 +153,11 @@ class Scene:
         self.told.append(text)
 
     async def step(self, step):
-        for line in (one for one in step.source.splitlines() if one and not one.startswith("#")):
+        for line in (
+            each_line
+            for each_line in step.source.splitlines()
+            if each_line and not each_line.startswith("#")
+        ):
             word, *rest = line.split()
             await getattr(self, f"_{word}")(*rest)
             await wait_all_tasks_blocked()
@@ -168,8 +172,8 @@ class Scene:
             if getattr(counters, name)
         )
         ids = {
-            one.info.id: f" shrunk {one.shrunk}" * bool(one.shrunk)
-            for one in self.acceptor.connections.values()
+            connection.info.id: f" shrunk {connection.shrunk}" * bool(connection.shrunk)
+            for connection in self.acceptor.connections.values()
         }
         open_now = ", ".join(f"{number}{shrunk}" for number, shrunk in ids.items())
         return "\n".join(
@@ -188,7 +192,7 @@ class Scene:
             self.scope.cancel()
             await wait_all_tasks_blocked()
         self.told.clear()
-        given = {key: ast.literal_eval(value) for key, value in (one.split("=") for one in words)}
+        given = {key: ast.literal_eval(value) for key, value in (word.split("=") for word in words)}
         early = given.pop("early", None)
         bounds = {key: given.pop(key) for key in [*given] if key in BOUNDS}
         if (of_clients := given.pop("of_clients", None)) is not None:
@@ -272,7 +276,9 @@ class Scene:
         self.nursery.start_soon(self.pool.acquire, 10)
 
     async def _allows(self, *words):
-        bounds = {key: ast.literal_eval(value) for key, value in (one.split("=") for one in words)}
+        bounds = {
+            key: ast.literal_eval(value) for key, value in (word.split("=") for word in words)
+        }
         self.quotas.change(ConnectionBounds(**bounds))
 
     async def _drains(self, seconds):
