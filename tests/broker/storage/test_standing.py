@@ -107,7 +107,7 @@ def test_single_committed_record_makes_log_missing(disks, offset, is_refused):
         return
     a = disks.path / "a"
     assert refusal(directories, id_of("a")) == (
-        f"{a / 't-0'} is missing, and records up to offset {offset} were committed: put it back; to begin anew "
+        f"{a / 't-0'} is missing, and records up to offset {offset} were committed: put it back; to begin again "
         f"without them, while the broker is down take its line out of {a}/replication-offset-checkpoint, lower the "
         "count above the lines, and remove the blanks at the end"
     )
