@@ -120,12 +120,10 @@ class ControllerChannel:
                     connection = await self._connection.wait_for(lambda value: value is not None)
                     assert connection is not None
                 try:
-                    response: Message = await connection.call(request, timeout=timeout)
+                    response: Message = await connection.answer(request)
                 except ConnectionLost:
                     await self._connection.wait_not(connection)
                     continue
-                except RequestTimedOut:
-                    break
                 except (VersionMismatch, LocalProtocolError) as error:
                     why = f" ({error})"
                 else:

@@ -10,6 +10,7 @@ import trio
 from trimaran.broker.channels.forwarding import MESSAGE_COST, decode_answer
 from trimaran.broker.handlers.context import AdminContext
 from trimaran.quorum.controller.handlers.create_topics import create_topics as declared
+from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.messages.create_topics import (
     CreateTopicsRequest,
@@ -40,13 +41,16 @@ def create_topics(
             len(answer) * MESSAGE_COST, partial(decode_answer, answer, call, CreateTopicsResponse)
         )
         names = [topic.name for topic in response.topics if not topic.error_code]
-    yield Wait(partial(_known, names, ctx))
+    if not _are_known(names, ctx.metadata.image):
+        yield Wait(partial(_known, names, ctx))
     return answer
+
+
+def _are_known(names: Sequence[str], image: MetadataImage) -> bool:
+    return all(map(image.topics.by_name.__contains__, names))
 
 
 async def _known(names: Sequence[str], ctx: AdminContext) -> None:
     """Returns when this broker knows the topics, or after `KNOWN_SECONDS`."""
     with trio.move_on_after(KNOWN_SECONDS):
-        await ctx.metadata.wait_for(
-            lambda image: all(name in image.topics.by_name for name in names)
-        )
+        await ctx.metadata.wait_for(partial(_are_known, names))

@@ -115,11 +115,12 @@ class Columns:
 
     def __init__(self, data: Buffer, count: int) -> None:
         self.data = data
-        self.offset, self.timestamp_ms = _column("q", count), _column("q", count)
-        self.batch, self.record_start = _column("i", count), _column("i", count)
-        self.key_start, self.key_size = _column("i", count), _column("i", count)
-        self.value_start, self.value_size = _column("i", count), _column("i", count)
-        self.headers_start, self.headers_count = _column("i", count), _column("i", count)
+        long, short = _column("q", count), _column("i", count)
+        self.offset, self.timestamp_ms = long, long[:]
+        self.batch, self.record_start = short, short[:]
+        self.key_start, self.key_size = short[:], short[:]
+        self.value_start, self.value_size = short[:], short[:]
+        self.headers_start, self.headers_count = short[:], short[:]
 
     def __len__(self) -> int:
         return len(self.offset)

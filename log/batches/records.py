@@ -31,7 +31,7 @@ from trimaran.log.batches.batch import (
     TimestampType,
 )
 from trimaran.log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
-from trimaran.wire.buffers.primitives import read_varint, read_varlong, write_varint, write_varlong
+from trimaran.wire.buffers.primitives import VARINTS, read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 
@@ -319,21 +319,18 @@ def _write_record(
 ) -> None:
     key, value, _, headers = record
     body = bytearray(1)  # attributes, unused
-    write_varlong(body, timestamp_delta)
-    write_varint(body, offset_delta)
-    _write_sized(body, key)
-    _write_sized(body, value)
-    write_varint(body, len(headers))
+    body += VARINTS[timestamp_delta]
+    body += VARINTS[offset_delta]
+    body += VARINTS[-1 if key is None else len(key)]
+    body += key or b""
+    body += VARINTS[-1 if value is None else len(value)]
+    body += value or b""
+    body += VARINTS[len(headers)]
     for name, text in headers:
-        _write_sized(body, name.encode())
-        _write_sized(body, text)
-    write_varint(out, len(body))
+        data = name.encode()
+        body += VARINTS[len(data)]
+        body += data
+        body += VARINTS[-1 if text is None else len(text)]
+        body += text or b""
+    out += VARINTS[len(body)]
     out += body
-
-
-def _write_sized(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out.append(1)  # -1
-    else:
-        write_varint(out, len(data))
-        out += data

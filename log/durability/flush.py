@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from errno import EIO
 from pathlib import Path
 
 from trimaran.log.disk.atomic_file import write_atomically
@@ -89,15 +90,17 @@ class Flush:
         """
         if not self.files.kernel_syncs or self.health.offline or self.epochs or self.directories:
             return None
-        if any(end - start > WRITTEN_OUT_BYTES for _, start, end in self.written):
-            return None
+        for _, start, end in self.written:
+            if end - start > WRITTEN_OUT_BYTES:
+                return None
         return [file.fileno() for file in self.open_files]
 
     def synced(self, error: OSError | None) -> None:
         """Takes the place of `run` when the kernel has synced all `descriptors`, or failed to. Raises OSError."""
-        with self.health.guard_raw("fsync failed"):
-            if error is not None:
-                raise error
+        if error is not None or self.health.offline is not None:
+            with self.health.guard_raw("fsync failed"):
+                if error is not None:
+                    raise error
         self.done = True
 
     def _write_names(self) -> None:
@@ -150,20 +153,14 @@ class Flushing:
 
     def prepare(self, end_offset: Offset, segments: Iterable[Segment], active: Segment) -> Flush:
         """Returns the flush that makes all below `end_offset` durable; `segments` hold the rest. Raises OSError."""
-        with self._health.guard_raw(f"opening files of {self._directory}"):
-            flush = Flush(end_offset, self._files, self._health, self.names)
-            for segment in segments:
-                if segment.exists:
-                    flush.open_files.append(segment.file)
-                    is_covered = segment.base_offset == self._covered_segment
-                    start = self._covered_bytes if is_covered else 0
-                    flush.written.append((segment.file, start, segment.size))
-                    if segment is not active:
-                        flush.open_files += segment.index_files()
-                    elif segment.transaction_index.changed:
-                        flush.open_files.append(segment.transaction_index.file())
-            if not self._directory_is_durable:
-                flush.open_files += self._identity()
+        flush = Flush(end_offset, self._files, self._health, self.names)
+        if self._health.offline is not None:
+            raise OSError(EIO, self._health.offline)
+        try:
+            self._open_files(flush, segments, active)
+        except OSError as error:
+            self._health.fail(f"opening files of {self._directory}: {error}")
+            raise
         self._covered_segment, self._covered_bytes = active.base_offset, active.size
         flush.epochs = self.unsaved_epochs()
         flush.epochs_version = self._epochs.version
@@ -174,6 +171,21 @@ class Flushing:
             flush.directories.append(self._directory.parent)
         self._running.append(flush)
         return flush
+
+    def _open_files(self, flush: Flush, segments: Iterable[Segment], active: Segment) -> None:
+        for segment in segments:
+            if segment.exists:
+                file = segment.file
+                flush.open_files.append(file)
+                is_covered = segment.base_offset == self._covered_segment
+                start = self._covered_bytes if is_covered else 0
+                flush.written.append((file, start, segment.size))
+                if segment is not active:
+                    flush.open_files += segment.index_files()
+                elif segment.transaction_index.changed:
+                    flush.open_files.append(segment.transaction_index.file())
+        if not self._directory_is_durable:
+            flush.open_files += self._identity()
 
     def _identity(self) -> list[OpenFile]:
         """Opens the file of the topic id: without it the replica would be taken for one of another topic."""
@@ -196,7 +208,7 @@ class Flushing:
             return self.flushed_offset
         self._epochs_saved = max(self._epochs_saved, flush.epochs_version)
         self._names_saved = max(self._names_saved, flush.names_version)
-        if self._directory.parent in flush.directories:
+        if flush.directories and self._directory.parent in flush.directories:
             self._directory_is_durable = True
         self.flushed_offset = max(self.flushed_offset, flush.end_offset)
         return self.flushed_offset

@@ -29,7 +29,7 @@ from trimaran.wire.identity import Offset
 from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
-from trimaran.wire.transport.scheduling.slice_end import slice_end
+from trimaran.wire.transport.scheduling.slice_end import SliceEnd, slice_end
 
 OnFlushed = Callable[[int], object]
 
@@ -115,6 +115,7 @@ class GroupCommit:
         self._last_ended = AutoResetEvent()
         # Set as long as `run` runs.
         self._workers: trio.CancelScope | None = None
+        self._slice_end: SliceEnd
         self._failure: BaseException | None = None
         # The sum of `written` of all dirty logs; write-behind counts none.
         self.unflushed_bytes = 0
@@ -189,7 +190,7 @@ class GroupCommit:
         """Marks it as dirty. Workers look for dirty logs when they begin, and at the end of a flush."""
         self._dirty[id(dirty.log)] = dirty
         if self._workers is not None and id(dirty.log) not in self._flushing:
-            slice_end().then_for_all(partial(self._begin_or_wake, dirty))
+            self._slice_end.then_for_all(partial(self._begin_or_wake, dirty))
 
     def _begin_or_wake(self, dirty: _Dirty) -> None:
         key = id(dirty.log)
@@ -224,7 +225,7 @@ class GroupCommit:
         self._begun -= 1
         self._last_ended.set()
         self._done(self._flushing.pop(key))
-        if isinstance(result, Error):
+        if type(result) is Error:
             self._fail(result.error)
         elif key in self._dirty:
             self._wake()  # appends of the callbacks share it
@@ -261,7 +262,7 @@ class GroupCommit:
         """
         try:
             async with trio.open_nursery() as nursery:
-                self._workers = nursery.cancel_scope
+                self._workers, self._slice_end = nursery.cancel_scope, slice_end()
                 nursery.start_soon(self._left_for_long.run)
                 for _ in range(WORKERS_MAX):
                     nursery.start_soon(self._work)

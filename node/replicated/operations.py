@@ -71,7 +71,7 @@ class OperationQueue:
             raise self._progress.ended_error()
         if len(self._queue) >= WAITING_MAX:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too many decisions wait for their turn")
-        pending = PendingResponse[T](self._progress)
+        pending: PendingResponse[T] = PendingResponse(self._progress)
         operation = _Operation(steps, pending)
         if not self._queue:
             self._go_on(operation)

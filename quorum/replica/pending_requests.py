@@ -26,7 +26,7 @@ class PendingRequests:
         if self._closed:
             raise _stopped()
         self._next_token += 1
-        pending = self._pending[self._next_token] = PendingResponse[core.AnyResponse]()
+        pending = self._pending[self._next_token] = PendingResponse()
         return self._next_token, pending
 
     def complete(self, token: int, response: core.AnyResponse) -> None:

@@ -53,6 +53,7 @@ class AlteredConnections:
         book: AddressBook,
     ) -> None:
         self._config = config
+        self._here = {(BROKER_RESOURCE, str(config.node_id)), (BROKER_RESOURCE, "")}
         self._names = names
         self._configs: ConfigsImage = EMPTY.configs
         self.book = book
@@ -60,8 +61,7 @@ class AlteredConnections:
         book.changed.append(self._apply)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        here = ((BROKER_RESOURCE, str(self._config.node_id)), (BROKER_RESOURCE, ""))
-        if any(resource in delta.configs.changed for resource in here):
+        if not self._here.isdisjoint(delta.configs.changed):
             self._configs = image.configs
             self._apply()
 

@@ -47,6 +47,7 @@ class AlteredSecurity:
     ) -> None:
         """`clients`: the security of this node's own connections, each with the function that makes it again."""
         self._config = config
+        self._here = (BROKER_RESOURCE, str(config.node_id))
         self._logins = logins or Logins()
         self._listeners = listeners
         self._clients = clients
@@ -59,7 +60,9 @@ class AlteredSecurity:
         self._one_at_a_time = trio.Lock()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        changes = delta.configs.changed.get((BROKER_RESOURCE, str(self._config.node_id)), {})
+        changes = delta.configs.changed.get(self._here)
+        if not changes:
+            return
         changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
         if changed:
             self._changed |= changed

@@ -48,7 +48,7 @@ def read_uvarint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
 
 
 def write_uvarint(out: bytearray, value: int) -> None:
-    """Appends `value` (0 <= value < 2**32, or 2**64 for the zigzag writers below)."""
+    """Appends `value` (0 <= value < 2**64)."""
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -61,14 +61,6 @@ def read_varint(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), pos
 
 
-def write_varint(out: bytearray, value: int) -> None:
-    """Appends a zigzag varint; -2**31 <= value < 2**31."""
-    if -64 <= value < 64:  # most are
-        out.append((value << 1) ^ (value >> 31))
-    else:
-        write_uvarint(out, ((value << 1) ^ (value >> 31)) & 0xFFFFFFFF)
-
-
 def read_varlong(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
     """Reads a zigzag varint of 64 bits."""
     value, pos = _read_groups(buf, pos, _VARLONG_SHIFT_END)
@@ -76,12 +68,25 @@ def read_varlong(buf: bytes | memoryview, pos: int) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), pos
 
 
-def write_varlong(out: bytearray, value: int) -> None:
-    """Appends a zigzag varint; -2**63 <= value < 2**63."""
-    if -64 <= value < 64:
-        out.append((value << 1) ^ (value >> 63))
-    else:
-        write_uvarint(out, ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF)
+class _Uvarints(dict[int, bytes]):
+    def __missing__(self, value: int) -> bytes:
+        out = bytearray()
+        write_uvarint(out, value)
+        return bytes(out)
+
+
+class _Varints(dict[int, bytes]):
+    def __missing__(self, value: int) -> bytes:
+        return UVARINTS[((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF]
+
+
+_KEPT_MAX = 1024
+UVARINTS = _Uvarints()
+"""The unsigned varint of a number, 0 <= number < 2**64: for one that is likely to be small, which takes no call."""
+UVARINTS |= {value: UVARINTS[value] for value in range(_KEPT_MAX)}
+VARINTS = _Varints()
+"""The zigzag varint of a number, -2**63 <= number < 2**63. That of a number of 32 bits is the same."""
+VARINTS |= {value: VARINTS[value] for value in range(-1, _KEPT_MAX)}
 
 
 def uuid_to_text(uuid: bytes) -> str:

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Callable
 
-from trimaran.wire.buffers.primitives import write_uvarint
+from trimaran.wire.buffers.primitives import UVARINTS, write_uvarint
 from trimaran.wire.codec.reading import SHORT_ARRAY_MAX, array_format
 from trimaran.wire.errors import LocalProtocolError
 
@@ -54,8 +54,8 @@ def write_tags(out: bytearray, tags: list[tuple[int, bytearray]]) -> None:
     if not tags:
         out.append(0)
         return
-    write_uvarint(out, len(tags))
+    out += UVARINTS[len(tags)]
     for tag, body in tags:
-        write_uvarint(out, tag)
-        write_uvarint(out, len(body))
+        out += UVARINTS[tag]
+        out += UVARINTS[len(body)]
         out += body

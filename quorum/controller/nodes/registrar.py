@@ -67,7 +67,9 @@ class Registrar:
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
         if image.features.metadata_version >= versions.CONTROLLER_REGISTRATION:
-            self._known.set(image.cluster.controllers.get(self._wanted.id))
+            known = image.cluster.controllers.get(self._wanted.id)
+            if known is not self._known.value:
+                self._known.set(known)
 
     async def run(self) -> None:
         """Registers as often as need be, for ever."""

@@ -148,17 +148,20 @@ class NodeConnection:
             RequestTimedOut: a late answer will be dropped; the connection goes on.
             VersionMismatch: the node does not serve it; nothing was sent.
         """
-        waiter = _Waiter()
         with trio.move_on_after(timeout):
-            await self._take_place()
-            try:
-                self.ask(request, waiter.take, version=version)
-                await waiter.done.wait()
-            finally:
-                self._places.release()
-        if not waiter.done.is_set():
-            name = type(request).__name__
-            raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
+            return await self.answer(request, version=version)
+        name = type(request).__name__
+        raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
+
+    async def answer(self, request: Message, *, version: int | None = None) -> Any:
+        """Does as `call`, for a caller that bounds the wait itself: it may be cancelled at any time."""
+        waiter = _Waiter()
+        await self._take_place()
+        try:
+            self.ask(request, waiter.take, version=version)
+            await waiter.done.wait()
+        finally:
+            self._places.release()
         return waiter.result()
 
     async def _take_place(self) -> None:
