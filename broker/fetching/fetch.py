@@ -15,14 +15,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from trimaran.broker.fetching.aborted import aborted, aborted_at_once
-from trimaran.broker.fetching.found import Found, Unlisted, is_news
 from trimaran.broker.fetching.replica_selection import FROM_LEADER
-from trimaran.broker.fetching.slots import Slot
-from trimaran.broker.partitions.follower_reads import FollowerReads
+from trimaran.broker.fetching.slots import Found, Slot, Unlisted, is_news
 from trimaran.broker.partitions.isr import FetchClock
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.lookups import pausing
-from trimaran.broker.partitions.partition import Partition
+from trimaran.broker.partitions.partition import FollowerReads, Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.traffic import TopicTraffic
 from trimaran.log.old_formats.down_conversion import OVERFLOW

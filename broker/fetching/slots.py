@@ -1,14 +1,19 @@
-"""The state of one partition in a fetch: its position, and what the last response said."""
+"""The state of one partition in a fetch: its position, the last response, and the result of polling it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watchers import Interest, Reader
+from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
-from trimaran.wire.messages.fetch import FetchPartition, FetchTopic
+from trimaran.wire.messages.fetch import FetchPartition, FetchTopic, PartitionData
 
 NOTHING_SENT = -1
 
@@ -106,3 +111,34 @@ class Slot(Interest):
         if self.attached_to is not None:
             self.attached_to.watchers.discard(self)
             self.attached_to = None
+
+
+class Unlisted(NamedTuple):
+    """A log whose aborted transactions take long to find, and its `removals` when the records were read."""
+
+    log: PartitionLog
+    removals: int
+
+
+@dataclass(slots=True)
+class Found:
+    """The result of the last poll of a slot; `size` of the records; `urgent` ends the wait."""
+
+    data: PartitionData
+    size: int
+    urgent: bool = False
+    again: bool = False  # must be looked at by the next request whatever happens
+    watermark: int = -1
+    log_start_offset: int = -1
+    leader: PartitionLeader | None = None  # the source of records
+    unlisted: Unlisted | None = None
+
+
+def is_news(slot: Slot, found: Found) -> bool:
+    """Whether an incremental fetch tells it: the session has not heard of it (KIP-227)."""
+    return bool(
+        found.size
+        or found.urgent
+        or found.watermark != slot.sent_watermark
+        or found.log_start_offset != slot.sent_log_start
+    )

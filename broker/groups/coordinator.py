@@ -26,11 +26,10 @@ from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDepen
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import newest_topics
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.memory import GroupMemory
 from trimaran.broker.groups.ports import OFFSETS_TOPIC, Metadata
 from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
-from trimaran.broker.groups.shard import GroupCoordinatorShard
+from trimaran.broker.groups.shard import GroupCoordinatorShard, LoadedRows
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse

@@ -14,8 +14,8 @@ from trimaran.broker.coordination.shard import Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.describe import Description
 from trimaran.broker.groups.classic.joining import Join
+from trimaran.broker.groups.outputs import TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.timer_keys import TimerKey
 from trimaran.broker.groups.walks import Walk
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode

@@ -6,10 +6,11 @@ A `CoordinatorShard`. It finds the kind of a group and asks it (`kinds`). Source
 from __future__ import annotations
 
 import logging
+import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from trimaran.broker import events
-from trimaran.broker.coordination.shard import Effects, Write
+from trimaran.broker.coordination.shard import Effects, LoadedRow, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups import offsets
 from trimaran.broker.groups.classic.groups import ClassicGroups
@@ -18,12 +19,16 @@ from trimaran.broker.groups.consumer.groups import ConsumerGroups, GroupDependen
 from trimaran.broker.groups.kinds import CheckPartition, GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, GroupMemory
-from trimaran.broker.groups.outputs import Answer, Outputs
+from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
 from trimaran.broker.groups.ports import KnowsTopic
-from trimaran.broker.groups.records import GroupRecord, Tombstones, offset_tombstone
+from trimaran.broker.groups.records import (
+    GroupRecord,
+    GroupRecordSerde,
+    Tombstones,
+    offset_tombstone,
+)
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.broker.groups.walks import Walks
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
@@ -35,7 +40,11 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from trimaran.wire.records.groups import OffsetCommitKey
+from trimaran.wire.records.groups import (
+    OffsetCommitKey,
+    OffsetCommitValue,
+    decode_offset_commit_values,
+)
 
 _EXPIRY = TimerKey(Timer.EXPIRY)
 _WALK = TimerKey(Timer.WALK)
@@ -282,3 +291,74 @@ class GroupCoordinatorShard:
                 decided.add(key.group_id)
                 if key.kind is Timer.TARGET:
                     return
+
+
+# The end of an OffsetCommitKey.
+_PARTITION = struct.Struct(">i")
+
+
+class LoadedRows:
+    """Gives an empty shard the rows of a loaded log, in order, but not those of open transactions. It takes less than
+    half of the time that decoding and replaying each would take.
+
+    Nearly all rows of a large log are offsets, and most have the group and the topic of an earlier one: their keys
+    differ in the partition, which is the last of a key. So the state is what `decode` and `replay` lead to, without a
+    key and a record made for each offset.
+    """
+
+    def __init__(self, serde: GroupRecordSerde, shard: GroupCoordinatorShard) -> None:
+        self._serde = serde
+        self._shard = shard
+        # The offsets in the store of one group and topic, by the bytes of a key before its partition.
+        self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
+        # Rows of known groups and topics that came one after another: their places, and the key and value of each.
+        self._places: list[dict[int, OffsetCommitValue]] = []
+        self._keys: list[bytes] = []
+        self._values: list[bytes] = []
+
+    def take(self, rows: Iterable[LoadedRow]) -> None:
+        """Takes rows without a transaction.
+
+        Raises:
+            RemoteProtocolError: one is malformed, or of a version this coordinator does not know.
+        """
+        known, size = self._known, _PARTITION.size
+        for offset, key, value in rows:
+            place = known.get(key[:-size])
+            if place is None or value is None:
+                self._store()
+                self._replay(offset, key, value)
+            else:
+                self._places.append(place)
+                self._keys.append(key)
+                self._values.append(value)
+        self._store()
+
+    def _store(self) -> None:
+        values = decode_offset_commit_values(self._values)
+        size, partition_of = _PARTITION.size, _PARTITION.unpack_from
+        new = 0
+        for place, key, value in zip(self._places, self._keys, values, strict=True):
+            partition = partition_of(key, len(key) - size)[0]
+            before = place.get(partition)
+            place[partition] = value
+            new += before is None
+            if value.metadata or before is not None:
+                self._shard.store.note_metadata(before, value)
+        self._shard.store.note_offsets(new)
+        self._places.clear()
+        self._keys.clear()
+        self._values.clear()
+
+    def _replay(self, offset: int, key: bytes, value: bytes | None) -> None:
+        record = self._serde.decode(key, value)
+        if record is None:
+            return
+        self._shard.replay(offset, record)
+        if not isinstance(record.key, OffsetCommitKey):
+            return
+        if value is None:  # the store keeps no dictionary that is empty
+            self._known.clear()
+        else:
+            of_group = self._shard.store.offsets[record.key.group]
+            self._known[key[: -_PARTITION.size]] = of_group[record.key.topic]

@@ -7,16 +7,31 @@ copied elsewhere (`trimaran.broker.background.directory_moves`) and then takes t
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import NamedTuple
 
 from trimaran.broker.partitions.follower import PartitionFollower, open_follower_epoch
-from trimaran.broker.partitions.follower_reads import FollowerReads
 from trimaran.broker.partitions.isr_change import SavedLeaderState
 from trimaran.broker.partitions.leader import PartitionLeader, open_leader_epoch
 from trimaran.broker.partitions.replica import Replica, why_a_part
 from trimaran.broker.partitions.services import Services
+from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
+
+
+class FollowerReads(NamedTuple):
+    """A replica that follows, as consumers read it: below the high watermark that its leader has sent (KIP-392). It has
+    those attributes of a `PartitionLeader` that serve consumers, and holds for one poll.
+    """
+
+    log: PartitionLog
+    committed_end: Offset
+
+    @property
+    def knows_committed(self) -> bool:
+        """It never answers for more than itself: a consumer that is further waits, or asks the leader."""
+        return True
 
 
 class Partition(Replica):

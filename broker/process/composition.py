@@ -4,6 +4,7 @@ its clients; `broker/process/server.py` starts and ends it. Source: `BrokerServe
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +22,15 @@ from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.partitions.alter_partitions import AlterPartitions
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.process.advertised_listeners import advertised
 from trimaran.broker.process.families import Cluster, Families, families, fetchers_of
-from trimaran.broker.process.lifecycle import BrokerIdentity, Lifecycle, LifecycleTimes
+from trimaran.broker.process.lifecycle import (
+    BrokerIdentity,
+    Lifecycle,
+    LifecycleTimes,
+    RegistrationTracker,
+)
 from trimaran.broker.process.ports import Ports
 from trimaran.broker.process.quorum_access import QuorumAccess, open_observer
-from trimaran.broker.process.registration_tracker import RegistrationTracker
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.broker_storage import Storage, open_storage
 from trimaran.broker.storage.directories import LogDirectories
@@ -49,6 +53,7 @@ from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
 from trimaran.wire.identity import Address
 from trimaran.wire.security.listener import ClientSecurity
+from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server.server import Listener
 
 
@@ -291,3 +296,17 @@ def _maintenance(
     return Maintenance(
         partitions, directories, times, now_ms, lambda: CleanerSettings.of(cluster.configs)
     )
+
+
+def advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
+    """Returns the listeners to register (`advertised.listeners`); port 0 becomes the bound port, and a missing host
+    this machine's name.
+    """
+    ports = {listener.name: listener.address[1] for listener in listeners}
+    return [
+        endpoint._replace(
+            host=endpoint.host or socket.getfqdn(), port=endpoint.port or ports[endpoint.name]
+        )
+        for endpoint in config.advertised_broker_listeners
+        if endpoint.name in ports
+    ]

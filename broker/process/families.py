@@ -37,7 +37,7 @@ from trimaran.broker.process.publisher import BrokerPublisher
 from trimaran.broker.producing.producer_ids import ProducerIds
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
-from trimaran.broker.storage.cordons import Cordons
+from trimaran.broker.storage.broker_storage import Cordons
 from trimaran.broker.telemetry.clients import ClientMetrics
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
 from trimaran.broker.transactions.limits import TransactionLimits

@@ -17,7 +17,10 @@ import trio
 from trimaran.broker import events
 from trimaran.broker.channels.controller_channel import Controller
 from trimaran.node.runtime.latest import Latest
-from trimaran.quorum.metadata.image import FeatureRange
+from trimaran.quorum.metadata import versions
+from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.image import FeatureRange, MetadataImage
+from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -289,3 +292,26 @@ class Lifecycle:
         if response.is_fenced and self._ready_to_unfence:
             return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
         return self._times.heartbeat
+
+
+class RegistrationTracker:
+    """Has the broker register again, in the same incarnation, once the cluster can store its log directories. A
+    `Publisher`: `register_again` is called once for each image that lacks the directories and has room for them.
+
+    Below metadata.version 3.7-IV2 a registration has no room for directories, and a directory that the controller does
+    not know cannot fail. Source: Kafka's `BrokerRegistrationTracker`, KIP-858.
+    """
+
+    def __init__(self, node_id: int, register_again: Callable[[], None]) -> None:
+        self._node_id = node_id
+        self._register_again = register_again
+
+    def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
+        registered = image.cluster.brokers.get(self._node_id)
+        has_changed = (
+            delta.features.metadata_version is not None
+            or self._node_id in delta.cluster.changed_brokers
+        )
+        can_be_told = image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
+        if has_changed and can_be_told and registered is not None and not registered.directories:
+            self._register_again()

@@ -9,7 +9,7 @@ Kafka.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,15 +22,16 @@ from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.partitions.suspect_checks import check_suspects
 from trimaran.broker.process.composition import Parts, compose
 from trimaran.broker.process.lifecycle import BrokerState
-from trimaran.broker.process.overridden_settings import overridden
 from trimaran.broker.storage.unfinished_moves import finish_moves
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
+from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.listening.listeners import close_all, limits_of
 from trimaran.node.runtime.graceful import run_gracefully
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Address
 from trimaran.wire.transport.server.server import Server, serve_listener
@@ -241,3 +242,24 @@ async def _close(parts: Parts, *, clean: bool) -> None:
     parts.families.context.moves.close()
     parts.families.context.partitions.close()
     await parts.storage.close(parts.lifecycle.epoch if clean else None, watermarks)
+
+
+def overridden(config: ServerConfig, configs: ConfigsImage) -> Iterator[str]:
+    """Yields a line for each setting of the broker's file that the cluster has set otherwise.
+
+    Most often it is min.insync.replicas: with eligible leader replicas the cluster has one from its first moment, that
+    of the controllers (KIP-966).
+    """
+    own = configs.of(BROKER_RESOURCE, str(config.node_id))
+    for name, text in sorted(configs.of(BROKER_RESOURCE, "").update(own).items()):
+        key = SERVER_CONFIGS.get(name)
+        if key is None or name not in config.explicit:
+            continue
+        if key.parse_stored(text) == config.explicit[name]:
+            continue
+        resource = f"broker/{config.node_id}" if name in own else "broker"
+        value = "another value" if key.sensitive else text
+        yield (
+            f"{config.origins.get(name, name)}: {name} is not used here, as {value} was set for the running"
+            f" {'broker' if name in own else 'cluster'} (trimaran configs get {resource} {name})"
+        )

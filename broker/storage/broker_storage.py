@@ -8,12 +8,13 @@ another node, is an error of the configuration.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from trimaran.broker import events
+from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
 from trimaran.log.directories.meta_properties import MetaPropertiesError
@@ -22,7 +23,9 @@ from trimaran.log.durability.health import StorageFailure
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.threads import run_blocking
+from trimaran.quorum.metadata import versions
 from trimaran.quorum.replica.configured import check_metadata
+from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 
@@ -133,3 +136,28 @@ def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
             raise MetaPropertiesError(
                 f"{directory.path} holds a metadata log, and {metadata.path} is configured to"
             )
+
+
+class Cordons:
+    """The log directories of this broker that take no new replicas: `cordoned.log.dirs` (KIP-1066), as the broker's
+    file or its dynamic config says now.
+
+    Replicas that are there stay, and are served. The controller learns of it with every heartbeat, and gives nothing to
+    a broker whose directories are all cordoned. Nothing is cached: callers send a heartbeat or make a replica, which
+    costs far more. Source: `KafkaConfig.cordonedLogDirs`, `DynamicLogConfig` of Kafka.
+    """
+
+    def __init__(
+        self, config: ServerConfig, configs: NodeConfigs, metadata: BrokerMetadata
+    ) -> None:
+        self._config = config
+        self._configs = configs
+        self._metadata = metadata
+
+    def paths(self) -> Collection[Path]:
+        return self._config.cordoned_directories(self._configs.now("cordoned.log.dirs"))
+
+    @property
+    def are_told(self) -> bool:
+        """Whether the cluster's `metadata.version` knows of cordoned directories."""
+        return self._metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS

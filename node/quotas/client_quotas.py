@@ -12,9 +12,43 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from trimaran.node.quotas.token_bucket import TokenBucket
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.transport.metrics.rate import Rate, Windows
+
+
+class TokenBucket:
+    """A rate with bursts: tokens that are there are taken at once, and come back steadily.
+
+    It is full at first, and never fuller than what `burst_seconds` bring. Below zero, more was taken than there was.
+    The rate, in tokens per second, is an argument each time, since a quota may change. Unlike a rate over windows, a
+    bucket does not penalise a single large use until its window is over. Time is in seconds, of any clock that does not
+    go back. Source: `TokenBucket` of Kafka.
+    """
+
+    __slots__ = ("_burst_seconds", "_tokens", "_updated")
+
+    def __init__(self, burst_seconds: float) -> None:
+        self._burst_seconds = burst_seconds
+        self._tokens: float | None = None
+        self._updated = 0.0
+
+    def take(self, tokens: float, rate: float, now: float) -> None:
+        """Takes them whether or not they are there."""
+        self._tokens = self.tokens(rate, now) - tokens
+
+    def tokens(self, rate: float, now: float) -> float:
+        """How many there are now."""
+        burst = self._burst_seconds * rate
+        if self._tokens is None:
+            self._tokens = burst
+        self._tokens = min(burst, self._tokens + rate * (now - self._updated))
+        self._updated = now
+        return self._tokens
+
+    def delay(self, rate: float, now: float) -> float:
+        """Seconds until nothing is missing any more."""
+        return max(0.0, -self.tokens(rate, now) / rate)
+
 
 # (type, name) of what a quota is for, by type; without a name it is the default.
 Entity = tuple[tuple[str, str | None], ...]

@@ -8,14 +8,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trimaran.log.batches.batch import BatchView, iter_batches
-from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
-from trimaran.quorum.translate.describe_quorum import describe_quorum_request
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import Controller
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
+from trimaran.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponsePartitionData,
+)
 from trimaran.wire.messages.describe_quorum import Node as DescribedNode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
 from trimaran.wire.messages.fetch_snapshot import (
@@ -185,3 +189,12 @@ class LiveQuorum:
                     raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
                 return answer
             self._leader_epoch = None
+
+
+def describe_quorum_request() -> DescribeQuorumRequest:
+    """Returns the request for the state of the quorum: DescribeQuorum of its one partition (KIP-595, KIP-642). The
+    leader answers it, and brokers pass it on.
+    """
+    partition = DescribeQuorumRequestPartitionData(partition_index=PARTITION)
+    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])

@@ -17,35 +17,100 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 import trio
 
 from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.runtime.clock import now_ms
+from trimaran.node.runtime.errors import WrongCluster
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum import events
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.ready import FollowerAppend, LeaderAppend, Ready, Send
-from trimaran.quorum.raft.types import ensure
+from trimaran.quorum.raft.types import Identity, Peer, ensure
 from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.raft_log.metadata_log import MetadataLog, validate_fetched
 from trimaran.quorum.replica.appliers import Applier
-from trimaran.quorum.replica.cluster_id_check import ClusterIdCheck
 from trimaran.quorum.replica.metrics import QuorumMetrics
 from trimaran.quorum.replica.peers import CALL_ERRORS, Peers
-from trimaran.quorum.replica.pending_requests import PendingRequests
 from trimaran.quorum.replica.quorum_state_file import save_election
 from trimaran.quorum.replica.snapshot_fetch import SnapshotFetch
 from trimaran.quorum.translate.responses import read_response
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Address, Offset
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import OnAnswer
 from trimaran.wire.transport.scheduling.alarm import Alarm
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
+
+
+class PendingRequests:
+    """Requests of other nodes that wait for the response of the core, by token. There are as many as connections, each
+    of which has few under way. A request is forgotten when no task holds its response any more.
+    """
+
+    __slots__ = ("_closed", "_next_token", "_pending")
+
+    def __init__(self) -> None:
+        self._pending = WeakValueDictionary[int, PendingResponse[core.AnyResponse]]()
+        self._next_token = 0
+        self._closed = False
+
+    def open(self) -> tuple[int, PendingResponse[core.AnyResponse]]:
+        """Returns a token for the core, and its response. Raises KafkaError BROKER_NOT_AVAILABLE once closed."""
+        if self._closed:
+            raise _stopped()
+        self._next_token += 1
+        pending = self._pending[self._next_token] = PendingResponse()
+        return self._next_token, pending
+
+    def complete(self, token: int, response: core.AnyResponse) -> None:
+        """Unknown tokens are those of forgotten requests."""
+        pending = self._pending.pop(token, None)
+        if pending is not None:
+            pending.complete(response)
+
+    def close(self) -> None:
+        """Fails all requests, and those that come from now on, with BROKER_NOT_AVAILABLE."""
+        self._closed = True
+        for pending in list(self._pending.values()):
+            pending.fail(_stopped())
+
+
+def _stopped() -> KafkaError:
+    return KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the node has stopped")
+
+
+class ClusterIdCheck:
+    """A directory of another cluster ends the process, if a majority says so before any node has accepted us.
+
+    One node alone may itself be of another cluster.
+    """
+
+    __slots__ = ("_addresses", "_identity")
+
+    def __init__(self, identity: Identity) -> None:
+        self._identity = identity
+        self._addresses: set[Address] | None = set()
+
+    def note(self, peer: Peer, response: core.AnyResponse, voter_count: int) -> None:
+        """Notes a response; raises WrongCluster, see above."""
+        if self._addresses is None:
+            return
+        if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
+            self._addresses = None
+            return
+        self._addresses.add(Address(peer.host, peer.port))
+        if 2 * len(self._addresses) > max(1, voter_count or len(self._identity.bootstrap)):
+            listed = ", ".join(f"{host}:{port}" for host, port in sorted(self._addresses))
+            raise WrongCluster(
+                f"this directory is of cluster {self._identity.cluster_id}, {listed} of another"
+            )
+
 
 log = logging.getLogger(__name__)
 

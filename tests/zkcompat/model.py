@@ -17,8 +17,13 @@ from trimaran.zkcompat.comparing.verify import (
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
 from trimaran.zkcompat.sections.registry import SectionIndex, Sections, sections_of
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import (
+    FoundTree,
+    FoundZnode,
+    OperationKind,
+    TreeOperation,
+    Znode,
+)
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 
 WITHOUT_SECRETS = sections_of("")

@@ -24,7 +24,7 @@ from trimaran.zkcompat.legacy.requests import (
 from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.acl_entries import AclResource
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode

@@ -8,8 +8,7 @@ from tests.zkcompat.history import Write, load
 from tests.zkcompat.model import plan, reconcile, render
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, Provenance
-from trimaran.zkcompat.tree.operations import OperationKind
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind
 from trimaran.zkcompat.znodes.config_change import ConfigChangeNote
 
 # The tree that this controller had read from ZooKeeper at its start, before it wrote anything.

@@ -14,8 +14,7 @@ from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.quorum_feed.feed import TOUCHED_MAX, PendingChanges
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, batches, set_data
-from trimaran.zkcompat.tree.znode import FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, FoundZnode, Znode, batches, set_data
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
 

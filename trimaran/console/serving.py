@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
@@ -23,7 +25,6 @@ from starlette.staticfiles import StaticFiles
 
 from trimaran.console import events, gate, rendering, reports, stream, writes
 from trimaran.console.cluster import ConsoleCluster, NotNamed
-from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import Guard
 from trimaran.console.login import PATH as LOGIN_PATH
 from trimaran.console.login import ConsoleLogin
@@ -307,3 +308,27 @@ def run(
             on_ready()
 
     trio.run(main)
+
+
+# A cell that begins so is a formula to a spreadsheet, and names of topics and clients are not ours.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_of(data: Mapping[str, Any]) -> str:
+    """Returns `data["rows"]` as CSV, with a line of names first; nothing if a page has no rows."""
+    rows = data.get("rows") or []
+    out = io.StringIO()
+    if rows:
+        names = list(rows[0])
+        writer = csv.writer(out)
+        writer.writerow(names)
+        writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    return out.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    if isinstance(value, str) and value.startswith(_FORMULAS):
+        return f"'{value}"
+    return value

@@ -1,4 +1,4 @@
-"""A unit of systemd for one node. It waits until the node serves (`trimaran.node.runtime.service_manager`)."""
+"""A unit of systemd for one node. It waits until the node serves (`trimaran.running.node_process`)."""
 
 from __future__ import annotations
 

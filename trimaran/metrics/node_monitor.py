@@ -14,7 +14,6 @@ from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.raft import controller_metadata_metrics, metadata_metrics, raft_metrics
-from trimaran.metrics.readiness import lacking_to_broker, lacking_to_controller
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.topics import topic_metrics
@@ -131,3 +130,26 @@ def _commits(
     if broker is not None:
         yield broker.parts.storage.metadata_commit
         yield from broker.parts.storage.commits.values()
+
+
+def lacking_to_controller(controller: RunningController | None) -> list[str]:
+    """Returns sentences for people, in the response of /readyz; nothing for one that knows the leader. `controller` is
+    None until it serves.
+    """
+    if controller is None:
+        return ["the controller is starting"]
+    if controller.node.leader.value.leader_id is None:
+        return ["the controller knows no leader of the quorum"]
+    return []
+
+
+def lacking_to_broker(broker: RunningBroker | None) -> list[str]:
+    """Returns sentences as above; nothing for one that is not fenced. `broker` is None until it serves."""
+    if broker is None:
+        return ["the broker is starting"]
+    known = broker.context.metadata.image.cluster.brokers.get(broker.node_id)
+    if known is None or known.fenced:
+        return ["the broker is fenced"]
+    if known.in_controlled_shutdown:
+        return ["the broker is shutting down"]
+    return []

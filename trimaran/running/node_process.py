@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -22,7 +24,6 @@ from trimaran.errors.node import explain
 from trimaran.errors.user_error import UserError
 from trimaran.metrics.server import node_with_metrics
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.service_manager import READY, STOPPING, notify
 from trimaran.node.runtime.slow_steps import logging_slow_steps
 from trimaran.running import events
 from trimaran.running.log_lines import set_up, writes_json
@@ -172,3 +173,22 @@ def say_started(config: ServerConfig) -> None:
         return
     with contextlib.suppress(OSError):
         print(events.NODE_STARTED.text % {"node": node_id}, file=sys.stderr, flush=True)  # noqa: T201
+
+
+VARIABLE = "NOTIFY_SOCKET"
+READY, STOPPING = "READY=1", "STOPPING=1"
+
+
+def notify(state: str) -> bool:
+    """Sends the state to the manager that started the node, such as systemd with `Type=notify`: to the socket that
+    `NOTIFY_SOCKET` names. Returns false if there is none, or no reader. Source: sd_notify(3).
+    """
+    path = os.environ.get(VARIABLE, "")
+    if not path.startswith(("/", "@")):
+        return False
+    address = f"\0{path[1:]}" if path.startswith("@") else path  # of Linux's abstract names
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)  # a manager that does not read must not hold a node
+        sock.sendto(state.encode(), address)
+        return True
+    return False

@@ -10,7 +10,7 @@ from typing import TypeVar
 from trimaran.node.runtime.clock import now_ms
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.settings import NONE, Properties
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode

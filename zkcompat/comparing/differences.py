@@ -10,8 +10,15 @@ from typing import Literal, NamedTuple
 
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set_data
-from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import (
+    FoundTree,
+    FoundZnode,
+    TreeOperation,
+    Znode,
+    create,
+    delete,
+    set_data,
+)
 
 Kind = Literal["missing", "extra", "different", "owner", "unreadable"]
 Spared = Callable[[str], bool]

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import printable_path
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation, printable_path
 
 RETRY_SECONDS_MIN = 1.0
 RETRY_SECONDS_MAX = 60.0

@@ -9,7 +9,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.sections.registry import SectionIndex, Sections
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode
+from trimaran.zkcompat.tree.operations import FoundTree, FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 from trimaran.zkcompat.zookeeper.keeper import Keeper
 

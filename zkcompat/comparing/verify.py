@@ -20,7 +20,7 @@ from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.sections.registry import Sections
 from trimaran.zkcompat.sections.users import CONFIG_USERS
 from trimaran.zkcompat.tree.claim import QuorumLeader
-from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import FoundTree, FoundZnode, Znode
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none

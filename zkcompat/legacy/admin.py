@@ -45,7 +45,7 @@ from trimaran.zkcompat.legacy.tool_writes import WATCHED, ToolWrite, is_of_inter
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.acls import AclSection
 from trimaran.zkcompat.tree.claim import TransactionStep
-from trimaran.zkcompat.tree.znode import FoundTree, FoundZnode
+from trimaran.zkcompat.tree.operations import FoundTree, FoundZnode
 from trimaran.zkcompat.znodes.acl_entries import AclResource
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError

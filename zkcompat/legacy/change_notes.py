@@ -15,7 +15,7 @@ from trimaran.zkcompat.legacy.requests.acls import resource_of_note
 from trimaran.zkcompat.legacy.requests.admin_requests import RequestKind
 from trimaran.zkcompat.legacy.requests.configs import entity_of_note
 from trimaran.zkcompat.legacy.tool_writes import ToolWrite
-from trimaran.zkcompat.tree.znode import FoundTree
+from trimaran.zkcompat.tree.operations import FoundTree
 from trimaran.zkcompat.znodes.acl_change import EXTENDED_ACL_CHANGES
 from trimaran.zkcompat.znodes.config_change import CONFIG_CHANGES
 

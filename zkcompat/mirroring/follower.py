@@ -31,8 +31,7 @@ from trimaran.zkcompat.mirroring.verifier import cpu_seconds
 from trimaran.zkcompat.mirroring.writer import LINES_MAX, TreeDiffersError, TreeWriter
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import TreeOperation
-from trimaran.zkcompat.tree.znode import printable_path
+from trimaran.zkcompat.tree.operations import TreeOperation, printable_path
 from trimaran.zkcompat.zookeeper.errors import UncertainOutcomeError
 
 log = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from trimaran.zkcompat.comparing.quarantine import Quarantine
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError, Tenure
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
 from trimaran.zkcompat.tree.claim import TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 log = logging.getLogger(__name__)

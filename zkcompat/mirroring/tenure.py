@@ -27,7 +27,7 @@ from trimaran.zkcompat.tree.claim import (
     TransactionStep,
     claim_steps,
 )
-from trimaran.zkcompat.tree.znode import printable_path
+from trimaran.zkcompat.tree.operations import printable_path
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none

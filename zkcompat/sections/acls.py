@@ -16,8 +16,7 @@ from trimaran.wire.security.acls import Operation as AclOperation
 from trimaran.wire.security.acls import PatternType, Permission, ResourceType
 from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import TreeOperation
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import TreeOperation, Znode
 from trimaran.zkcompat.znodes.acl_change import AclChangeNote
 from trimaran.zkcompat.znodes.acl_entries import (
     ACLS,

@@ -10,7 +10,7 @@ from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.zkcompat.sections.configs import ConfigSection
 from trimaran.zkcompat.sections.section import differing_keys
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import Znode
 from trimaran.zkcompat.znodes.entity_config import CONFIG_BROKERS, EntityConfig
 from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, config_entity
 

@@ -9,8 +9,7 @@ from typing import ClassVar
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import TreeOperation, create, delete
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import TreeOperation, Znode, create, delete
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 

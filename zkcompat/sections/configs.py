@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import Keeps, OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode, Keeps, OperationKind, TreeOperation
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 

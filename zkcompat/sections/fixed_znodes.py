@@ -14,8 +14,7 @@ from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.records.security import AccessControlEntryRecord
 from trimaran.wire.security.acls import ResourceType
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation, Znode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.feature import FeatureZnode
 from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import Znode
 from trimaran.zkcompat.znodes.producer_id_block import ProducerIdBlock
 
 NEXT = "next"

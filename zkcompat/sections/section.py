@@ -12,8 +12,7 @@ from typing import ClassVar, TypeVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.zkcompat.tree.operations import Keeps, TreeOperation, create, delete, set_data
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import Keeps, TreeOperation, Znode, create, delete, set_data
 
 K = TypeVar("K")
 

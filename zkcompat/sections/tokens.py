@@ -9,8 +9,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.zkcompat.sections.notes import note
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import TreeOperation
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import TreeOperation, Znode
 from trimaran.zkcompat.znodes.delegation_token import TOKEN_CHANGE_PREFIX, TOKENS, DelegationToken
 
 

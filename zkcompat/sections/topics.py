@@ -15,8 +15,7 @@ from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, Partit
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys
-from trimaran.zkcompat.tree.operations import TreeOperation, create, delete, set_data
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import TreeOperation, Znode, create, delete, set_data
 from trimaran.zkcompat.znodes.entity_config import CONFIG_TOPICS, EntityConfig
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode

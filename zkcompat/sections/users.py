@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity, QuotasIma
 from trimaran.zkcompat.sections.configs import ConfigSection
 from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name, znode_name
 from trimaran.zkcompat.sections.section import differing_keys
-from trimaran.zkcompat.tree.znode import Znode
+from trimaran.zkcompat.tree.operations import Znode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.names import DEFAULT_ENTITY, desanitize, is_znode_name, sanitize
 from trimaran.zkcompat.znodes.quota_value import QUOTA_KEYS

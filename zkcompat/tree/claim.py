@@ -12,8 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOperation
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
 from trimaran.zkcompat.znodes.migration import Migration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.zkcompat.tree.znode import printable_path
+from trimaran.zkcompat.tree.operations import printable_path
 
 
 class UncertainOutcomeError(Exception):

@@ -23,7 +23,7 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 
 from trimaran.zkcompat import events
 from trimaran.zkcompat.tree.claim import TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import (
     PathRefusedError,
     TransactionRefusedError,

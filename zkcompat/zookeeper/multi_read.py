@@ -15,7 +15,7 @@ from typing import Any
 from kazoo.exceptions import EXCEPTIONS, NoNodeError
 from kazoo.protocol.serialization import GetChildren, read_buffer, write_string
 
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 
 GET_DATA = 4
 GET_CHILDREN = 8

@@ -10,8 +10,13 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import Enum
 
-from trimaran.broker.groups.classic.member import Member, Protocols, size_of
-from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from trimaran.broker.groups.classic.member import (
+    CONSUMER_PROTOCOL,
+    Member,
+    Protocols,
+    size_of,
+    subscribed_topics,
+)
 from trimaran.broker.groups.memory import PENDING_BYTES, Account
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -28,10 +28,9 @@ from trimaran.broker.groups.classic.operation import (
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, ByGroup
-from trimaran.broker.groups.outputs import Outputs
+from trimaran.broker.groups.outputs import Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, group_record
 from trimaran.broker.groups.store import GroupStore
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.broker.groups.walks import Walk
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -34,8 +34,8 @@ from trimaran.broker.groups.limits import (
     PENDING_MEMBERS_MAX,
 )
 from trimaran.broker.groups.memory import MEMBER_BYTES
+from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.records import group_value
-from trimaran.broker.groups.timer_keys import Timer
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

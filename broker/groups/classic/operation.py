@@ -16,9 +16,8 @@ from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.member import Member, Protocols
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.outputs import Answer
+from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, group_record
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember

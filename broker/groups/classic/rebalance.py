@@ -21,8 +21,8 @@ from trimaran.broker.groups.classic.operation import (
     sync_error,
 )
 from trimaran.broker.groups.limits import JOIN_PHASE_MS_MIN
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import group_value
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 from trimaran.wire.records.groups import GroupMetadataValue

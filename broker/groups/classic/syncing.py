@@ -20,8 +20,8 @@ from trimaran.broker.groups.classic.operation import (
     sync_error,
 )
 from trimaran.broker.groups.classic.rebalance import complete_if_all_joined, drop, prepare, synced
+from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.records import group_value
-from trimaran.broker.groups.timer_keys import Timer
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest

@@ -1,26 +1,38 @@
 """Decides when a group's target is computed again, and writes it: at once if it is little work, else in pieces.
 
 Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval). Different
-on purpose: the target is computed when the interval is over, where Kafka waits for the next heartbeat of a member;
-and large
-groups get their target in several batches, so that its size has no bound but that of each member's part. The batch with
-the assignment's epoch is the last: a coordinator that takes over in between begins again, and no partition has two
-owners, as owners and not targets decide on that.
+on purpose: the target is computed when the interval is over, while Kafka waits for the next heartbeat of a member; and
+large groups get their target in several batches, so that its size has no bound but that of each member's part. The
+batch with the assignment's epoch is the last: a coordinator that takes over in between begins again, and no partition
+has two owners, as owners and not targets decide on that.
+
+The input of the assignor and the records of the changes follow Kafka's `TargetAssignmentBuilder`. The work comes in
+pieces (`assignors.model.Work`), so that a group of 10,000 members does not hold up others.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from itertools import islice
 
 from trimaran.broker import events
-from trimaran.broker.groups.consumer.assignors.model import Assignment, Work, done
-from trimaran.broker.groups.consumer.background_work import TargetWork
-from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH
-from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation
+from trimaran.broker.groups.consumer.assignors.model import (
+    PIECE,
+    AssignedMember,
+    Assignment,
+    AssignmentInput,
+    Assignor,
+    Work,
+    done,
+)
+from trimaran.broker.groups.consumer.assignors.range import assign_ranges
+from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
+from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup
+from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation, TargetWork
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
-from trimaran.broker.groups.consumer.target import compute_target, size_of
-from trimaran.broker.groups.timer_keys import Timer
+from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.outputs import Timer
 
 log = logging.getLogger(__name__)
 
@@ -135,3 +147,53 @@ def _finish(operation: ConsumerOperation, epoch: int) -> None:
     group = operation.group
     events.GROUP_TARGET_ASSIGNED.log(log, group=group.id, epoch=epoch, members=len(group.members))
     operation.write([assignment_epoch_record(group.id, epoch, operation.at.now_ms)])
+
+
+def preferred_assignor(group: ConsumerGroup, default: str) -> str:
+    """Returns the assignor that most members name; among equals the first name."""
+    names = (member.assignor for member in group.members.values())
+    asked = Counter(name for name in names if name is not None and name in ASSIGNORS)
+    if not asked:
+        return default
+    most = max(asked.values())
+    return min(name for name, count in asked.items() if count == most)
+
+
+def compute_target(group: ConsumerGroup, topics: Topics, default_assignor: str) -> Work[Assignment]:
+    """The partitions of every member of `group`, which must not change meanwhile (take a draft)."""
+    given = yield from _input(group, topics)
+    assignor = ASSIGNORS[preferred_assignor(group, default_assignor)]
+    return (yield from assignor(given))
+
+
+def _input(group: ConsumerGroup, topics: Topics) -> Work[AssignmentInput]:
+    """Members by their ids, so that every coordinator decides alike; with equal subscriptions they share one set of
+    topic ids.
+    """
+    ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
+    counts: dict[bytes, int] = {}
+    members: list[AssignedMember] = []
+    for number, member_id in enumerate(sorted(group.members)):
+        member = group.members[member_id]
+        subscription = (member.subscribed_names, member.regex)
+        if subscription not in ids:
+            found = [topics.find(name) for name in group.topics_of(member)]
+            counts.update((topic.id, topic.partition_count) for topic in found if topic)
+            ids[subscription] = frozenset(topic.id for topic in found if topic)
+        target = group.target.get(member.id, {})
+        members.append(AssignedMember(member.id, ids[subscription], target, member.instance_id))
+        if number % PIECE == PIECE - 1:
+            yield
+    return AssignmentInput(tuple(members), counts)
+
+
+def size_of(group: ConsumerGroup, topics: Topics) -> int:
+    """About how much there is to look at: members and partitions."""
+    found = (topics.find(name) for name in group.subscribed_topics())
+    return len(group.members) + sum(topic.partition_count for topic in found if topic)
+
+
+UNIFORM = "uniform"
+RANGE = "range"
+
+ASSIGNORS: dict[str, Assignor] = {UNIFORM: assign_uniformly, RANGE: assign_ranges}

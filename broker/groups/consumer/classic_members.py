@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from trimaran.broker import events
 from trimaran.broker.groups.classic.joining import MEMBER_ID_VERSION, Join
+from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL
 from trimaran.broker.groups.classic.operation import join_error, leave_response
-from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL
 from trimaran.broker.groups.consumer import admission, assigning, fencing, heartbeat
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
@@ -29,7 +29,7 @@ from trimaran.broker.groups.consumer.migration import (
 )
 from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
 from trimaran.broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
-from trimaran.broker.groups.timer_keys import Timer
+from trimaran.broker.groups.outputs import Timer
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,

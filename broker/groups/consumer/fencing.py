@@ -13,7 +13,7 @@ from trimaran.broker.groups.consumer import assigning, migration, regexes
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
 from trimaran.broker.groups.consumer.operation import ConsumerOperation
 from trimaran.broker.groups.consumer.records import member_tombstones
-from trimaran.broker.groups.timer_keys import Timer
+from trimaran.broker.groups.outputs import Timer
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,7 @@ from trimaran.broker.groups.consumer.settings import (
     SUBSCRIPTION_BYTES_MAX,
 )
 from trimaran.broker.groups.consumer.topics import metadata_hash
-from trimaran.broker.groups.timer_keys import Timer
+from trimaran.broker.groups.outputs import Timer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
     Assignment,

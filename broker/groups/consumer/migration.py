@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from trimaran.broker import events
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
-from trimaran.broker.groups.classic.member import Member
-from trimaran.broker.groups.classic.subscription import CONSUMER_PROTOCOL
+from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL, Member
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions
 from trimaran.broker.groups.consumer.operation import ConsumerOperation
@@ -27,8 +26,8 @@ from trimaran.broker.groups.consumer.records import (
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.records import GroupRecord, group_record, group_value
-from trimaran.broker.groups.timer_keys import Timer
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

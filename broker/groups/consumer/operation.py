@@ -6,12 +6,12 @@ is decided, so that the next rule sees it; the group itself changes when the rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
 from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.consumer.background_work import GroupWork
+from trimaran.broker.groups.consumer.assignors.model import Assignment, Work
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.records import (
@@ -22,10 +22,39 @@ from trimaran.broker.groups.consumer.records import (
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
-from trimaran.broker.groups.outputs import Answer
+from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+
+
+@dataclass(slots=True)
+class TargetWork:
+    """The target of `epoch`: first computed, then written some members at a time."""
+
+    epoch: int
+    computing: Work[Assignment]
+    assignment: Assignment | None = None
+    unwritten: Iterator[str] | None = None
+
+
+@dataclass(slots=True)
+class GroupWork:
+    """The work for one consumer group that takes longer than a moment: a target, or patterns. The group had a request
+    since the shard was loaded.
+
+    It is not in any record: the next coordinator of the group begins again. A target is computed in pieces, on a timer
+    of the group, and patterns are matched in a thread, so that the loop is never held for long.
+    """
+
+    target: TargetWork | None = None
+    # Patterns to be resolved, each with the rights of the member that sent it; and whether a task resolves them.
+    regexes: dict[str, Callable[[str], bool]] = field(default_factory=dict)
+    resolving: bool = False
+    # Against which state of the metadata the group's hash was found to be right.
+    checked_topics: object = None
+    # By pattern: the same, and when (wall clock, ms).
+    checked_regexes: dict[str, tuple[object, int]] = field(default_factory=dict)
+
 
 # The epoch of a new group without an assignment; its first target has the next one, as in Kafka.
 FIRST_EPOCH = 1

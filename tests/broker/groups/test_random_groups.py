@@ -14,7 +14,7 @@ import pytest
 from tests.broker.groups.driver import Driver, subscription
 from trimaran.broker.groups.classic.group import GroupState, restore_group
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse

@@ -10,8 +10,8 @@ from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
 from trimaran.broker.groups.classic import joining
 from trimaran.broker.groups.classic.group import GroupState
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import group_record
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.groups import GroupMetadataValue
 

@@ -11,8 +11,8 @@ from trimaran.broker.groups.classic import rebalance
 from trimaran.broker.groups.classic.group import GroupState
 from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord, group_record
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition

@@ -4,7 +4,7 @@ from tests.broker.handlers.telemetry import collecting, push, subscription
 from tests.broker.telemetry.pushes import pushed
 from trimaran.log.codecs.compression import Compression, compress
 from trimaran.metrics.clients import client_metrics
-from trimaran.metrics.exposition import text_of
+from trimaran.metrics.serving import text_of
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from immutables import Map
 
 from tests.quorum.config_of import config_of
-from trimaran.broker.process.overridden_settings import overridden
+from trimaran.broker.process.server import overridden
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 

@@ -14,8 +14,7 @@ from tests.log.helpers import fill
 from tests.quorum.metadata.build import config as altered
 from tests.quorum.metadata.build import image_of
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
-from trimaran.broker.storage.broker_storage import open_storage
-from trimaran.broker.storage.cordons import Cordons
+from trimaran.broker.storage.broker_storage import Cordons, open_storage
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import CLUSTER_METADATA, LogDirectory
 from trimaran.log.directories.directory_lock import DirectoryLocked

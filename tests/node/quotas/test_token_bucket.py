@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.node.quotas.token_bucket import TokenBucket
+from trimaran.node.quotas.client_quotas import TokenBucket
 
 BURST_SECONDS = 100.0
 

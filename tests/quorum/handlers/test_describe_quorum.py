@@ -4,8 +4,8 @@ import pytest
 
 from tests.quorum.handlers.node_client import answered, leader_client
 from trimaran.quorum.handlers.describe_quorum import describe_quorum
+from trimaran.quorum.observing.live_quorum import describe_quorum_request
 from trimaran.quorum.raft_log.partition import TOPIC
-from trimaran.quorum.translate.describe_quorum import describe_quorum_request
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.checks import check_each
-from trimaran.console.csv_text import csv_of
 from trimaran.console.guards import host_of
+from trimaran.console.serving import csv_of
 
 
 def test_names_of_others_are_refused(browser):

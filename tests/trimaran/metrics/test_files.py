@@ -5,9 +5,9 @@ import re
 
 from trimaran.metrics.alerts import ALERTS, alert_rules
 from trimaran.metrics.dashboard import PANELS, dashboard
-from trimaran.metrics.exposition import restricted
 from trimaran.metrics.families import counter, gauge, times
 from trimaran.metrics.scrape_config import scrape_config
+from trimaran.metrics.serving import restricted
 
 
 def test_every_node_is_a_labelled_target():

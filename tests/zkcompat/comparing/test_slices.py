@@ -15,7 +15,7 @@ from trimaran.zkcompat.comparing.slices import (
     visit_tree,
 )
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 

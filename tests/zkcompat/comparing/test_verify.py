@@ -14,7 +14,7 @@ from trimaran.zkcompat.comparing.verify import (
 )
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.claim import TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.scram_credential import scram_text
 

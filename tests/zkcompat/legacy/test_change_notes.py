@@ -6,7 +6,7 @@ from trimaran.zkcompat.legacy.tool_writes import (
     tool_write_of,
     topic_write,
 )
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 
 T = ToolWrite(RequestKind.CONFIG, "/config/topics/t")
 ORDERS = ToolWrite(RequestKind.ACL, "/kafka-acl/Topic/orders")

@@ -18,7 +18,7 @@ from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.quorum_feed import feed as feeding
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
 from trimaran.zkcompat.tree.claim import TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.mirror_report import REFUSALS_SHOWN, REPORT_PARENTS, MirrorReport
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError, UncertainOutcomeError
 

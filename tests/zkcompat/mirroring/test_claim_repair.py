@@ -9,7 +9,7 @@ from tests.zkcompat import build
 from tests.zkcompat.rig import PATIENCE, Source, connected, differences, in_step, running, topics
 from trimaran.zkcompat.comparing.verify import ReportedDifference, compare_claim
 from trimaran.zkcompat.tree.claim import QuorumLeader, TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 

@@ -16,7 +16,7 @@ from trimaran.zkcompat.mirroring.tenure import (
 )
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.claim import ClaimGuard, QuorumLeader, TransactionStep
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration

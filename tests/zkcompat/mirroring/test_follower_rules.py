@@ -18,8 +18,7 @@ from trimaran.zkcompat.mirroring.writer import TreeDiffersError
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed, PendingChanges
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.sections.section import Section
-from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOperation
 
 
 class Entities(Section):

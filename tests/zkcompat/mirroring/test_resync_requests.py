@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from trimaran.zkcompat.mirroring.resync import PATH, request_resync
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 
 
 class Keeper:

@@ -9,7 +9,7 @@ from tests.zkcompat import build
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.mirroring.standby import POLL_SECONDS, Standby
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.controller import ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration
 

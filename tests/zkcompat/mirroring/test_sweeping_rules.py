@@ -10,7 +10,7 @@ from trimaran.zkcompat.mirroring import sweeper as sweeping
 from trimaran.zkcompat.mirroring.sweeper import LIFETIME_MS, Sweeper
 from trimaran.zkcompat.mirroring.tenure import StepRefusedError
 from trimaran.zkcompat.sections.notes import NOTE_ROOTS
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 NOW = 10 * LIFETIME_MS

@@ -9,7 +9,7 @@ from trimaran.zkcompat.mirroring.status import MirrorStatus
 from trimaran.zkcompat.mirroring.tenure import RECHECK_MAX, MirrorFencedError, Tenure
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.claim import ClaimGuard, QuorumLeader
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.migration import Migration

@@ -12,10 +12,10 @@ from trimaran.zkcompat.tree.claim import ClaimGuard, TransactionStep
 from trimaran.zkcompat.tree.operations import (
     BATCH_BYTES_MAX,
     OPERATION_BYTES,
+    FoundZnode,
     OperationKind,
     TreeOperation,
 )
-from trimaran.zkcompat.tree.znode import FoundZnode
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.migration import Migration
 from trimaran.zkcompat.zookeeper.errors import PathRefusedError

@@ -10,7 +10,7 @@ from tests.zkcompat.model import plan, reconcile
 from tests.zkcompat.scenario import next_records
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 
 SECTIONS = sections_of(CLUSTER_ID, secrets=True)
 

@@ -17,8 +17,7 @@ from trimaran.zkcompat.sections.acls import path_of
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import SectionIndex, sections_of
 from trimaran.zkcompat.sections.section import differing_keys
-from trimaran.zkcompat.tree.operations import OperationKind, delete, set_data
-from trimaran.zkcompat.tree.znode import FoundZnode, Znode
+from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, Znode, delete, set_data
 from trimaran.zkcompat.znodes.broker_info import BrokerInfo, ListenerAddress
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
 from trimaran.zkcompat.znodes.partition_state import PartitionStateZnode

@@ -8,7 +8,7 @@ from tests.zkcompat.model import plan, reconcile, render
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.zkcompat.sections.configs import resolve
 from trimaran.zkcompat.sections.registry import sections_of
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.znodes.quota_value import quota_text
 
 CHANGES = "/kafka-acl-changes/acl_changes_"

@@ -30,7 +30,7 @@ from kazoo.protocol.serialization import CheckVersion, Create, Delete, SetData
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import ACL, Id, make_digest_acl_credential
 
-from trimaran.zkcompat.tree.znode import FoundZnode
+from trimaran.zkcompat.tree.operations import FoundZnode
 from trimaran.zkcompat.zookeeper.kazoo_client import AddWatch, Security
 from trimaran.zkcompat.zookeeper.multi_read import GET_DATA, MultiRead
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trimaran.broker.groups.classic.subscription import _topics_of
+from trimaran.broker.groups.classic.member import _topics_of
 from trimaran.wire.errors import RemoteProtocolError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups.consumer import admission
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, subscription
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse
 

@@ -14,7 +14,7 @@ from trimaran.broker.groups.consumer.settings import (
     RECONCILING_INTERVAL_MS_MIN,
     SUBSCRIPTION_BYTES_MAX,
 )
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 

@@ -11,7 +11,7 @@ from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_i
 from trimaran.broker.groups.classic.group import GroupState
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.migration import classic_assignment, classic_metadata
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

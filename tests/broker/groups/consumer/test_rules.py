@@ -15,7 +15,7 @@ from trimaran.broker.groups.consumer.settings import (
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse

@@ -8,8 +8,8 @@ import pytest
 
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups import memory
-from trimaran.broker.groups.consumer import assigning, target
-from trimaran.broker.groups.timer_keys import Timer, TimerKey
+from trimaran.broker.groups.consumer import assigning
+from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
 
@@ -117,8 +117,8 @@ def test_input_of_large_target_comes_in_pieces(driver, monkeypatch):
     group = driver.shard.store.consumer_groups["g"].draft()
     one = group.members["a"]
     group.members = group.members.update({f"m{n}": replace(one, id=f"m{n}") for n in range(100)})
-    monkeypatch.setattr(target, "PIECE", 10)
-    assert sum(1 for _ in target._input(group, driver.topics)) == 10
+    monkeypatch.setattr(assigning, "PIECE", 10)
+    assert sum(1 for _ in assigning._input(group, driver.topics)) == 10
 
 
 def test_group_changed_during_large_target_gets_next(driver, every_group_is_large):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from trimaran.node.runtime.service_manager import READY, STOPPING, VARIABLE, notify
+from trimaran.running.node_process import READY, STOPPING, VARIABLE, notify
 
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])
