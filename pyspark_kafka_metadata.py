@@ -3,6 +3,7 @@ takes its `DefaultSource`. Nothing that can fail is imported before the format i
 other formats with it.
 """
 
+from importlib import import_module
 from typing import Any
 
 from pyspark.sql.datasource import DataSource
@@ -16,6 +17,4 @@ class DefaultSource(DataSource):
         return "kafka_metadata"
 
     def __new__(cls, options: Any) -> Any:
-        from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
-
-        return KafkaMetadataSource(options)
+        return import_module("trimaran.spark.kafka_metadata.source").KafkaMetadataSource(options)

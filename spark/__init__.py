@@ -3,6 +3,8 @@
 The package is loaded in users' interpreters, so each name imports its module on first use (PEP 562).
 """
 
+from importlib import import_module
+
 __all__ = ["register", "session", "views"]
 
 _HOMES = {
@@ -15,6 +17,4 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     return getattr(import_module(_HOMES[name]), name)

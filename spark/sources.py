@@ -5,8 +5,16 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from trimaran.wire.later import imported_later
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from trimaran.spark.kafka_log import source as kafka_log
+    from trimaran.spark.kafka_metadata import source as kafka_metadata
+else:
+    kafka_log = imported_later("trimaran.spark.kafka_log.source")
+    kafka_metadata = imported_later("trimaran.spark.kafka_metadata.source")
 
 # Tables whose names say too little among those of the data logs.
 PREFIXED = ("records", "batches", "control", "snapshots", "image")
@@ -46,11 +54,8 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 def register(spark: SparkSession) -> None:
     """Makes the formats `kafka_log` and `kafka_metadata` known to any session."""
-    from trimaran.spark.kafka_log.source import KafkaLogSource
-    from trimaran.spark.kafka_metadata.source import KafkaMetadataSource
-
-    spark.dataSource.register(KafkaLogSource)
-    spark.dataSource.register(KafkaMetadataSource)
+    spark.dataSource.register(kafka_log.KafkaLogSource)
+    spark.dataSource.register(kafka_metadata.KafkaMetadataSource)
 
 
 def view(spark: SparkSession, name: str, path: str | PathLike[str]) -> DataFrame:

@@ -160,6 +160,32 @@ def test_circle_through_a_stub_is_found(tmp_path):
     assert circles(imports(tmp_path, "p")) == [["p.a", "p.b"]]
 
 
+def later_imports(path: Path) -> tuple[set[tuple[str, str]], set[tuple[str, str]]]:
+    """Returns name and module of what a file imports for type checkers, and of what it imports later."""
+    checked, later = set(), set()
+    for block in ast.parse(path.read_text()).body:
+        if not (isinstance(block, ast.If) and block.orelse):
+            continue
+        for statement in block.body:
+            if isinstance(statement, ast.Import):
+                checked |= {(name.asname or name.name, name.name) for name in statement.names}
+            elif isinstance(statement, ast.ImportFrom):
+                module = statement.module
+                checked |= {(n.asname or n.name, f"{module}.{n.name}") for n in statement.names}
+        for statement in block.orelse:
+            if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+                module = ast.literal_eval(statement.value.args[0])
+                later |= {(ast.unparse(target), module) for target in statement.targets}
+    return checked, later
+
+
+def test_later_imports_are_those_of_type_checkers():
+    used = {p: later_imports(p) for p in sources(*PACKAGES) if "imported_later(" in p.read_text()}
+    used.pop(ROOT / "wire/later.py")
+    assert len(used) > 20
+    assert {p for p, (checked, later) in used.items() if not later or not later <= checked} == set()
+
+
 def asserts(function: ast.AST) -> bool:
     """Whether it says by itself what it would fail by: an assertion, an expected error, a helper named for
     asserting.

@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trimaran.wire.later import imported_later
+
 if TYPE_CHECKING:
-    from trimaran.testing import EmbeddedKafka, KafkaCluster
+    from trimaran import testing
+else:
+    testing = imported_later("trimaran.testing")
 
 _NUMBERS = itertools.count(1)
 _NAME_CHARACTERS_MAX = 200
@@ -39,37 +43,35 @@ def kafka_settings() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[EmbeddedKafka]:
+def embedded_kafka(kafka_settings: dict[str, str]) -> Iterator[testing.EmbeddedKafka]:
     """One node in this process."""
-    from trimaran.testing import EmbeddedKafka  # noqa: PLC0415 - most runs of pytest need none
-
-    with EmbeddedKafka(kafka_settings) as running:
+    with testing.EmbeddedKafka(kafka_settings) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def kafka_cluster(
     pytestconfig: pytest.Config, kafka_settings: dict[str, str]
-) -> Iterator[KafkaCluster]:
+) -> Iterator[testing.KafkaCluster]:
     """Controllers and brokers in processes of their own."""
-    from trimaran.testing import KafkaCluster  # noqa: PLC0415 - most runs of pytest need none
-
     brokers, controllers = (
         int(pytestconfig.getini(name)) for name in ("kafka_brokers", "kafka_controllers")
     )
-    with KafkaCluster(brokers=brokers, controllers=controllers, settings=kafka_settings) as running:
+    with testing.KafkaCluster(
+        brokers=brokers, controllers=controllers, settings=kafka_settings
+    ) as running:
         yield running
 
 
 @pytest.fixture
-def kafka_bootstrap(embedded_kafka: EmbeddedKafka) -> str:
+def kafka_bootstrap(embedded_kafka: testing.EmbeddedKafka) -> str:
     """The addresses for bootstrap.servers of clients."""
     return embedded_kafka.bootstrap
 
 
 @pytest.fixture
 def kafka_topics(
-    embedded_kafka: EmbeddedKafka, request: pytest.FixtureRequest
+    embedded_kafka: testing.EmbeddedKafka, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., str]]:
     """Makes topics that no other test has; takes what `create_topic` takes, and deletes them behind the test."""
     made = []

@@ -128,10 +128,8 @@ class BlockingConnection:
     def _log_in(self, deadline: float) -> None:
         if self._security is None or self._security.sasl is None:
             return
-        from trimaran.wire.security.listener import login
-
         self._security.sasl.prepare()
-        steps = login(self._security.sasl)
+        steps = self._security.login()
         try:
             request = next(steps)
             while True:

@@ -16,6 +16,12 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 from trimaran.wire.buffers.outgoing import Outgoing
+from trimaran.wire.codec.build import (
+    build_bulk_reader,
+    build_element_writer,
+    build_reader,
+    build_writer,
+)
 from trimaran.wire.codec.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 
@@ -142,8 +148,6 @@ class Message(DeclaredMessage):
         """
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        from trimaran.wire.codec.build import build_bulk_reader
-
         read = build_bulk_reader(cls, version)
         _, elements_max, tags_max = DECODE_BUDGET
 
@@ -186,8 +190,6 @@ class Message(DeclaredMessage):
     def _make_writer(cls, version: int) -> Writer:
         if version not in cls.VERSIONS:
             raise LocalProtocolError(f"{cls.__name__} has no version {version}")
-        from trimaran.wire.codec.build import build_writer
-
         writer = cls.writers[version] = build_writer(cls, version)
         return writer
 
@@ -195,8 +197,6 @@ class Message(DeclaredMessage):
     def _make_reader(cls, version: int) -> Reader:
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        from trimaran.wire.codec.build import build_reader
-
         reader = cls.readers[version] = build_reader(cls, version)
         return reader
 
@@ -213,8 +213,6 @@ def encode_element(struct_: Struct, of: type[Message], version: int) -> bytes:
 
 @cache
 def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> Writer:
-    from trimaran.wire.codec.build import build_element_writer
-
     return build_element_writer(struct_, of, version)
 
 

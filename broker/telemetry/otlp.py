@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.log.codecs.compression import Compression, decompress
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+    from google.protobuf import message as protobuf
+    from opentelemetry.proto.metrics.v1 import metrics_pb2
+else:
+    protobuf = imported_later("google.protobuf.message")
+    metrics_pb2 = imported_later("opentelemetry.proto.metrics.v1.metrics_pb2")
 
 # The size of a push once it is decompressed, by the bytes it may have on the wire. A push of a Java client has 100
 # KB, and an eighth of that when compressed; the library's objects take some ten times as much for a moment.
@@ -49,15 +54,12 @@ def points_of(data: bytes, compression: int, bytes_max: int) -> list[Point]:
     Raises:
         RemoteProtocolError: it is no compressed MetricsData, or expands to more than four times `bytes_max`.
     """
-    from google.protobuf.message import DecodeError
-    from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
-
     kind = Compression(compression)
     if kind is not Compression.NONE:
         data = bytes(decompress(kind, data, bytes_max * EXPANSION_MAX))
     try:
-        message = MetricsData.FromString(data)
-    except DecodeError as error:
+        message = metrics_pb2.MetricsData.FromString(data)
+    except protobuf.DecodeError as error:
         raise RemoteProtocolError(f"no MetricsData: {error}") from None
     return [*_points(message)]
 
@@ -71,7 +73,7 @@ def _points(message: Any) -> Iterator[Point]:
                     yield from _points_of_metric(metric, of_resource)
 
 
-def _points_of_metric(metric: Metric, of_resource: dict[str, str]) -> Iterator[Point]:
+def _points_of_metric(metric: metrics_pb2.Metric, of_resource: dict[str, str]) -> Iterator[Point]:
     kind = metric.WhichOneof("data")
     if kind not in ("gauge", "sum"):
         return

@@ -17,9 +17,15 @@ from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from trimaran.log.codecs.output import Bytes, BytesAfterEnd, OutputTooLarge
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from trimaran.log.codecs import lz4_checksum
+else:
+    lz4_checksum = imported_later("trimaran.log.codecs.lz4_checksum")
 
 __all__ = ["Compression", "OutputTooLarge", "compress", "decompress"]
 
@@ -52,9 +58,7 @@ def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | Non
     """
     packed = _codec(kind).compress(data, level)
     if magic == 0 and kind is Compression.LZ4:
-        from trimaran.log.codecs.lz4_checksum import with_checksum
-
-        return with_checksum(packed, broken=True)
+        return lz4_checksum.with_checksum(packed, broken=True)
     return packed
 
 
@@ -76,9 +80,7 @@ def decompress(
         MemoryError: this process has no room for it, whatever its state.
     """
     if magic == 0 and kind is Compression.LZ4:
-        from trimaran.log.codecs.lz4_checksum import with_checksum
-
-        data = with_checksum(data, broken=False)
+        data = lz4_checksum.with_checksum(data, broken=False)
     try:
         return _codec(kind).decompress(data, limit_bytes)
     except BytesAfterEnd as error:

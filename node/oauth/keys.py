@@ -14,12 +14,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from trimaran.node import events
 from trimaran.node.oauth.web import BYTES_MAX, Web, WebError, check_url
+from trimaran.wire.later import imported_later
 from trimaran.wire.security.small_files import read_small_file
+
+if TYPE_CHECKING:
+    import jwt
+else:
+    jwt = imported_later("jwt")
 
 log = logging.getLogger(__name__)
 
@@ -157,8 +163,6 @@ def parse_keys(data: bytes) -> Keys:
 
 def _key(entry: dict[str, Any]) -> VerificationKey | None:
     """None: of a kind that we take nothing from."""
-    import jwt  # noqa: PLC0415 - an extra
-
     kind, curve = entry.get("kty"), entry.get("crv")
     if not isinstance(kind, str) or not (curve is None or isinstance(curve, str)):
         return None

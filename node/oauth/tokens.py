@@ -13,11 +13,17 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trimaran.node.oauth.keys import KeySet
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.later import imported_later
 from trimaran.wire.security.sasl.oauthbearer import BearerToken, TokenRefused
+
+if TYPE_CHECKING:
+    import jwt
+else:
+    jwt = imported_later("jwt")
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +50,6 @@ class SignedTokens:
 
     def validate(self, token: str) -> BearerToken:
         """Raises TokenRefused."""
-        import jwt  # noqa: PLC0415 - an extra
-
         rules = self._rules
         required = ["exp", "iat", rules.subject_claim]
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -86,14 +87,12 @@ def _validation(get: Get, logins: Logins, web: Web) -> Validate:
         raise MechanismError(_KEYS_URL, why, "set it to where the identity provider tells its keys")
     if not url:
         return UnsecuredTokens(rules).validate
-    try:
-        import jwt  # noqa: F401, PLC0415 - an extra
-
-        check_keys_url(url)
-    except ImportError:
+    if find_spec("jwt") is None:
         raise MechanismError(
             _KEYS_URL, "checking tokens needs the package PyJWT", "pip install 'trimaran[oauth]'"
-        ) from None
+        )
+    try:
+        check_keys_url(url)
     except KeySetError as error:
         raise MechanismError(_KEYS_URL, str(error), "correct the URL") from None
     refresh = get("sasl.oauthbearer.jwks.endpoint.refresh.ms") / 1000

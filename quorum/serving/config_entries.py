@@ -11,6 +11,7 @@ from typing import Any
 
 from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
 from trimaran.node.config.config_def import ConfigKey, ConfigTypeId
+from trimaran.node.config.config_source import Source
 from trimaran.node.config.dynamic_keys import SECURITY, declared_key
 from trimaran.node.config.group_keys import GROUP_CONFIGS, broker_synonym
 from trimaran.node.config.loggers import logger_levels
@@ -23,7 +24,7 @@ from trimaran.quorum.metadata.image import (
     TOPIC_RESOURCE,
     ConfigsImage,
 )
-from trimaran.quorum.serving.config_sources import NodeSettings, Setting, Source, text_of
+from trimaran.quorum.serving.config_sources import NodeSettings, Setting, text_of
 from trimaran.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,

@@ -7,12 +7,12 @@ Source: `DynamicBrokerConfig`, `ConfigHelper.configSynonyms` of Kafka, KIP-226.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from functools import cached_property
 from itertools import dropwhile
 from typing import NamedTuple
 
 from trimaran.node.config.config_def import ConfigError, ConfigKey
+from trimaran.node.config.config_source import Source
 from trimaran.node.config.dynamic_keys import declared_key
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.server_keys import SERVER_CONFIGS
@@ -25,19 +25,6 @@ _DEFAULTS = {
     for key in SERVER_CONFIGS.values()
     if key.default is not None and not key.required and not key.undeclared
 }
-
-
-class Source(IntEnum):
-    """`ConfigSource` of Kafka."""
-
-    TOPIC = 1
-    DYNAMIC_BROKER = 2
-    DYNAMIC_DEFAULT_BROKER = 3
-    STATIC_BROKER = 4
-    DEFAULT = 5
-    LOGGER = 6
-    CLIENT_METRICS = 7
-    GROUP = 8
 
 
 class Setting(NamedTuple):

@@ -7,6 +7,7 @@ Versions: 0 says only what is default, 1 sources and synonyms, 3 types and docum
 
 from __future__ import annotations
 
+from trimaran.node.config.config_source import Source
 from trimaran.quorum.metadata.authorizer import Action, config_refusal, config_resource
 from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -20,7 +21,6 @@ from trimaran.quorum.metadata.image import (
 from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import Guarded, Serving, may
 from trimaran.quorum.serving.config_entries import ConfigDescription
-from trimaran.quorum.serving.config_sources import Source
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_configs import (

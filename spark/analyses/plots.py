@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.spark.analyses.analysis import SECONDS_MAX
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
+else:
+    pd = imported_later("pandas")
+    go = imported_later("plotly.graph_objects")
 
 POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
 ROWS_SHOWN = 40  # bars or spans that a person can tell apart
@@ -53,8 +57,6 @@ STATE_COLOURS = {
 
 def figure(height: int = 360, **layout: Any) -> go.Figure:
     """An empty figure in the report's style."""
-    import plotly.graph_objects as go
-
     made = go.Figure()
     made.update_layout(
         template="plotly_white",
@@ -152,8 +154,6 @@ def over_time(
     stacked: bool = True,
 ) -> go.Figure:
     """Bars by time bucket (`ts` is its start), a colour for each value of `by`, the largest first."""
-    import pandas as pd
-
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -218,8 +218,6 @@ def heat(
     rows_max: int = ROWS_SHOWN,
 ) -> go.Figure:
     """`row` × time (`ts`, the start of its bucket), the busiest rows only; white where there is nothing."""
-    import pandas as pd
-
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -253,8 +251,6 @@ def of_one_age(frame: pd.DataFrame, time: str) -> tuple[pd.DataFrame, str]:
 
     Clocks of two ages would leave decades of the axis empty, and show all of one age at one place.
     """
-    import pandas as pd
-
     times = frame[time].dropna().sort_values()
     if times.empty:
         return frame[:0], UTC
@@ -275,8 +271,6 @@ def spans(
     colours: Mapping[str, str] | None = None,
 ) -> go.Figure:
     """Intervals on a line for each value of `row`, coloured by state; one without length stays visible."""
-    import pandas as pd
-
     frame, title = of_one_age(frame[frame[start].notna() & frame[end].notna()], start)
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -345,9 +339,6 @@ def _cell(value: object) -> str:
         return str(value)[:23]
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
-
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
 
 NODES_MAX = 60  # more cannot be told apart
 

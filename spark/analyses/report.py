@@ -20,10 +20,19 @@ from trimaran.spark.analyses.plots import nothing
 from trimaran.spark.analyses.running import Outcome, run_all, since_text
 from trimaran.spark.origins.directories.discovery import find_log_directories
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.spark.sessions.session import FULL_COMPILER, session
+from trimaran.spark.sources import VIEWS
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from plotly import offline
+    from pyspark import errors as spark_errors
     from pyspark.sql import DataFrame, SparkSession
+else:
+    go = imported_later("plotly.graph_objects")
+    offline = imported_later("plotly.offline")
+    spark_errors = imported_later("pyspark.errors")
 
 MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
 # Plotly's default has a button that sends a figure's data to its cloud.
@@ -72,8 +81,6 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
     """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
-    from trimaran.spark.sessions.session import FULL_COMPILER, session
-
     much = is_much(job.data)
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
     outcomes = []
@@ -129,9 +136,7 @@ def write_pages(job: Job, outcomes: Sequence[Outcome], target: Path) -> Path:
 
 
 def _write_plotly(target: Path) -> None:
-    from plotly.offline import get_plotlyjs
-
-    (target / "plotly.min.js").write_text(get_plotlyjs())
+    (target / "plotly.min.js").write_text(offline.get_plotlyjs())
 
 
 def _drawn(outcome: Outcome) -> ReportSection:
@@ -158,8 +163,6 @@ def without_links(made: go.Figure) -> go.Figure:
     """The same figure, but markup in the names of topics, groups and clients is text: plotly draws links, and more,
     of what looks like a tag.
     """
-    import plotly.graph_objects as go
-
     return go.Figure(_as_text(made.to_dict()))
 
 
@@ -207,7 +210,6 @@ LASTING = "to_ts"  # what has it lasts for a time, of which only the part since 
 
 def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
     """Views over the job's data, with the columns asked for."""
-    from trimaran.spark.sources import VIEWS
 
     def load(view: str, schema: str) -> DataFrame:
         if view == ZNODES:
@@ -230,10 +232,10 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
 
 def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
     """Raises PySparkException: there is no such file."""
-    from pyspark.errors import PySparkException
-
     if not path.is_file():
-        raise PySparkException(f"there is no {path}; trimaran zk tree -o json writes its rows")
+        raise spark_errors.PySparkException(
+            f"there is no {path}; trimaran zk tree -o json writes its rows"
+        )
     return spark.read.schema(schema).option("multiLine", "true").json(str(path))
 
 

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.analyses.analysis import ROWS_MAX, SECONDS_MAX, Analysis, ReportVerdict
 from trimaran.spark.data_source.tracebacks import captured, cause_of
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import pandas as pd
+    from pyspark import errors as spark_errors
     from pyspark.sql import DataFrame, SparkSession
+else:
+    spark_errors = imported_later("pyspark.errors")
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
 # A hundred small queries: compiling each costs more than running it, but over much data.
@@ -117,8 +121,6 @@ def columns_of(schema: str) -> dict[str, str]:
 
 
 def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
-    from pyspark.errors import PySparkException
-
     started = time.monotonic()
 
     def outcome(verdicts: Sequence[ReportVerdict], frame: pd.DataFrame | None) -> Outcome:
@@ -126,7 +128,7 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
 
     try:
         frame = _computed(analysis, views)
-    except PySparkException as error:
+    except spark_errors.PySparkException as error:
         why = cause_of(error)
         if any(word in why for word in ABSENT):
             # that no log of a topic is here does not say that there is no such topic
@@ -152,8 +154,6 @@ def not_applicable(analysis: Analysis, why: str = "") -> ReportVerdict:
 
 
 def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
-    from pyspark.errors import PySparkException
-
     required = {
         view: views.frame(analysis, view)
         for view in analysis.views
@@ -163,7 +163,7 @@ def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
         optional = {view: views.frame(analysis, view) for view in analysis.optional}
         made = analysis.compute(**required, **optional)
         return collected(made)
-    except PySparkException:  # such as a directory without a metadata log
+    except spark_errors.PySparkException:  # such as a directory without a metadata log
         if not analysis.optional:
             raise
         return collected(analysis.compute(**required))

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from pyspark.errors import PySparkException
+    from py4j import protocol as py4j
+    from pyspark import errors as spark_errors
+    from pyspark import logger as spark_logger
+else:
+    py4j = imported_later("py4j.protocol")
+    spark_errors = imported_later("pyspark.errors")
+    spark_logger = imported_later("pyspark.logger")
 
 # PySpark's worker reads this variable when it writes down the exception that ends it.
 _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
@@ -37,28 +44,23 @@ def without_frames() -> Iterator[None]:
 
 def silence_query_loggers() -> None:
     """For programs that print the error of a query themselves: PySpark logs it too, with the JVM's stack as JSON."""
-    from pyspark.logger import PySparkLogger
-
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+        spark_logger.PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager
 def captured() -> Iterator[None]:
     """PySparkException also where several stages of a query fail at once: PySpark lets Py4J tell of that."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-
     try:
         yield
-    except Py4JJavaError as error:
+    except py4j.Py4JJavaError as error:
         text = str(error)
         if _OURS.search(text) is None:
             raise
-        raise PySparkException(text) from None
+        raise spark_errors.PySparkException(text) from None
 
 
-def cause_of(error: PySparkException) -> str:
+def cause_of(error: spark_errors.PySparkException) -> str:
     """Returns the message of our error, without the frames of Python and the JVM around it."""
     text = str(error)
     found = _OURS.findall(text)

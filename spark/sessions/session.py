@@ -19,9 +19,18 @@ from typing import TYPE_CHECKING
 
 from trimaran.spark.sessions import class_archive
 from trimaran.spark.sessions.java import cache_folder, java_home, write_script
+from trimaran.spark.sources import register
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    import pyspark
+    from pyspark import errors as spark_errors
+    from pyspark import sql
     from pyspark.sql import SparkSession
+else:
+    pyspark = imported_later("pyspark")
+    spark_errors = imported_later("pyspark.errors")
+    sql = imported_later("pyspark.sql")
 
 PYTHON_WRAPPER = """#!/bin/sh
 # Starts Python, and in place of the process that Spark forks its workers from, ours. Memory of a worker's chunks, some
@@ -61,13 +70,9 @@ def session(
     if master is None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         os.environ["PYSPARK_PYTHON"] = str(worker_python())
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
+    builder = sql.SparkSession.builder.master(master or f"local[{local_cores}]").appName(app_name)
     spark = _started(builder, is_local=master is None, conf=conf or {})
     spark.sparkContext.setLogLevel("ERROR")
-    from trimaran.spark.sources import register
-
     register(spark)
     return spark
 
@@ -76,15 +81,12 @@ def _started(
     builder: SparkSession.Builder, *, is_local: bool, conf: Mapping[str, str]
 ) -> SparkSession:
     """Starts the session with the archive of classes if possible, and without it if that fails."""
-    from pyspark import SparkContext
-    from pyspark.errors import PySparkRuntimeError
-
     # A JVM that runs already has its options.
-    is_fresh = is_local and SparkContext._gateway is None  # noqa: SLF001 - nobody else tells
+    is_fresh = is_local and pyspark.SparkContext._gateway is None  # noqa: SLF001 - nobody else tells
     sharing = class_archive.options(conf) if is_fresh else []
     try:
         return _configured(builder, settings(is_local, conf, sharing)).getOrCreate()
-    except PySparkRuntimeError:
+    except spark_errors.PySparkRuntimeError:
         if not sharing:
             raise
         class_archive.forget()

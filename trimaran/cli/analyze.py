@@ -15,6 +15,7 @@ from trimaran.cli.output import complain, put, say, show_json
 from trimaran.cli.spark_errors import explained
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
+from trimaran.spark.analyses import report
 
 if TYPE_CHECKING:
     from trimaran.spark.analyses.running import Outcome
@@ -44,12 +45,10 @@ def analyze(
     data = state_file.nearest(data)
     target = html or (None if json else report_of(data))
     with explained(data):
-        from trimaran.spark.analyses.report import analyse, plan_report, write_pages  # noqa: PLC0415 - Spark is an extra
-
-        job = plan_report(data, list(names) or None, since_ms)
+        job = report.plan_report(data, list(names) or None, since_ms)
         with AnalysisProgress(len(job.analyses)) as progress:
-            outcomes = analyse(job, lambda one: _tell(one, progress, quiet=json))
-        index = None if target is None else write_pages(job, outcomes, target.resolve())
+            outcomes = report.analyse(job, lambda one: _tell(one, progress, quiet=json))
+        index = None if target is None else report.write_pages(job, outcomes, target.resolve())
     if json:
         show_json([_as_json(outcome) for outcome in outcomes])
     elif index is not None:

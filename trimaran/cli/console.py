@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from importlib import import_module
 from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -168,9 +169,8 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
 def ensure_installed() -> None:
     """Raises UserError where the extra `console` is not installed."""
     try:
-        import hypercorn  # noqa: PLC0415 - an extra
-        import jinja2  # noqa: PLC0415 - an extra
-        import starlette  # noqa: PLC0415 - an extra
+        for name in ("hypercorn", "jinja2", "starlette"):
+            import_module(name)
     except ImportError as error:
         raise UserError(
             "the console is not installed",
@@ -178,7 +178,6 @@ def ensure_installed() -> None:
             "pip install 'trimaran[console]'",
             exit_code=Exit.USAGE,
         ) from error
-    del hypercorn, jinja2, starlette
 
 
 def _cluster(

@@ -16,9 +16,14 @@ from trimaran.cli.output import complain, put, say
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata import shell as metadata_shell
 from trimaran.inspect.metadata import tree as metadata_tree
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    import readline
+
     from trimaran.quorum.metadata.replay import MetadataState
+else:
+    readline = imported_later("readline")
 
 
 def tree(
@@ -139,8 +144,6 @@ def _talk(session: metadata_shell.MetadataShell) -> None:
 def _complete_with(session: metadata_shell.MetadataShell) -> None:
     """Where Python was built without readline the shell works all the same."""
     with contextlib.suppress(ImportError):
-        import readline  # noqa: PLC0415 - changes the terminal
-
         found: list[str] = []
 
         def complete(word: str, index: int) -> str | None:

@@ -16,10 +16,14 @@ from typing import TYPE_CHECKING
 
 from trimaran.cli.output import is_quiet
 from trimaran.node.text.wording import counted
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.progress import Progress
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console = imported_later("rich.console")
+    rich_progress = imported_later("rich.progress")
 
 SHOWN_AFTER_SECONDS = 2.0
 _one = threading.Lock()  # held by the bar that may be shown
@@ -93,25 +97,23 @@ def _show(bar: ProgressBar, is_over: threading.Event) -> None:
         is_over.wait()
 
 
-def _drawn(bar: ProgressBar) -> Progress:
-    from rich.console import Console  # noqa: PLC0415 - slow, and most calls do without
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow, and most calls do without
-
-    class Drawn(Progress):
+def _drawn(bar: ProgressBar) -> rich_progress.Progress:
+    class Drawn(rich_progress.Progress):
         """Asks the bar each time that it is drawn, ten times a second."""
 
-        def get_renderables(self) -> Iterable[RenderableType]:
+        def get_renderables(self) -> Iterable[rich_console.RenderableType]:
             for task in self.task_ids:
                 self.update(task, completed=bar.done, note=bar.note)
             return super().get_renderables()
 
-    columns = [TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}")]
-    share = [] if bar.total is None else [TaskProgressColumn()]
+    text, bar_column = rich_progress.TextColumn, rich_progress.BarColumn
+    columns = [text("{task.description}"), bar_column(), text("{task.fields[note]}")]
+    share = [] if bar.total is None else [rich_progress.TaskProgressColumn()]
     drawn = Drawn(
         *columns,
         *share,
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
+        rich_progress.TimeElapsedColumn(),
+        console=rich_console.Console(stderr=True),
         transient=True,
         redirect_stdout=False,  # data stays data
     )

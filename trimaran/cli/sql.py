@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,9 +14,15 @@ from trimaran.cli.progress import progress
 from trimaran.cli.spark_errors import ELSEWHERE, explained, is_nothing
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.local import state_file
-from trimaran.spark import sources
+from trimaran.spark import documentation, sources
 from trimaran.spark.data_source import tracebacks
 from trimaran.spark.sessions import session as sessions_session
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from pyspark import errors as spark_errors
+else:
+    spark_errors = imported_later("pyspark.errors")
 
 ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
 
@@ -37,10 +43,8 @@ def sql(
     """
     data = state_file.nearest(data)
     with explained(data):
-        from trimaran.spark.documentation import view_docs  # noqa: PLC0415 - Spark is an extra
-
         if not statement.strip():
-            show_rows(view_docs(), output)
+            show_rows(documentation.view_docs(), output)
             return
         named = {word.lower() for word in re.findall(r"\w+", statement)}
         used = [name for name in sources.VIEWS if name in named]
@@ -52,8 +56,6 @@ def sql(
 
 
 def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[str, object]]:
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark is an extra
-
     spark = sessions_session.session(app_name="trimaran sql")
     try:
         for name in views:
@@ -61,7 +63,7 @@ def _run(statement: str, views: list[str], data: Path, rows: int) -> list[dict[s
         with tracebacks.captured():
             found = spark.sql(statement).limit(rows).collect()
         return [row.asDict(recursive=True) for row in found]
-    except PySparkException as error:
+    except spark_errors.PySparkException as error:
         why = tracebacks.cause_of(error).partition("\n\n== SQL ==")[0]
         raise UserError(
             "the statement cannot be run",

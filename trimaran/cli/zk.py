@@ -25,8 +25,7 @@ from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors import ports
 from trimaran.errors import zookeeper as errors_zookeeper
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.metrics import server as metrics_server
-from trimaran.metrics import serving
+from trimaran.metrics import mirror_monitor, serving
 from trimaran.node.config import key_warnings
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
@@ -128,7 +127,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
         return mirror_process.nothing_beside
     address = serving.address_of(text)
     assert address is not None
-    return partial(metrics_server.mirror_with_metrics, address)
+    return partial(mirror_monitor.mirror_with_metrics, address)
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors.refused import check_resource
+from trimaran.node.config.config_source import Source
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -71,8 +72,6 @@ def told_configs(
 
 
 def _row(config: Any) -> dict[str, Any]:
-    from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
-
     sources = {source.value: source.name.lower() for source in Source}
     return {
         "name": config.name,

@@ -28,12 +28,16 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Address
+from trimaran.wire.later import imported_later
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
+    from trimaran.node.security import listener_security
     from trimaran.settings.properties import Setting
     from trimaran.wire.security.listener import ClientSecurity
+else:
+    listener_security = imported_later("trimaran.node.security.listener_security")
 
 # The wait before another node is tried; one that is only slow is tried again later.
 HELLO_SECONDS = 1.0
@@ -48,11 +52,9 @@ def _security(
         if not settings:
             return None
         command_config = None
-    from trimaran.node.security.listener_security import client_security  # noqa: PLC0415 - slow, and most calls do without
-
     try:
         of_file = {} if command_config is None else read_file(command_config)
-        return client_security(resolved({**of_file, **settings}, os.environ))
+        return listener_security.client_security(resolved({**of_file, **settings}, os.environ))
     except ConfigError as error:
         raise of_config(error) from error
 

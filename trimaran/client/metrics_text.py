@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from http import client as http_client
+    from urllib import request as urllib_request
+else:
+    http_client = imported_later("http.client")
+    urllib_request = imported_later("urllib.request")
 
 TIMEOUT_SECONDS = 10.0
 # A node of a hundred thousand partitions has 40 MB of text.
@@ -18,15 +27,12 @@ def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str]
     Raises:
         UserError: no server answers at HOST:PORT, or another one does.
     """
-    import http.client  # noqa: PLC0415 - slow, and most calls do without
-    import urllib.request  # noqa: PLC0415 - slow, and most calls do without
-
     query = urlencode([("name[]", name) for name in names])
     url = f"http://{address}/metrics" + (f"?{query}" if query else "")
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as response:
+        with urllib_request.urlopen(url, timeout=timeout) as response:
             return str(response.read(BYTES_MAX), "utf-8")
-    except (OSError, ValueError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http_client.HTTPException) as error:
         raise UserError(
             f"no metrics from {address}",
             str(getattr(error, "reason", None) or error),

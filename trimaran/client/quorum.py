@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.health import BAD, WARNING, Reason
 from trimaran.node.runtime.clock import now_ms
+from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
@@ -20,8 +21,6 @@ def ask_quorum(
     client: BlockingClient, timeout: float
 ) -> tuple[dict[str, Any] | None, list[dict[str, Any]], list[Reason]]:
     """Returns fields and rows of the voters, from the active controller through a broker; or the error."""
-    from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes  # noqa: PLC0415 - slow, and most calls do without
-
     try:
         partition, nodes = describe_quorum_and_nodes(client, timeout=timeout)
     except (RequestTimedOut, VersionMismatch):

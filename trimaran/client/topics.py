@@ -10,6 +10,7 @@ from trimaran.client.log_dirs import replica_sizes
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
 from trimaran.errors.refused import check, check_topic
+from trimaran.node.config.config_source import Source
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.errors import VersionMismatch
@@ -69,8 +70,6 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in its order
     (`Config` of its admin client is a hash table of the response).
     """
-    from trimaran.quorum.serving.config_sources import Source  # noqa: PLC0415 - slow, and most calls do without
-
     (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
     told = {config.name: config for config in configs}
     return {

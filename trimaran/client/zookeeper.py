@@ -6,11 +6,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.settings.properties import read_file, resolved
 from trimaran.wire.client.errors import AuthenticationRefused
+from trimaran.wire.later import imported_later
 from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError
+
+if TYPE_CHECKING:
+    from trimaran.zkcompat.commands import errors
+else:
+    errors = imported_later("trimaran.zkcompat.commands.errors")
 
 _OF_SASL = "correct sasl.mechanism, and user and password of sasl.jaas.config, in the file of -c"
 _OF_TLS = (
@@ -26,8 +33,6 @@ _WHERE_IT_BREAKS = (
 @contextmanager
 def explained() -> Iterator[None]:
     """Failures of the mirror's room as errors for people."""
-    from trimaran.zkcompat.commands import errors  # noqa: PLC0415 - kazoo is an extra
-
     try:
         yield
     except ZooKeeperUnavailableError as error:

@@ -15,9 +15,13 @@ from trimaran.console.analyses import Analyses, is_installed, report_of
 from trimaran.console.writes import form_of
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.spark.analyses.catalogue import ANALYSES
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    from plotly import offline
     from starlette.requests import Request
+else:
+    offline = imported_later("plotly.offline")
 
 # Path at which a report finds Plotly. It comes from a sandbox and so without a cookie: all may have it.
 PLOTLY = "/plotly.min.js"
@@ -49,10 +53,8 @@ async def plotly(_: Request) -> Response:
     """The library that draws a report."""
     if not is_installed():
         raise HTTPException(404)
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - an extra
-
     headers = {"cross-origin-resource-policy": "cross-origin", "cache-control": "max-age=86400"}
-    return Response(get_plotlyjs(), media_type="text/javascript", headers=headers)
+    return Response(offline.get_plotlyjs(), media_type="text/javascript", headers=headers)
 
 
 async def start(analyses: Analyses, token: str, request: Request) -> Response:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import trio
+from prometheus_client.parser import text_string_to_metric_families
 
 from trimaran.client.metrics_text import text_of
 from trimaran.errors.user_error import UserError
@@ -167,8 +168,6 @@ def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Sampl
 
 def values_of(text: str) -> Values:
     """The numbers of `SERIES` in a text of metrics. Raises UserError: it is none."""
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - slow, and most calls do without
-
     wanted = tuple(series.metric for series in SERIES)
     lines = "\n".join(
         # There are as many again for each topic, and parsing them costs a hundred times as much as skipping them.

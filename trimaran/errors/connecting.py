@@ -20,10 +20,15 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Address
+from trimaran.wire.later import imported_later
 from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
+    import ssl
+
     from trimaran.wire.security.listener import ClientSecurity
+else:
+    ssl = imported_later("ssl")
 
 PROBE_SECONDS = 1.0  # each probe runs once, after a failure
 COMMAND_CONFIG_OPTION = "--command-config"
@@ -221,8 +226,6 @@ def _answer(address: Address, question: bytes) -> bytes:
 
 
 def _speaks_tls(address: Address) -> bool:
-    import ssl  # noqa: PLC0415 - slow, and most calls do without
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

@@ -29,9 +29,15 @@ from trimaran.running.log_lines import set_up_mirror
 from trimaran.settings.node_config import parse_config
 from trimaran.settings.properties import read_file
 from trimaran.wire.identity import Address
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    from trimaran.metrics import mirror_monitor
+    from trimaran.zkcompat.commands import mirror_process
     from trimaran.zkcompat.mirroring.mirror import Mirror
+else:
+    mirror_monitor = imported_later("trimaran.metrics.mirror_monitor")
+    mirror_process = imported_later("trimaran.zkcompat.commands.mirror_process")
 
 
 class Process(Protocol):
@@ -220,16 +226,12 @@ def _run_server(node: NodePlan, on_ready: Callable[[], None]) -> None:
 
 
 def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
-    from trimaran.zkcompat.commands.mirror_process import run_mirror  # noqa: PLC0415 - kazoo is an extra
-
     @asynccontextmanager
     async def beside() -> AsyncIterator[Callable[[Mirror], None]]:
         if node.metrics_port is None:
             yield lambda _: on_ready()
             return
-        from trimaran.metrics.server import mirror_with_metrics  # noqa: PLC0415 - slow, and most calls do without
-
-        async with mirror_with_metrics(Address(HOST, node.metrics_port)) as monitor:
+        async with mirror_monitor.mirror_with_metrics(Address(HOST, node.metrics_port)) as monitor:
 
             def found(mirror: Mirror) -> None:
                 monitor(mirror)
@@ -238,7 +240,7 @@ def _run_mirror(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None])
             yield found
 
     set_up_mirror()
-    run_mirror(
+    mirror_process.run_mirror(
         plan.addresses("controller"),
         plan.addresses("zookeeper"),
         node.directory,

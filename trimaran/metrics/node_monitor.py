@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from trimaran.metrics.clients import client_metrics
@@ -16,6 +17,7 @@ from trimaran.metrics.process import loop_metrics
 from trimaran.metrics.raft import controller_metadata_metrics, metadata_metrics, raft_metrics
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
+from trimaran.metrics.serving import address_of, serving_metrics
 from trimaran.metrics.topics import topic_metrics
 from trimaran.quorum.controller.server import RunningController
 from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
@@ -26,6 +28,20 @@ if TYPE_CHECKING:
     from trimaran.log.durability.group_commit import GroupCommit
     from trimaran.node.config.server import ServerConfig
     from trimaran.zkcompat.mirroring.mirror import Mirror
+
+
+@asynccontextmanager
+async def node_with_metrics(config: ServerConfig) -> AsyncIterator[NodeMonitor]:
+    """Serves the metrics of a node within the block, from before its roles start.
+
+    Raises ConfigError and OSError for `trimaran.metrics.listener`.
+    """
+    address = address_of(config["trimaran.metrics.listener"])
+    assert address is not None, "metrics are switched on"
+    monitor = NodeMonitor(config)
+    with monitor.loop_times.counting():
+        async with serving_metrics(address, monitor):
+            yield monitor
 
 
 class NodeMonitor:

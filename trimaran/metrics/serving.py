@@ -8,6 +8,7 @@ seen there, no secrets and no records.
 from __future__ import annotations
 
 import gzip
+import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -19,6 +20,7 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from trimaran.metrics import events
 from trimaran.metrics.families import Families
 from trimaran.metrics.http import HttpRequest, HttpResponse, serve_http
 from trimaran.metrics.process import process_metrics
@@ -26,6 +28,8 @@ from trimaran.node.config.config_def import ConfigError
 from trimaran.node.runtime.threads import run_computing
 from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.events import yield_to_loop
+
+log = logging.getLogger(__name__)
 
 # Parameter of a query: only metrics of these names, as in every exporter of Prometheus' clients.
 NAMES = "name[]"
@@ -88,10 +92,11 @@ async def serving_metrics(address: Address, monitor: Monitor) -> AsyncIterator[M
         listeners = await trio.open_tcp_listeners(port, host=host)
     except OSError as error:
         raise OSError(error.errno, error.strerror, f"{host}:{port}") from error
-    server = MetricsServer(monitor, listeners[0].socket.getsockname()[:2])
+    server = MetricsServer(monitor, Address(*listeners[0].socket.getsockname()[:2]))
     async with trio.open_nursery() as nursery:
         for listener in listeners:
             nursery.start_soon(serve_http, listener, server.respond)
+        events.METRICS_SERVED.log(log, host=server.address.host, port=server.address.port)
         yield server
         nursery.cancel_scope.cancel()
 

@@ -12,9 +12,15 @@ from trimaran.broker.process.server import RunningBroker, run_broker
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.controller.server import RunningController
 from trimaran.running.controller_role import texts_of
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
+    from trimaran.zkcompat import settings
+    from trimaran.zkcompat.legacy import consumer_offsets
+else:
+    settings = imported_later("trimaran.zkcompat.settings")
+    consumer_offsets = imported_later("trimaran.zkcompat.legacy.consumer_offsets")
 
 
 async def run_broker_role(
@@ -37,8 +43,7 @@ async def _zookeeper_offsets(config: ServerConfig) -> AsyncIterator[ZooKeeperOff
     if not connect:
         yield None
         return
-    from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets  # noqa: PLC0415 - kazoo is an extra
-    from trimaran.zkcompat.settings import keeper_config  # noqa: PLC0415 - kazoo is an extra
-
-    async with open_consumer_offsets(keeper_config(connect, texts_of(config))) as offsets:
+    async with consumer_offsets.open_consumer_offsets(
+        settings.keeper_config(connect, texts_of(config))
+    ) as offsets:
         yield offsets

@@ -10,9 +10,14 @@ import trio
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.controller.server import RunningController, run_controller
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
+    from trimaran.zkcompat import in_controller, settings
     from trimaran.zkcompat.mirroring.mirror import Mirror
+else:
+    settings = imported_later("trimaran.zkcompat.settings")
+    in_controller = imported_later("trimaran.zkcompat.in_controller")
 
 _KEY = "trimaran.zk.mirror.enable"
 OnMirror = Callable[["Mirror"], object]
@@ -52,7 +57,7 @@ def has_mirror(config: ServerConfig) -> bool:
     if not is_mirror_enabled(config):
         return False
     try:
-        from trimaran.zkcompat.settings import keeper_config, mirror_config, obeyed_kinds  # noqa: PLC0415 - kazoo is an extra
+        keeper_config, mirror_config = settings.keeper_config, settings.mirror_config
     except ModuleNotFoundError as error:
         why, fix = f"{error.name} is not installed", "pip install 'trimaran[zk]'"
         raise ConfigError(_KEY, "true", why, fix=fix) from error
@@ -62,16 +67,14 @@ def has_mirror(config: ServerConfig) -> bool:
     try:
         mirror_config(texts)
         keeper_config(connect, texts)
-        obeyed_kinds(texts, inside=True)
+        settings.obeyed_kinds(texts, inside=True)
     except ValueError as error:
         raise ConfigError(_KEY, "true", str(error)) from error
     return True
 
 
 async def _mirror(config: ServerConfig, running: RunningController, on_mirror: OnMirror) -> None:
-    from trimaran.zkcompat.in_controller import HostController, mirror_in_controller  # noqa: PLC0415 - kazoo is an extra
-
-    controller = HostController(
+    controller = in_controller.HostController(
         node_id=running.node_id,
         cluster_id=running.directory.meta_properties.cluster_id,
         node=running.node,
@@ -79,7 +82,9 @@ async def _mirror(config: ServerConfig, running: RunningController, on_mirror: O
         directory=running.directory.path,
         quorum=running.context.controller,
     )
-    await mirror_in_controller(controller, config["zookeeper.connect"], texts_of(config), on_mirror)
+    await in_controller.mirror_in_controller(
+        controller, config["zookeeper.connect"], texts_of(config), on_mirror
+    )
 
 
 def texts_of(config: ServerConfig) -> dict[str, str]:

@@ -16,17 +16,22 @@ import sys
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
 from trimaran.errors.node import explain
 from trimaran.errors.user_error import UserError
-from trimaran.metrics.server import node_with_metrics
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.runtime.slow_steps import logging_slow_steps
 from trimaran.running import events
 from trimaran.running.log_lines import set_up, writes_json
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from trimaran.metrics import node_monitor
+else:
+    node_monitor = imported_later("trimaran.metrics.node_monitor")
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +148,7 @@ async def _run_alone(config: ServerConfig, on_ready: Callable[[], object]) -> No
 
 async def _run_with_metrics(config: ServerConfig, on_ready: Callable[[], object]) -> None:
     """Serves metrics next to the roles; their modules are imported only if a listener of metrics is set."""
-    async with node_with_metrics(config) as monitor:
+    async with node_monitor.node_with_metrics(config) as monitor:
         roles = roles_of(config, monitor.mirrors)
         await run_roles(roles, config, on_ready, monitor.started)
 

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trimaran.errors.config import of_config
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.config.config_def import ConfigError
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import javaproperties
+
+    from trimaran.node.config import providers
+else:
+    javaproperties = imported_later("javaproperties")
+    providers = imported_later("trimaran.node.config.providers")
 
 ENVIRONMENT_PREFIX = "KAFKA_"
 # Variables of Kafka's own scripts that carry the prefix and are no configuration keys.
@@ -52,8 +62,6 @@ def read_file(path: Path) -> dict[str, Setting]:
 
 def _parse(path: Path, text: str) -> dict[str, Setting]:
     """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
-    import javaproperties  # noqa: PLC0415 - slow, and most calls do without
-
     settings, line = {}, 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
@@ -114,9 +122,7 @@ def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> di
 
 def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
     """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
-    from trimaran.node.config.providers import resolve  # noqa: PLC0415 - slow, and most calls do without
-
     try:
-        return resolve(settings, lambda one, value: replace(one, value=value), environ)
+        return providers.resolve(settings, lambda one, value: replace(one, value=value), environ)
     except ConfigError as error:
         raise of_config(error) from error

@@ -22,10 +22,16 @@ from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import port_of, reserve
 from trimaran.settings.properties import Setting
 from trimaran.testing.kafka import Kafka
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
     from trimaran.node.config.server import ServerConfig
+    from trimaran.quorum.formatting import storage
+    from trimaran.running import combined
+else:
+    storage = imported_later("trimaran.quorum.formatting.storage")
+    combined = imported_later("trimaran.running.combined")
 
 START_SECONDS = 30.0
 STOP_SECONDS = 30.0
@@ -98,8 +104,6 @@ class EmbeddedKafka(Kafka):
             node.stop()
 
     def _config(self, client_port: int, controller_port: int) -> ServerConfig:
-        from trimaran.quorum.formatting.storage import format_directories, random_uuid  # noqa: PLC0415 - slow, and most calls do without
-
         texts = SETTINGS | {
             "listeners": f"PLAINTEXT://127.0.0.1:{client_port},CONTROLLER://127.0.0.1:{controller_port}",
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
@@ -107,8 +111,8 @@ class EmbeddedKafka(Kafka):
             **self._settings,
         }
         config = parse({key: Setting(value, "EmbeddedKafka") for key, value in texts.items()})
-        self._cluster_id = self._cluster_id or random_uuid()
-        format_directories(config, self._cluster_id, ignore_formatted=True)
+        self._cluster_id = self._cluster_id or storage.random_uuid()
+        storage.format_directories(config, self._cluster_id, ignore_formatted=True)
         return config
 
 
@@ -145,9 +149,7 @@ class _Node:
             self._ended.set_result(None)
 
     async def _run(self, config: ServerConfig) -> None:
-        from trimaran.running.combined import run_combined  # noqa: PLC0415 - slow, and most calls do without
-
         self._token = trio.lowlevel.current_trio_token()
         with self._scope:
             async with trio.open_nursery() as nursery:
-                self._started.set_result(await nursery.start(run_combined, config))
+                self._started.set_result(await nursery.start(combined.run_combined, config))

@@ -17,6 +17,9 @@ from trimaran.wire.client.routing import Routing
 from trimaran.wire.codec.declarations import Struct
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Address
+from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
+from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
+from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 
@@ -136,16 +139,12 @@ def _find(routing: Routing, destination: Destination, backoff: ExponentialBackof
 
 def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) -> Steps:
     if routing.of_controllers:
-        from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
-
         response = yield Ask(
             address,
             DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2),
         )
         routing.update_cluster(response)
         return response
-    from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
     named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
     response = yield Ask(address, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     routing.update_metadata(response)
@@ -154,8 +153,6 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
 
 def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
     """Raises KafkaError: retries cannot help, as if an ACL is missing."""
-    from trimaran.wire.messages.find_coordinator import FindCoordinatorRequest
-
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
     routing.update_coordinator(wanted, response)

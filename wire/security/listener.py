@@ -26,6 +26,11 @@ class ListenerSecurity:
     names: PrincipalMapping = AS_THEY_ARE
 
 
+# One request after the other; each is sent the answer to the one before. At the end: the milliseconds for which the
+# login holds, 0 for ever.
+Login = Generator[Message, Any, int]
+
+
 @dataclass(slots=True, eq=False)
 class ClientSecurity:
     """Both None: PLAINTEXT. Each new connection looks, so that a certificate may be replaced while a node runs."""
@@ -33,13 +38,14 @@ class ClientSecurity:
     tls: ssl.SSLContext | None = None
     sasl: ClientMechanism | None = None
 
+    def login(self) -> Login:
+        """As the function `login`, with the credentials of `sasl`; there are some."""
+        assert self.sasl is not None, "this client has no credentials"
+        return login(self.sasl)
+
 
 PLAINTEXT_LISTENER = ListenerSecurity()
 PLAINTEXT = ClientSecurity()
-
-# One request after the other; each is sent the answer to the one before. At the end: the milliseconds for which the
-# login holds, 0 for ever.
-Login = Generator[Message, Any, int]
 
 
 def login(credentials: ClientMechanism) -> Login:

@@ -15,7 +15,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import re2
+else:
+    re2 = imported_later("re2")
 
 DEFAULT = "DEFAULT"
 _RULE = re.compile(
@@ -99,8 +106,6 @@ class PrincipalMapping:
 
 
 def _compiled(pattern: str) -> Any:
-    import re2  # few listeners have rules, and clients none
-
     options = re2.Options()
     options.log_errors = False
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.spark.analyses.analysis import (
     DataFrame,
     Figure,
@@ -15,6 +17,12 @@ from trimaran.spark.analyses.analysis import (
     times_text,
 )
 from trimaran.spark.analyses.plots import nothing, spans
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = imported_later("pandas")
 
 ROWS = 2000
 SECONDS_DRAWN_MAX = 1e9  # thirty years: longer is a broken clock
@@ -44,8 +52,6 @@ ORDER BY from_offset DESC LIMIT {ROWS}
 
 def plot(frame: Rows) -> Figure:
     """A line for each broker, coloured by what it was."""
-    import pandas as pd
-
     if frame.empty:
         return nothing("no broker in the log")
     frame = frame[frame["seconds"].notna()]  # others begin or end at a clock that is years off

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.spark.analyses.analysis import (
     YEARS_MS,
     DataFrame,
@@ -15,6 +17,12 @@ from trimaran.spark.analyses.analysis import (
     seconds_text,
 )
 from trimaran.spark.analyses.plots import GREEN, RED, nothing, spans
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = imported_later("pandas")
 
 GAP_MS_MAX = (
     3000  # an election with Kafka's default timeouts takes 2 to 3 s; longer deserves a look
@@ -32,8 +40,6 @@ ORDER BY epoch DESC
 
 def plot(frame: Rows) -> Figure:
     """A bar for each epoch on its leader's line, and the gaps between their records in red."""
-    import pandas as pd
-
     if frame.empty:
         return nothing("no epoch of a quorum in the log")
     shown = frame.head(300).iloc[::-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.spark.analyses.analysis import (
     DataFrame,
     Figure,
@@ -14,6 +16,12 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
 from trimaran.spark.analyses.plots import NO_CLOCK, STATE_COLOURS, figure, nothing
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = imported_later("pandas")
 
 STATES = ("offline", "under_min_isr", "under_replicated")
 
@@ -48,8 +56,6 @@ GROUP BY 1 ORDER BY 1
 
 def plot(frame: Rows) -> Figure:
     """Steps of the states, the most at once within each bucket, then as the bucket ended."""
-    import pandas as pd
-
     if frame.empty:
         return nothing("no partition in the log")
     frame = frame[frame["ts"].notna()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trimaran.log.codecs.compression import Compression, compress
 from trimaran.spark.analyses.analysis import (
     DataFrame,
     Figure,
@@ -14,9 +15,12 @@ from trimaran.spark.analyses.analysis import (
     run,
 )
 from trimaran.spark.analyses.plots import distinct_labels, figure, nothing, short
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
     import pyarrow as pa
+else:
+    pa = imported_later("pyarrow")
 
 SAMPLE_RECORDS = 500  # of each partition, the latest (of offsets): some hundred KiB, which all codecs know by then
 SAMPLE_BYTES = 1 << 20  # of each topic
@@ -49,10 +53,6 @@ SAMPLED_SCHEMA = (
 
 def repacked(sample: pa.Table) -> pa.Table:
     """A topic's sample packed by each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
-    import pyarrow as pa
-
-    from trimaran.log.codecs.compression import Compression, compress
-
     plain, records = bytearray(), 0
     for key, value in zip(sample["key"].to_pylist(), sample["value"].to_pylist(), strict=True):
         plain += bytes(6) + (key or b"") + (value or b"")  # lengths and deltas take some bytes

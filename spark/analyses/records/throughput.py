@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trimaran.spark.analyses.analysis import (
     DataFrame,
     Figure,
@@ -16,6 +18,14 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
 from trimaran.spark.analyses.plots import NO_CLOCK, PALETTE, distinct_labels, figure, nothing, short
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from plotly import subplots
+else:
+    pd = imported_later("pandas")
+    subplots = imported_later("plotly.subplots")
 
 TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with a colour of its own, and the others
 PARTITIONS_SHOWN_MAX = 40
@@ -48,9 +58,6 @@ ORDER BY kind DESC, topic, partition, ts
 
 def plot(frame: Rows) -> Figure:
     """Above, records a second by topic; below, by partition as a heat map."""
-    import pandas as pd
-    from plotly.subplots import make_subplots
-
     if frame.empty:
         return nothing("no records")
     frame = frame[frame["ts"].notna()]
@@ -67,7 +74,7 @@ def plot(frame: Rows) -> Figure:
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
     wide = wide.reindex(columns=times)
     base = figure(height=480 + 14 * len(wide))
-    made = make_subplots(
+    made = subplots.make_subplots(
         rows=2,
         cols=1,
         shared_xaxes=True,
@@ -99,8 +106,6 @@ def plot(frame: Rows) -> Figure:
 
 def _filled(rows: Rows, width: float) -> Row:
     """Records a second, with zeros where nothing was written."""
-    import pandas as pd
-
     series = rows.groupby("ts")["records"].sum() / width
     step = pd.Timedelta(seconds=width)
     every = pd.date_range(series.index.min() - step, series.index.max() + step, freq=step)

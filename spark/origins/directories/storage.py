@@ -14,10 +14,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trimaran.log.disk.files import REAL_FILES, Files, OpenFile
 from trimaran.spark.options import OptionError
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    import fsspec
+else:
+    fsspec = imported_later("fsspec")
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _LOCAL_SCHEMES = ("file", "local")
@@ -122,14 +128,14 @@ def expand(storage: FileStorage, path: str) -> Iterator[str]:
 @lru_cache(maxsize=16)  # of one process: each costs a connection
 def _remote(storage: FileStorage) -> RemoteFiles:
     try:
-        import fsspec
+        url_to_fs = fsspec.core.url_to_fs
     except ImportError:
         raise OptionError(
             f"{storage.root}: reading from there needs the package fsspec: pip install fsspec"
         ) from None
     scheme = storage.root.partition("://")[0]
     try:
-        system = fsspec.core.url_to_fs(storage.root + "/", **dict(storage.options))[0]
+        system = url_to_fs(storage.root + "/", **dict(storage.options))[0]
     except ImportError as error:
         needed = _DRIVERS.get(scheme, str(error).rstrip("."))
         raise OptionError(

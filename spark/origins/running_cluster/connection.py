@@ -24,9 +24,14 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Address
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from trimaran.wire.blocking import BlockingClient
+    from trimaran.node.security import listener_security
+    from trimaran.wire import blocking
+else:
+    listener_security = imported_later("trimaran.node.security.listener_security")
+    blocking = imported_later("trimaran.wire.blocking")
 
 PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
@@ -62,25 +67,21 @@ class ClusterSettings:
         return f"ClusterSettings({self.bootstrap})"
 
     @contextmanager
-    def client(self) -> Iterator[BlockingClient]:
+    def client(self) -> Iterator[blocking.BlockingClient]:
         """A connected client.
 
         Raises:
             DataUnreadable: whatever goes wrong with the cluster inside the block.
             OptionError: a property is wrong, or a file it names cannot be used here.
         """
-        # Spark's workers load this module for directories, too.
-        from trimaran.node.security.listener_security import client_security
-        from trimaran.wire.blocking import BlockingClient
-
         settings = {name: Property(value, PREFIX + name) for name, value in self.security}
         try:
-            security = client_security(settings)
+            security = listener_security.client_security(settings)
         except ConfigError as error:
             raise OptionError(str(error)) from None
         addresses = parse_bootstrap(self.bootstrap)
         try:
-            with BlockingClient(
+            with blocking.BlockingClient(
                 addresses,
                 client_id=self.client_id,
                 of_controllers=self.of_controllers,
@@ -106,7 +107,7 @@ class ClusterSettings:
             ) from None
 
 
-def _ensure_let_in(client: BlockingClient, addresses: Sequence[Address]) -> None:
+def _ensure_let_in(client: blocking.BlockingClient, addresses: Sequence[Address]) -> None:
     """A refused connection would be retried again and again; the first call finds out whether any node answers."""
     for address in addresses:
         try:

@@ -8,7 +8,7 @@ with `REWRITE_TRANSCRIPTS=1`.
 from pathlib import Path
 
 from trimaran.node.config.config_def import ConfigTypeId
-from trimaran.quorum.serving.config_sources import Source
+from trimaran.node.config.config_source import Source
 
 TABLE = Path(__file__).parent / "testdata" / "kafka_configs.txt"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

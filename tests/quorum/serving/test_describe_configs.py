@@ -15,6 +15,7 @@ from tests.broker.rooms import NotedRoom
 from tests.checks import check_each
 from tests.cluster.data_side import config, partition, topic, topics_image
 from trimaran.node.config.config_def import ConfigTypeId
+from trimaran.node.config.config_source import Source
 from trimaran.node.config.group_keys import GROUP_CONFIGS
 from trimaran.node.config.loggers import logger_levels
 from trimaran.node.config.topic_keys import TOPIC_CONFIGS
@@ -22,7 +23,7 @@ from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import ConfigsImage, MetadataImage
 from trimaran.quorum.serving.config_entries import ConfigDescription
-from trimaran.quorum.serving.config_sources import NodeSettings, Source
+from trimaran.quorum.serving.config_sources import NodeSettings
 from trimaran.quorum.serving.describe_configs import asked_once, describe_configs, fail_all
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.zkcompat.rig import Source, in_step, running, topics
 from trimaran.metrics.alerts import ALERTS
-from trimaran.metrics.server import mirror_with_metrics
+from trimaran.metrics.mirror_monitor import mirror_with_metrics
 from trimaran.quorum.metadata.image import UnknownRecords
 
 pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]

@@ -9,10 +9,14 @@ from trimaran.client.zookeeper import explained, properties_of
 from trimaran.console.cluster import no_controllers, no_zookeeper
 from trimaran.console.page import Page, PageRequest, table
 from trimaran.errors.zookeeper import why_no_zookeeper
+from trimaran.wire.later import imported_later
 
 if TYPE_CHECKING:
-    from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
+    from trimaran.zkcompat.commands import checks, tree_views
     from trimaran.zkcompat.comparing.verify import VerifyReport
+else:
+    checks = imported_later("trimaran.zkcompat.commands.checks")
+    tree_views = imported_later("trimaran.zkcompat.commands.tree_views")
 
 # A tree of 50,000 partitions takes some seconds; the page gives up after.
 COMPARE_SECONDS = 8.0
@@ -20,8 +24,6 @@ COMPARE = ("", "now")
 
 
 def view(question: PageRequest) -> dict[str, Any]:
-    from trimaran.zkcompat.commands import tree_views  # noqa: PLC0415 - kazoo is an extra
-
     connect = question.cluster.zookeeper
     if connect is None:
         raise no_zookeeper()
@@ -50,7 +52,7 @@ def view(question: PageRequest) -> dict[str, Any]:
     }
 
 
-def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int | None]:
+def _lag(found: tree_views.ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int | None]:
     """The value of the quorum if it was queried, else the last one of the mirror."""
     if report is not None and report.lag_records is not None:
         return {"records": report.lag_records, "ms": report.lag_ms}
@@ -58,8 +60,6 @@ def _lag(found: ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int |
 
 
 def _compared(question: PageRequest, connect: str, properties: dict[str, str]) -> Any:
-    from trimaran.zkcompat.commands import checks  # noqa: PLC0415 - kazoo is an extra
-
     if question.cluster.controllers is None:
         raise no_controllers()
     target = checks.Target(question.cluster.controllers, connect, properties)

@@ -13,11 +13,17 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from trimaran.wire.later import imported_later
 from trimaran.wire.security.small_files import read_small_file
 from trimaran.wire.security.tls.jks import MAGIC, JksError, pem_of_jks
 from trimaran.wire.security.tls.weak_certificates import REASONS, RSA_BITS_MIN, weaknesses
+
+if TYPE_CHECKING:
+    from trimaran.wire.security.tls import pkcs12
+else:
+    pkcs12 = imported_later("trimaran.wire.security.tls.pkcs12")
 
 ClientAuth = Literal["none", "requested", "required"]
 VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
@@ -286,8 +292,7 @@ def _read_store(
 
 def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None) -> str:
     try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.serialization import pkcs12
+        return pkcs12.pem_of_pkcs12(data, password)
     except ImportError:
         raise TlsError(
             f"{prefix}.type",
@@ -295,20 +300,10 @@ def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None
             f"pip install 'trimaran[pkcs12]', or openssl pkcs12 -in {location} -nodes -out store.pem and"
             f" {prefix}.type=PEM",
         ) from None
-    try:
-        store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     except ValueError as error:
         raise TlsError(
             f"{prefix}.password", f"{location} cannot be opened: {error}", "correct the password"
         ) from error
-    pem = serialization.Encoding.PEM
-    parts = []
-    if store.key is not None:
-        plain = serialization.NoEncryption()
-        parts.append(store.key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
-    own = [] if store.cert is None else [store.cert]
-    parts += [entry.certificate.public_bytes(pem) for entry in (*own, *store.additional_certs)]
-    return b"".join(parts).decode()
 
 
 @contextmanager

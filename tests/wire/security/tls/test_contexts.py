@@ -237,7 +237,7 @@ def test_key_reaches_openssl_without_memory_files(certificates, monkeypatch):
 
 
 def test_pkcs12_without_package_names_the_package(monkeypatch):
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.serialization", None)
+    monkeypatch.setitem(sys.modules, "trimaran.wire.security.tls.pkcs12", None)
     with pytest.raises(TlsError, match=r"needs the package cryptography; pip install") as raised:
         client_context(TlsSettings(truststore_location=str(STORES / "trust.p12")))
     assert raised.value.key == "ssl.truststore.type"

@@ -1,49 +1,26 @@
-"""A process with its metrics, which are there before its work starts and until it has ended."""
+"""Monitoring of a mirror in a process of its own, from before there is one until it has ended."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from trimaran.metrics import events
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
 from trimaran.metrics.process import loop_metrics
-from trimaran.metrics.serving import address_of, serving_metrics
+from trimaran.metrics.serving import serving_metrics
 from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from trimaran.metrics.families import Families
-    from trimaran.metrics.node_monitor import NodeMonitor
-    from trimaran.node.config.server import ServerConfig
     from trimaran.zkcompat.mirroring.mirror import Mirror
-
-log = logging.getLogger(__name__)
-
-
-@asynccontextmanager
-async def node_with_metrics(config: ServerConfig) -> AsyncIterator[NodeMonitor]:
-    """Serves those of a node within the block, from before its roles start.
-
-    Raises ConfigError and OSError for `trimaran.metrics.listener`.
-    """
-    from trimaran.metrics.node_monitor import NodeMonitor  # noqa: PLC0415 - slow, and most calls do without
-
-    address = address_of(config["trimaran.metrics.listener"])
-    assert address is not None, "somebody asked for metrics"
-    monitor = NodeMonitor(config)
-    with monitor.loop_times.counting():
-        async with serving_metrics(address, monitor) as server:
-            _tell(server.address)
-            yield monitor
 
 
 @asynccontextmanager
 async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
-    """Serves those of a mirror in a process of its own, within the block, from before there is one.
+    """Serves the metrics of a mirror within the block.
 
     Raises OSError for `address`.
     """
@@ -51,7 +28,6 @@ async def mirror_with_metrics(address: Address) -> AsyncIterator[MirrorMonitor]:
     with monitor.loop_times.counting():
         async with serving_metrics(address, monitor) as server:
             monitor.address = server.address
-            _tell(server.address)
             yield monitor
 
 
@@ -67,7 +43,7 @@ class MirrorMonitor:
         self._mirror: Mirror | None = None
 
     def __call__(self, mirror: Mirror) -> None:
-        """Is told of the mirror."""
+        """The mirror exists now."""
         self._mirror = mirror
 
     def families(self) -> Families:
@@ -80,8 +56,3 @@ class MirrorMonitor:
             return ["the quorum was not found yet"]
         state = self._mirror.status.state
         return [] if state in ("in step", "standby") else [f"the mirror is {state}"]
-
-
-def _tell(address: Address) -> None:
-    host, port = address
-    events.METRICS_SERVED.log(log, host=host, port=port)

@@ -1,0 +1,16 @@
+"""The places that the value of a config may come from, as numbers of the protocol."""
+
+from enum import IntEnum
+
+
+class Source(IntEnum):
+    """`ConfigSource` of Kafka."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
