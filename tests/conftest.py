@@ -5,6 +5,7 @@ tests.
 its test still pass. `exhaustive`, by `./dev test --exhaustive`: many times as many, other ones each time.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -148,6 +149,12 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if item.get_closest_marker("interop"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_collection_finish():
+    """Takes the tests themselves out of the collector's sight: a collection would walk 600,000 objects in 0.3 s."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        gc.freeze()
 
 
 def _why_no_interop(config):

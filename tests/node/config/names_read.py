@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from trimaran.log.config import LogConfig
 
@@ -26,30 +27,40 @@ _WRITERS = (
 )
 
 
+class _Found(NamedTuple):
+    plain: set[str]
+    patterns: set[str]
+    while_running: set[str]
+
+
 @cache
-def _trees() -> tuple[ast.Module, ...]:
-    return tuple(
-        ast.parse(path.read_text())
-        for package in PACKAGES
-        for path in sorted((ROOT / package).rglob("*.py"))
-        if not path.name.endswith("_keys.py")
-        and not str(path.relative_to(ROOT)).startswith(_WRITERS)
-    )
+def _found() -> _Found:
+    """Walks each file's tree once and drops it: the collector would look at all trees again and again."""
+    found = _Found(set(), set(), set())
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            place = str(path.relative_to(ROOT))
+            if not place.endswith("_keys.py") and not place.startswith(_WRITERS):
+                _add_names_of(ast.parse(path.read_text()), found)
+    return found
+
+
+def _add_names_of(tree: ast.Module, found: _Found) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.plain.add(node.value)
+        elif isinstance(node, ast.Attribute) and node.attr in _LOG_FIELDS:
+            found.plain.add(node.attr.replace("_", "."))
+        elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)):
+            found.patterns.add(pattern)
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", None) == "now":
+            found.while_running.update(_strings(node.args))
 
 
 @cache
 def reads() -> Callable[[str], bool]:
     """Tells whether a name is read. An f-string reads every name that it can make."""
-    plain: set[str] = set()
-    patterns: set[str] = set()
-    for tree in _trees():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                plain.add(node.value)
-            elif isinstance(node, ast.Attribute) and node.attr in _LOG_FIELDS:
-                plain.add(node.attr.replace("_", "."))
-            elif isinstance(node, ast.JoinedStr) and (pattern := _pattern(node)):
-                patterns.add(pattern)
+    plain, patterns, _ = _found()
     made = re.compile("|".join(sorted(patterns)))
     return lambda name: name in plain or made.fullmatch(name) is not None
 
@@ -68,16 +79,12 @@ def _parts(node: ast.JoinedStr) -> Iterator[str | None]:
         yield str(part.value) if isinstance(part, ast.Constant) else None
 
 
-@cache
-def read_while_running() -> frozenset[str]:
+def _strings(arguments: list[ast.expr]) -> Iterator[str]:
+    for argument in arguments:
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            yield argument.value
+
+
+def read_while_running() -> set[str]:
     """Names looked up in a `NodeConfigs`, which knows what was altered: `configs.now("…")` or `.now_of_listener(…)`."""
-    return frozenset(
-        argument.value
-        for tree in _trees()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "now"
-        for argument in node.args
-        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-    )
+    return _found().while_running

@@ -19,4 +19,4 @@ def test_frozen_once_there_are_many():
         long_lived.add(OBJECTS - 1)
         assert gc.get_freeze_count() == 0
     finally:
-        gc.unfreeze()
+        gc.freeze()  # as the run had it: its collections do not walk all tests
