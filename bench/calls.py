@@ -3,8 +3,9 @@ bytes out, in this process, warm.
 
 Counts are the same on every machine, so `tests/test_calls.py` compares each row with its mark in `bench/calls.toml`.
 Requests over the wire are sent one at a time by a thread of their own. Only the loop's thread is counted: everything
-that the nodes in this process do, with trio. A row is the repetition with the fewest calls, since timers run beside
-some. Rows that are `fsynced` are the middle one: how often the loop turns while a thread flushes depends on the disk.
+that the nodes in this process do, with trio. A row has the fewest of each number among repetitions, since timers run
+beside some. Rows that are `fsynced` have the middle: how often the loop turns while a thread flushes depends on the
+disk.
 
 `answered` are the calls until the last byte of the response goes to the socket. `calls` are those until the loop waits
 again and nothing is left to do. `--told NAME` prints the functions of a row, those called most often first.
@@ -17,6 +18,7 @@ import gc
 import socket
 import struct
 import tempfile
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -74,10 +76,18 @@ Measured = dict[str, tuple[Row, Counts]]
 
 
 def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tuple[Row, Counts]:
-    """The repetition with the fewest calls until its response; with `fsync` the middle one."""
-    ordered = sorted(repetitions, key=lambda one: one.marked)
-    counts = ordered[len(ordered) // 2 if fsync else 0]
-    return Row(counts.marked, counts.calls, counts.functions, counts.files, round(kib, 1)), counts
+    """The fewest of each number, since timers run beside some repetitions; with `fsync` the middle one of each. Also
+    returns the repetition with the fewest calls until its response, or the middle one.
+    """
+    place = len(repetitions) // 2 if fsync else 0
+    marked, calls, functions, files = (
+        sorted(numbers)[place]
+        for numbers in zip(
+            *((one.marked, one.calls, one.functions, one.files) for one in repetitions), strict=True
+        )
+    )
+    counts = sorted(repetitions, key=lambda repetition: repetition.marked)[place]
+    return Row(marked, calls, functions, files, round(kib, 1)), counts
 
 
 @contextmanager
@@ -160,6 +170,17 @@ def _of_handler(handle: Iterator[Callable[[], object]]) -> tuple[Row, Counts]:
 # Over the wire.
 
 
+def others_sleep() -> bool:
+    """Whether each other thread of this process waits for an event, and not for a core or a disk (proc(5))."""
+    own = str(threading.get_native_id())
+    others = [task for task in Path("/proc/self/task").iterdir() if task.name != own]
+    try:
+        states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in others]
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # one of them ends
+    return set(states) <= {"S"}
+
+
 class Client:
     """One connection, with a blocking socket; not the nodes' thread."""
 
@@ -203,8 +224,9 @@ class Client:
         return memoryview(self.socket.recv(size, socket.MSG_WAITALL))
 
     def _rest(self) -> None:
+        """Waits until the nodes have nothing to do, which differs from having had no turn on a busy machine."""
         seen = -1
-        while seen != self.calls.total:
+        while seen != self.calls.total or not others_sleep():
             seen = self.calls.total
             time.sleep(REST_SECONDS)
 
