@@ -60,12 +60,15 @@ if TYPE_CHECKING:
         """Counts the changes of a partition's state."""
 
     class ControllerEpoch(int):
-        """Counts active controllers: the leader epoch of the metadata log."""
+        """Counts the controllers that ZooKeeper has had. The leader epoch of the metadata log is another number."""
 
     class BrokerEpoch(int):
         """Tells registrations of one broker apart: the metadata offset of the registration."""
 
-    class BrokerId(int):
+    class NodeId(int):
+        """The `node.id` of a controller, a broker, or a node that is both."""
+
+    class BrokerId(NodeId):
         """The `node.id` of a broker."""
 
     class ProducerId(int):
@@ -76,4 +79,12 @@ if TYPE_CHECKING:
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
-    BrokerId = ProducerId = int
+    NodeId = BrokerId = ProducerId = int
+
+# What a number is while there is none, as Kafka writes it.
+NO_OFFSET = Offset(-1)
+NO_NODE = NodeId(-1)
+NO_LEADER_EPOCH = LeaderEpoch(-1)
+NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
+NO_BROKER_EPOCH = BrokerEpoch(-1)
+NO_PRODUCER_ID = ProducerId(-1)

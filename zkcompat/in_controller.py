@@ -21,6 +21,7 @@ from trimaran.quorum.controller.security.scram import store_scram_credential
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.replica.node import QuorumNode
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
@@ -49,7 +50,7 @@ RETRY_SECONDS = 30.0
 class HostController:
     """The parts of the host controller that the mirror uses."""
 
-    node_id: int
+    node_id: NodeId
     cluster_id: str
     node: QuorumNode
     loader: MetadataLoader

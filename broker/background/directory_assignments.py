@@ -14,7 +14,7 @@ from trimaran.broker import events
 from trimaran.broker.channels.controller_channel import Controller
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsRequestDirectoryData,
@@ -45,7 +45,7 @@ class DirectoryAssignments:
     """The queue; at most one assignment for each replica here."""
 
     def __init__(
-        self, controller: Controller, broker_id: int, broker_epoch: Callable[[], int]
+        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id
@@ -97,7 +97,7 @@ class DirectoryAssignments:
 
 
 def build_request(
-    assignments: Mapping[TopicIdPartition, bytes], broker_id: int, broker_epoch: int
+    assignments: Mapping[TopicIdPartition, bytes], broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> AssignReplicasToDirsRequest:
     """Pure: the same assignments make the same request."""
     by_directory: dict[bytes, dict[bytes, list[int]]] = {}

@@ -19,6 +19,7 @@ from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.client.node_connection import NodeConnection
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
@@ -76,7 +77,9 @@ class _Request:
 class BrokerChannel:
     """To broker `broker_id`; `run` connects with the first request and returns when there has been none for long."""
 
-    def __init__(self, broker_id: int, connector: BrokerConnector, limits: ChannelLimits) -> None:
+    def __init__(
+        self, broker_id: BrokerId, connector: BrokerConnector, limits: ChannelLimits
+    ) -> None:
         self._broker_id = broker_id
         self._connector = connector
         self._limits = limits

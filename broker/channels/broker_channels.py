@@ -12,6 +12,7 @@ import trio
 from trimaran.broker.channels.broker_channel import BrokerChannel, ChannelLimits, NotSent
 from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.channels.tasks import Tasks
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.schema import Message
 
 
@@ -20,7 +21,7 @@ class Channels(Protocol):
 
     async def run(self, task_status: trio.TaskStatus[None] = ...) -> None: ...
 
-    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any: ...  # noqa: ASYNC109
+    async def call(self, broker_id: BrokerId, request: Message, *, timeout: float) -> Any: ...  # noqa: ASYNC109
 
 
 class BrokerChannels:
@@ -30,7 +31,7 @@ class BrokerChannels:
         self._connector = connector
         self._limits = limits
         # Bounded by the brokers of the cluster; one that is not asked for a while leaves.
-        self._channels: dict[int, BrokerChannel] = {}
+        self._channels: dict[BrokerId, BrokerChannel] = {}
         self._tasks = Tasks()
 
     def __len__(self) -> int:
@@ -41,7 +42,7 @@ class BrokerChannels:
         """Runs until cancelled; then requests that wait end with what is known of them."""
         await self._tasks.run(task_status)
 
-    async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
+    async def call(self, broker_id: BrokerId, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
         """The response of broker `broker_id`, within `timeout` seconds; errors in it are the caller's.
 
         Requests to one broker are sent in the order of the calls. To call again after a failure waits as long as the
@@ -61,7 +62,7 @@ class BrokerChannels:
             self._tasks.start_soon(self._keep, broker_id, channel)
         return await channel.call(request, timeout=timeout)
 
-    async def _keep(self, broker_id: int, channel: BrokerChannel) -> None:
+    async def _keep(self, broker_id: BrokerId, channel: BrokerChannel) -> None:
         try:
             await channel.run()
         finally:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trimaran.wire.client.errors import ConnectionLost
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, BrokerId
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
 
@@ -26,7 +26,7 @@ class Connector(Protocol):
     """Connects a follower with its leader."""
 
     def connect(
-        self, broker_id: int, *, copy_records: bool = True
+        self, broker_id: BrokerId, *, copy_records: bool = True
     ) -> AbstractAsyncContextManager[Any]: ...
 
 
@@ -39,7 +39,7 @@ class BrokerConnector:
     security: ClientSecurity = PLAINTEXT
 
     def connect(
-        self, broker_id: int, *, copy_records: bool = True
+        self, broker_id: BrokerId, *, copy_records: bool = True
     ) -> AbstractAsyncContextManager[NodeConnection]:
         """As `open_node_connection`. Raises BrokerUnknown."""
         address = self.address_of(broker_id)

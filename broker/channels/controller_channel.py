@@ -23,7 +23,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import NodeConnection, open_node_connection
@@ -50,8 +50,8 @@ class ControllerChannel:
     def __init__(
         self,
         leader: Latest[LeaderAndEpoch],
-        address_of: Callable[[int], Address | None],
-        gone: Callable[[int], object],
+        address_of: Callable[[NodeId], Address | None],
+        gone: Callable[[NodeId], object],
         client_id: str,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:

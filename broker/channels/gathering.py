@@ -13,6 +13,7 @@ import trio
 
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
 from trimaran.broker.channels.tasks import Tasks
+from trimaran.wire.identity import BrokerId
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,7 +51,7 @@ class Gathering(Generic[T, R]):
 
     def __init__(
         self,
-        send: Callable[[int, Sequence[T]], Awaitable[Sequence[R]]],
+        send: Callable[[BrokerId, Sequence[T]], Awaitable[Sequence[R]]],
         key: Callable[[T], Hashable],
     ) -> None:
         """`send` asks a broker about items, no two of one `key`, and returns their answers in order; it may raise
@@ -58,14 +59,14 @@ class Gathering(Generic[T, R]):
         """
         self._send = send
         self._key = key
-        self._destinations: dict[int, _Destination[T, R]] = {}
+        self._destinations: dict[BrokerId, _Destination[T, R]] = {}
         self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs until cancelled; then waiting callers get the known outcome of their items, too."""
         await self._tasks.run(task_status)
 
-    async def ask(self, broker_id: int, item: T) -> R:
+    async def ask(self, broker_id: BrokerId, item: T) -> R:
         """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
         if not self._tasks.are_running:
             raise _stops(broker_id)
@@ -87,7 +88,7 @@ class Gathering(Generic[T, R]):
         answer: R = entry.outcome
         return answer
 
-    async def _drain(self, broker_id: int, destination: _Destination[T, R]) -> None:
+    async def _drain(self, broker_id: BrokerId, destination: _Destination[T, R]) -> None:
         try:
             while destination.waiting:
                 await self._send_some(broker_id, self._take(destination.waiting))
@@ -113,7 +114,7 @@ class Gathering(Generic[T, R]):
         waiting.extendleft(reversed(left))
         return list(taken.values())
 
-    async def _send_some(self, broker_id: int, entries: list[_Entry[T, R]]) -> None:
+    async def _send_some(self, broker_id: BrokerId, entries: list[_Entry[T, R]]) -> None:
         outcomes: Sequence[Any]
         try:
             outcomes = await self._send(broker_id, [entry.item for entry in entries])
@@ -127,5 +128,5 @@ class Gathering(Generic[T, R]):
             entry.settle(outcome)
 
 
-def _stops(broker_id: int) -> NotSent:
+def _stops(broker_id: BrokerId) -> NotSent:
     return NotSent(f"broker {broker_id}: this broker stops")

@@ -19,6 +19,7 @@ from trimaran.node.replicated.pending import Progress
 from trimaran.node.runtime.clock import now_ms
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
@@ -38,7 +39,7 @@ def current_instant() -> Instant:
 
 class _Uncommitted(NamedTuple, Generic[W]):
     write: W
-    end_offset: int
+    end_offset: Offset
     deadline: float
 
 
@@ -47,7 +48,7 @@ class UncommittedWrites(deque[_Uncommitted[W]]):
     many as a shard writes within one commit timeout.
     """
 
-    def add(self, write: W, end_offset: int, deadline: float) -> None:
+    def add(self, write: W, end_offset: Offset, deadline: float) -> None:
         """Adds a write that is in the log below `end_offset`; it expires at `deadline`, in monotonic seconds."""
         self.append(_Uncommitted(write, end_offset, deadline))
 
@@ -88,7 +89,7 @@ class EffectRunner(Generic[R]):
         self.closed = False
         self._uncommitted = UncommittedWrites[Write[R]]()
         # (end offset, name), the oldest first: what begins when that much is committed.
-        self._follow_ups = deque[tuple[int, str]]()
+        self._follow_ups = deque[tuple[Offset, str]]()
         self._retimed = AutoResetEvent()
         # -inf while the task of the timers is awake: it looks at the deadlines before it sleeps.
         self._sleeping_until = -inf
@@ -149,7 +150,7 @@ class EffectRunner(Generic[R]):
         if self._uncommitted or self._follow_ups:
             self._commit_awaited.set()
 
-    def _awaited_offset(self) -> int | None:
+    def _awaited_offset(self) -> Offset | None:
         """Returns the next commit that something waits for."""
         write = self._uncommitted[0].end_offset if self._uncommitted else None
         follow_up = self._follow_ups[0][0] if self._follow_ups else None

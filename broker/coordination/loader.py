@@ -56,12 +56,12 @@ class CoordinatorLoader(Generic[R]):
         self._serde = serde
         self._compacted = compacted
         # By encoded key, or by offset where every record counts: offset, encoded key and value.
-        self._last: dict[bytes | int, tuple[int, bytes, bytes | None]] = {}
+        self._last: dict[bytes | int, LoadedRow] = {}
         self._pending = PendingTransactions[bytes | int, tuple[bytes, bytes | None]]()
         self._long_lived = LongLived()
         self.record_count = 0
 
-    def feed(self, data: bytes) -> int | None:
+    def feed(self, data: bytes) -> Offset | None:
         """Takes whole batches, in log order; returns the offset after the last one, None without any.
 
         Raises:
@@ -107,10 +107,10 @@ class CoordinatorLoader(Generic[R]):
             batch = run[index]
             if batch.is_transactional:
                 producer = Producer(batch.producer_id, batch.producer_epoch)
-                self._pending.add(offset, producer, place, (key, value))
+                self._pending.add(Offset(offset), producer, place, (key, value))
             else:
                 self._pending.supersede(place, offset)
-                self._last[place] = (offset, key, value)
+                self._last[place] = (Offset(offset), key, value)
 
     def _end_transaction(self, batch: BatchView) -> None:
         marker = read_end_marker(batch)
@@ -161,7 +161,7 @@ def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
 
 async def load_shard(
     spec: CoordinatorSpec[S, R], name: str, source: CoordinatorLog, is_wanted: Callable[[], bool]
-) -> tuple[S, int]:
+) -> tuple[S, Offset]:
     """The shard that the log has led to, and the log's end.
 
     Only this coordinator appends to the log, so its end stays. The place of a piece is looked up on the loop, which
@@ -175,7 +175,7 @@ async def load_shard(
     offset, end_offset = source.log_start_offset, source.log_end_offset
     began = trio.current_time()
 
-    def take(piece: LogSlice) -> int | None:
+    def take(piece: LogSlice) -> Offset | None:
         with source.storage(f"loading {name}"):
             data = piece.read()
         return loader.feed(data)
@@ -186,9 +186,9 @@ async def load_shard(
 
     while offset < end_offset and is_wanted():
         piece = source.read(
-            Offset(offset),
+            offset,
             spec.load_buffer_bytes,
-            upto_offset=Offset(end_offset),
+            upto_offset=end_offset,
             min_one=True,
         )
         next_offset = None if piece is None else await run_blocking(take, piece)

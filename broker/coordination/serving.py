@@ -19,6 +19,7 @@ from trimaran.node.replicated.pending import PendingResponse, Progress
 from trimaran.node.replicated.state_machine import Producer, ReplicatedStateMachine, Result
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
@@ -42,7 +43,7 @@ class ServingShard(Generic[S, R]):
         spec: CoordinatorSpec[S, R],
         leader: CoordinatorPartition,
         shard: S,
-        end_offset: int,
+        end_offset: Offset,
         parted: Callable[[], object],
         begin: Callable[[str], object],
     ) -> None:

@@ -18,13 +18,14 @@ from trimaran.log.batches.records import NewRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Offset
 
 R = TypeVar("R")
 S = TypeVar("S", bound="CoordinatorShard[Any]")
 R_co = TypeVar("R_co", covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
 
-LoadedRow = tuple[int, bytes, bytes | None]
+LoadedRow = tuple[Offset, bytes, bytes | None]
 """The offset, key and value of a loaded record."""
 TakeRows = Callable[[Iterable[LoadedRow]], object]
 """Is given some after the other, in the order of the log. Raises RemoteProtocolError."""
@@ -58,7 +59,7 @@ class Effects(Generic[R]):
 class CoordinatorShard(Protocol[R]):
     """The state of one partition. No call waits, reads a clock or fails; only inputs of its own may refuse."""
 
-    def replay(self, offset: int, record: R, producer: Producer | None = None) -> None:
+    def replay(self, offset: Offset, record: R, producer: Producer | None = None) -> None:
         """Takes over a record of the log: the only way in which state changes.
 
         One with a `producer` counts from the commit of the producer's transaction on, at its own offset: not against

@@ -126,7 +126,7 @@ class ShardEpoch(Generic[S, R]):
         if self.state is ShardState.LOADING:
             self._serve(shard, end_offset, nursery)
 
-    def _serve(self, shard: S, end_offset: int, nursery: trio.Nursery) -> None:
+    def _serve(self, shard: S, end_offset: Offset, nursery: trio.Nursery) -> None:
         serving = self._serving = ServingShard(
             self._spec,
             self._leader,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, KeysView
 from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.node.replicated.state_machine import Producer
+from trimaran.wire.identity import Offset
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -19,7 +20,7 @@ V = TypeVar("V")
 class PendingRecord(NamedTuple, Generic[K, V]):
     """A record whose transaction is open, where in the log it stands, and what it and its key weigh."""
 
-    offset: int
+    offset: Offset
     producer: Producer
     key: K
     value: V
@@ -74,7 +75,7 @@ class PendingTransactions(Generic[K, V]):
         """The newest record of a key that is here."""
         return max(self._by_key[key].values(), key=lambda record: record.offset).value
 
-    def add(self, offset: int, producer: Producer, key: K, value: V) -> None:
+    def add(self, offset: Offset, producer: Producer, key: K, value: V) -> None:
         """Takes over the next record of a transaction."""
         records = self._by_key.get(key)
         if records is None:

@@ -15,6 +15,7 @@ from trimaran.log.batches.records import build_batch
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 
 R = TypeVar("R")
 
@@ -42,7 +43,7 @@ class PartitionWriter(Generic[R]):
         self._spec = spec
         self._leader = leader
 
-    def append(self, result: Result[R, Any]) -> int:
+    def append(self, result: Result[R, Any]) -> Offset:
         """Appends the records of a result as one batch; returns the offset of the last one.
 
         Raises:

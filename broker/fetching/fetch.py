@@ -27,7 +27,7 @@ from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
 from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -39,7 +39,7 @@ from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 READ_COMMITTED = 1
-CONSUMER = -1
+CONSUMER = BrokerId(-1)
 
 Source: TypeAlias = PartitionLeader | FollowerReads
 _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
@@ -59,8 +59,8 @@ class FetchTerms:
     min_bytes: int
     max_bytes: int
     isolation_level: int = 0
-    replica_id: int = CONSUMER
-    replica_epoch: int = -1
+    replica_id: BrokerId = CONSUMER
+    replica_epoch: BrokerEpoch = NO_BROKER_EPOCH
     refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
     names_leaders: bool = False  # tells who leads instead of us (KIP-951)
     whole_messages: bool = (

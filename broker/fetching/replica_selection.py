@@ -12,8 +12,9 @@ from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.broker.partitions.isr import ReplicaProgress
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.wire.identity import BrokerId
 
-FROM_LEADER = -1
+FROM_LEADER = BrokerId(-1)
 
 
 class Client(NamedTuple):
@@ -23,13 +24,15 @@ class Client(NamedTuple):
     listener: str
 
 
-ReplicaSelector: TypeAlias = Callable[[PartitionLeader, int, Client, ClusterImage, int], int]
+ReplicaSelector: TypeAlias = Callable[
+    [PartitionLeader, int, Client, ClusterImage, BrokerId], BrokerId
+]
 """Given leader, offset, client, cluster and the id of this broker: the broker to read from, or FROM_LEADER."""
 
 
 def rack_aware(
-    leader: PartitionLeader, offset: int, client: Client, cluster: ClusterImage, node_id: int
-) -> int:
+    leader: PartitionLeader, offset: int, client: Client, cluster: ClusterImage, node_id: BrokerId
+) -> BrokerId:
     """The replica in the client's rack: the leader if it is there, else the one in sync that is furthest.
 
     One that lacks `offset` is left out, and one that cannot be reached by the client's listener.

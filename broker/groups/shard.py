@@ -33,7 +33,7 @@ from trimaran.broker.groups.walks import Walks
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity, MemberResponse
 from trimaran.wire.messages.list_groups import ListedGroup
@@ -243,7 +243,7 @@ class GroupCoordinatorShard:
 
     # -- what has become of records
 
-    def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
+    def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over a record that is in the log."""
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
@@ -350,7 +350,7 @@ class LoadedRows:
         self._keys.clear()
         self._values.clear()
 
-    def _replay(self, offset: int, key: bytes, value: bytes | None) -> None:
+    def _replay(self, offset: Offset, key: bytes, value: bytes | None) -> None:
         record = self._serde.decode(key, value)
         if record is None:
             return

@@ -25,6 +25,7 @@ from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.records.groups import (
     GroupMetadataKey,
@@ -57,7 +58,7 @@ class GroupStore:
             itemgetter(0), _metadata_bytes, _known_bytes
         )
 
-    def replay(self, offset: int, record: GroupRecord, producer: Producer | None = None) -> None:
+    def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
         """Takes over one record, now or when the producer's transaction is committed; never fails."""
         if producer is None:
             if self._pending.keys and isinstance(record.key, OffsetCommitKey):

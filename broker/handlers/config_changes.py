@@ -27,6 +27,7 @@ from trimaran.quorum.metadata.image import (
 from trimaran.quorum.serving.altered_security import check_altered
 from trimaran.quorum.serving.authorization import may
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages import alter_configs, incremental_alter_configs
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.calls import Call
@@ -131,7 +132,7 @@ def _is_done_here(
     return False
 
 
-def _check_is_us(name: str, node_id: int) -> None:
+def _check_is_us(name: str, node_id: BrokerId) -> None:
     try:
         number = int(name)
     except ValueError:

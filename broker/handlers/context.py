@@ -26,6 +26,7 @@ from trimaran.broker.metadata.client_quotas import ClientQuotas
 from trimaran.broker.metadata.replication_throttles import ReplicationThrottles
 from trimaran.broker.metadata.topic_views import TopicViews
 from trimaran.quorum.metadata.authorizer import Authorizer
+from trimaran.wire.identity import BrokerId
 
 if TYPE_CHECKING:
     from trimaran.broker.background.directory_moves import DirectoryMoves
@@ -109,7 +110,7 @@ class TransactionContext:
 class DirectoryContext:
     """For requests about the log directories of this broker, and the replicas in them."""
 
-    node_id: int
+    node_id: BrokerId
     metadata: BrokerMetadata
     partitions: Partitions
     directories: LogDirectories
@@ -125,7 +126,7 @@ class AdminContext:
     """
 
     config: ServerConfig
-    node_id: int
+    node_id: BrokerId
     cluster_id: str
     metadata: BrokerMetadata
     forwarder: Forwarder

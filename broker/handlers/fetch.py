@@ -42,7 +42,13 @@ from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import (
+    NO_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    TopicIdPartition,
+    TopicPartition,
+)
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -175,15 +181,17 @@ def _preference(
     return lambda leader, offset: selector(leader, offset, client, cluster, ctx.partitions.node_id)
 
 
-def _replica(request: FetchRequest) -> tuple[int, int]:
+def _replica(request: FetchRequest) -> tuple[BrokerId, BrokerEpoch]:
     """The id and the broker epoch of a follower; negative for consumers."""
     state = request.replica_state
     if state.replica_id >= 0:
-        return state.replica_id, state.replica_epoch
-    return request.replica_id, -1
+        return BrokerId(state.replica_id), BrokerEpoch(state.replica_epoch)
+    return BrokerId(request.replica_id), NO_BROKER_EPOCH
 
 
-def _refusal(replica_id: int, broker_epoch: int, ctx: DataContext, call: Call) -> ErrorCode:
+def _refusal(
+    replica_id: BrokerId, broker_epoch: BrokerEpoch, ctx: DataContext, call: Call
+) -> ErrorCode:
     """A fetch of a follower moves the ISR and the watermark, so it must come from that broker (CVE-2018-1288)."""
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from trimaran.quorum.metadata.image import BrokerRegistration, ClusterImage
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages import fetch, produce
 from trimaran.wire.text.endpoint import Endpoint
 
@@ -26,7 +27,7 @@ def leader_endpoints(
 ) -> list[Node]:
     """Endpoints, each once, of the leaders that an answer names; `node` is what its message calls them."""
     found = []
-    for node_id in {leader.leader_id for leader in leaders if leader.leader_id >= 0}:
+    for node_id in {BrokerId(leader.leader_id) for leader in leaders if leader.leader_id >= 0}:
         broker = cluster.brokers.get(node_id)
         endpoint = None if broker is None else endpoint_of(broker, listener)
         if broker is not None and endpoint is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import trio
 
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.transport.scheduling.events import Notifier
 
 # How long a broker that was fenced is still listed: a client that lost it asks for its leaders within a second or two.
@@ -26,7 +27,7 @@ class BrokerMetadata:
         self.applied_offset = image.provenance.offset
         self._now = now
         self._changed = Notifier()
-        self._fenced_at: dict[int, float] = {}  # by id; at most the registered brokers
+        self._fenced_at: dict[BrokerId, float] = {}  # by id; at most the registered brokers
 
     def set(self, image: MetadataImage) -> None:
         """Shows `image`; partitions follow, see `BrokerPublisher`."""

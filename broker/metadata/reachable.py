@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from trimaran.broker.metadata.endpoints import endpoint_of
 from trimaran.quorum.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from trimaran.wire.identity import BrokerId
 
 
 class Reachable:
@@ -19,14 +20,14 @@ class Reachable:
             if not broker.fenced and endpoint_of(broker, listener) is not None
         }
 
-    def __contains__(self, broker_id: int) -> bool:
+    def __contains__(self, broker_id: BrokerId) -> bool:
         return broker_id in self._brokers
 
     def leader(self, partition: PartitionImage) -> int:
         """-1 if there is none, or none that can be reached."""
         return partition.leader if partition.leader in self._brokers else NO_LEADER
 
-    def offline(self, partition: PartitionImage) -> list[int]:
+    def offline(self, partition: PartitionImage) -> list[BrokerId]:
         """Replicas whose broker cannot be reached, or has lost their directory."""
         return [
             replica

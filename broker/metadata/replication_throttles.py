@@ -12,9 +12,10 @@ from typing import Self
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.quorum.metadata.delta import MetadataDelta
-from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE, MetadataImage
+from trimaran.quorum.metadata.image import BROKER_RESOURCE, NO_LEADER, TOPIC_RESOURCE, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.transport.metrics.rate import Windows
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
@@ -32,7 +33,7 @@ class ReplicationThrottles:
     """
 
     configs: NodeConfigs | None = None
-    node_id: int = -1
+    node_id: BrokerId = NO_LEADER
     leader: ReplicationThrottle = field(default_factory=_throttle)
     follower: ReplicationThrottle = field(default_factory=_throttle)
     moves: ReplicationThrottle = field(default_factory=_throttle)
@@ -49,7 +50,7 @@ class ReplicationThrottles:
         )
         return cls(
             configs,
-            config.node_id,
+            config.broker_id,
             ReplicationThrottle(replication),
             ReplicationThrottle(replication),
             ReplicationThrottle(moves),

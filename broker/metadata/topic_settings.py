@@ -18,6 +18,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.topic_keys import SERVER_SYNONYMS, TOPIC_CONFIGS, topic_value
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.identity import BrokerId
 
 # Of `LogConfig` the fields that are a topic config of the same name, with its value as it is.
 _SAME_NAMES = tuple(
@@ -39,7 +40,7 @@ class TopicSettings:
 class TopicSettingsSource:
     """Settings by topic name; at most one entry a topic that is in use here."""
 
-    def __init__(self, config: ServerConfig, metadata: BrokerMetadata, node_id: int) -> None:
+    def __init__(self, config: ServerConfig, metadata: BrokerMetadata, node_id: BrokerId) -> None:
         self._config = config
         self._metadata = metadata
         self._node_id = node_id

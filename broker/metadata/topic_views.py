@@ -18,6 +18,7 @@ from trimaran.broker.metadata.seen_topics import SeenTopics
 from trimaran.quorum.metadata.image import ClusterImage, MetadataImage, PartitionImage, TopicImage
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponsePartition,
@@ -122,7 +123,7 @@ class TopicView:
             offline_replicas=reachable.offline(state),
         )
 
-    def _unreachable(self, leader: int) -> ErrorCode:
+    def _unreachable(self, leader: BrokerId) -> ErrorCode:
         broker = self.cluster.brokers.get(leader)
         if broker is None or broker.fenced or self._asked.version < 6:
             return ErrorCode.LEADER_NOT_AVAILABLE

@@ -16,7 +16,7 @@ from trimaran.broker.channels.controller_channel import Controller
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -40,7 +40,7 @@ class AlterPartitions:
     """The queue of changes; a newer change of a partition replaces one that has not been sent."""
 
     def __init__(
-        self, controller: Controller, broker_id: int, broker_epoch: Callable[[], int]
+        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id
@@ -117,7 +117,7 @@ def _deliver(
 
 
 def build_request(
-    changes: Sequence[IsrChange], broker_id: int, broker_epoch: int
+    changes: Sequence[IsrChange], broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> AlterPartitionRequest:
     """Pure: the same changes make the same request."""
     topics: dict[bytes, AlterPartitionRequestTopicData] = {}

@@ -16,7 +16,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 
 # A flush takes milliseconds, a second on a disk under load. Clients wait 30 s for a response.
@@ -33,7 +33,7 @@ class WatermarkWait(NamedTuple):
     """`result` holds as it is once `watermark` has reached `offset`."""
 
     watermark: Watermark
-    offset: int
+    offset: Offset
     result: PartitionResult
 
 
@@ -60,7 +60,7 @@ class PendingFlush(NamedTuple):
 
     key: TopicPartition
     watermark: Watermark
-    offset: int
+    offset: Offset
 
 
 def pending_flushes(

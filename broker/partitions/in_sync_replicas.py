@@ -12,7 +12,7 @@ from trimaran.broker.partitions.isr import IsrState, ReplicaProgress, lagging, m
 from trimaran.broker.partitions.isr_change import IsrChange, SavedLeaderState
 from trimaran.broker.partitions.replica import Replica
 from trimaran.quorum.metadata.image import PartitionImage
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, PartitionEpoch
 
 # An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
 RECOVERED = 0
@@ -30,7 +30,7 @@ class InSyncReplicas:
         self._services = replica.services
         self._log = replica.log
         self._epoch = state.leader_epoch
-        self.followers: dict[int, ReplicaProgress] = {}
+        self.followers: dict[BrokerId, ReplicaProgress] = {}
         self.change: IsrChange | None = None
         self.isr = IsrState(state.isr, state.partition_epoch)
         self.maximal = self.isr.maximal
@@ -94,7 +94,7 @@ class InSyncReplicas:
 
     # -- who comes and goes
 
-    def about_to_join(self, replica_id: int, progress: ReplicaProgress) -> bool:
+    def about_to_join(self, replica_id: BrokerId, progress: ReplicaProgress) -> bool:
         """Caught up, and allowed in: the watermark does not run away from it."""
         services = self._services
         end, lag_max = self._log.log_end_offset, services.lag_seconds_max
@@ -103,7 +103,11 @@ class InSyncReplicas:
         )
 
     def expand(
-        self, replica_id: int, progress: ReplicaProgress, high_watermark: int, start_offset: Offset
+        self,
+        replica_id: BrokerId,
+        progress: ReplicaProgress,
+        high_watermark: int,
+        start_offset: Offset,
     ) -> IsrChange | None:
         """Asks for `replica_id` to be let in, if it may join and no change is under way."""
         if (
@@ -128,7 +132,7 @@ class InSyncReplicas:
             return None
         return self._propose(tuple(member for member in self.isr.isr if member not in lost))
 
-    def _eligible(self, replica_id: int, progress: ReplicaProgress) -> bool:
+    def _eligible(self, replica_id: BrokerId, progress: ReplicaProgress) -> bool:
         """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed
         since.
         """
@@ -141,7 +145,7 @@ class InSyncReplicas:
             and broker.has_online(self._replica.state.directory_of(replica_id))
         )
 
-    def _propose(self, isr: tuple[int, ...]) -> IsrChange:
+    def _propose(self, isr: tuple[BrokerId, ...]) -> IsrChange:
         change = self.change = IsrChange(
             partition=self._replica.topic_id_partition,
             leader_epoch=self._epoch,
@@ -152,15 +156,15 @@ class InSyncReplicas:
         self._set(replace(self.isr, proposed=isr))
         return change
 
-    def _broker_epoch(self, replica_id: int) -> int:
+    def _broker_epoch(self, replica_id: BrokerId) -> BrokerEpoch:
         if replica_id == self._services.node_id:
             return self._services.broker_epoch()
         progress = self.followers.get(replica_id)
-        return -1 if progress is None else progress.broker_epoch
+        return NO_BROKER_EPOCH if progress is None else progress.broker_epoch
 
     # -- what the controller answers
 
-    def committed(self, isr: tuple[int, ...], partition_epoch: int) -> bool:
+    def committed(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> bool:
         """Returns False if metadata was faster."""
         if partition_epoch < self.isr.partition_epoch:
             return False

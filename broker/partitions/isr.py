@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, PartitionEpoch
 
 # How often a follower is given the same records before they are suspect. A connection that broke costs one repetition.
 REPETITIONS = 2
@@ -40,7 +40,7 @@ class ReplicaProgress:
 
     end_offset: Offset = UNKNOWN_OFFSET
     log_start_offset: Offset = UNKNOWN_OFFSET
-    broker_epoch: int = -1  # of the fetch that gave `end_offset`
+    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # of the fetch that gave `end_offset`
     at_end: bool = False  # the last fetch asked for the leader's end offset
     leader_end_at_fetch: int = 0
     caught_up_at: float = float("-inf")
@@ -60,7 +60,13 @@ class ReplicaProgress:
         return self.given_again >= REPETITIONS and not self.given_again & (self.given_again - 1)
 
     def record(
-        self, offset: Offset, *, leader_end: int, broker_epoch: int, clock: FetchClock, now: float
+        self,
+        offset: Offset,
+        *,
+        leader_end: int,
+        broker_epoch: BrokerEpoch,
+        clock: FetchClock,
+        now: float,
     ) -> None:
         """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
 
@@ -93,12 +99,12 @@ class ReplicaProgress:
 class IsrState:
     """The ISR that the controller committed, and the one asked for while an AlterPartition is under way."""
 
-    isr: tuple[int, ...]
-    partition_epoch: int
-    proposed: tuple[int, ...] | None = None
+    isr: tuple[BrokerId, ...]
+    partition_epoch: PartitionEpoch
+    proposed: tuple[BrokerId, ...] | None = None
 
     @property
-    def maximal(self) -> frozenset[int]:
+    def maximal(self) -> frozenset[BrokerId]:
         """Returns the replicas that are or may already be in the ISR: the watermark must wait for them (KIP-497)."""
         return (
             frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
@@ -106,12 +112,12 @@ class IsrState:
 
 
 def next_high_watermark(
-    current: int,
-    leader_end: int,
-    replicas: Mapping[int, ReplicaProgress],
-    maximal: Collection[int],
-    about_to_join: Callable[[int, ReplicaProgress], bool],
-) -> int:
+    current: Offset,
+    leader_end: Offset,
+    replicas: Mapping[BrokerId, ReplicaProgress],
+    maximal: Collection[BrokerId],
+    about_to_join: Callable[[BrokerId, ReplicaProgress], bool],
+) -> Offset:
     """The least end offset over `leader_end`, the maximal ISR and those about to join it, on their disks; never below
     `current`.
 
@@ -146,13 +152,13 @@ def may_join(
 
 def lagging(
     state: IsrState,
-    replicas: Mapping[int, ReplicaProgress],
+    replicas: Mapping[BrokerId, ReplicaProgress],
     *,
-    leader_id: int,
+    leader_id: BrokerId,
     leader_end: int,
     now: float,
     lag_seconds_max: float,
-) -> tuple[int, ...]:
+) -> tuple[BrokerId, ...]:
     """Members of the ISR to drop; empty while a change is under way."""
     if state.proposed is not None:
         return ()

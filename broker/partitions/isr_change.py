@@ -9,7 +9,14 @@ from typing import NamedTuple, Protocol
 
 from trimaran.broker.partitions.isr import IsrState
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
+from trimaran.wire.identity import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicIdPartition,
+)
 
 # The controller said that nothing was changed and our epochs are right: the committed ISR stands.
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
@@ -33,9 +40,9 @@ class IsrChange:
 
     partition: TopicIdPartition
     leader_epoch: LeaderEpoch
-    partition_epoch: int
+    partition_epoch: PartitionEpoch
     leader_recovery_state: int
-    new_isr: tuple[tuple[int, int], ...]
+    new_isr: tuple[tuple[BrokerId, BrokerEpoch], ...]
 
 
 class SavedLeaderState(NamedTuple):
@@ -56,9 +63,9 @@ class IsrChangeOwner(Protocol):
     def isr_committed(
         self,
         change: IsrChange,
-        isr: tuple[int, ...],
+        isr: tuple[BrokerId, ...],
         leader_epoch: LeaderEpoch,
-        partition_epoch: int,
+        partition_epoch: PartitionEpoch,
     ) -> None: ...
 
     def isr_refused(self, change: IsrChange, code: int) -> bool:

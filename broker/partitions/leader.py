@@ -26,7 +26,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 
 ACKS_ALL = -1
 
@@ -85,7 +85,7 @@ class PartitionLeader:
         return self._in_sync.isr
 
     @property
-    def followers(self) -> Mapping[int, ReplicaProgress]:
+    def followers(self) -> Mapping[BrokerId, ReplicaProgress]:
         """All other replicas."""
         return self._in_sync.followers
 
@@ -126,7 +126,7 @@ class PartitionLeader:
         return not self._in_sync.may_be_under_min
 
     @property
-    def watermark_when_flushed(self) -> int:
+    def watermark_when_flushed(self) -> Offset:
         """Returns the high watermark as it will be when all that is written here is on disk."""
         return self._watermarks.high_when_flushed
 
@@ -146,7 +146,7 @@ class PartitionLeader:
 
     def produce(
         self, records: memoryview, views: Sequence[BatchView], acks: int
-    ) -> tuple[AppendInfo, int]:
+    ) -> tuple[AppendInfo, Offset]:
         """Appends a client's validated batches, or finds that its idempotent producer has sent them before.
 
         Returns:
@@ -214,7 +214,7 @@ class PartitionLeader:
 
     # -- followers
 
-    def check_not_outrun(self, replica_id: int, offset: Offset, last_epoch: int) -> None:
+    def check_not_outrun(self, replica_id: BrokerId, offset: Offset, last_epoch: int) -> None:
         """A follower fetches at `offset`, and its last record is of `last_epoch`. One in sync that has more of this
         epoch than is here proves that this replica has lost records, or has given it damaged ones: it must not have
         others cut theirs (P19).
@@ -231,10 +231,10 @@ class PartitionLeader:
 
     def record_fetch(
         self,
-        replica_id: int,
+        replica_id: BrokerId,
         offset: Offset,
         log_start_offset: Offset,
-        broker_epoch: int,
+        broker_epoch: BrokerEpoch,
         clock: FetchClock,
     ) -> None:
         """Takes over that a follower has everything below `offset` on disk; may join it to the ISR.
@@ -263,7 +263,7 @@ class PartitionLeader:
             self._maybe_expand(replica_id, progress)
         self._watermarks.advance_high()
 
-    def given(self, replica_id: int, offset: Offset, size: int) -> None:
+    def given(self, replica_id: BrokerId, offset: Offset, size: int) -> None:
         """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be
         damaged here.
         """
@@ -315,7 +315,7 @@ class PartitionLeader:
         """Asks the controller to drop members of the ISR that have not kept up."""
         self._submit(self._in_sync.shrink())
 
-    def _maybe_expand(self, replica_id: int, progress: ReplicaProgress) -> None:
+    def _maybe_expand(self, replica_id: BrokerId, progress: ReplicaProgress) -> None:
         watermark = self.high_watermark.offset
         self._submit(self._in_sync.expand(replica_id, progress, watermark, self.start_offset))
 
@@ -329,9 +329,9 @@ class PartitionLeader:
     def isr_committed(
         self,
         change: IsrChange,
-        isr: tuple[int, ...],
+        isr: tuple[BrokerId, ...],
         leader_epoch: LeaderEpoch,
-        partition_epoch: int,
+        partition_epoch: PartitionEpoch,
     ) -> None:
         """The controller has answered `change`; metadata may have been faster, then nothing is left to do."""
         if not self._is_current(change) or leader_epoch != self.epoch:

@@ -9,6 +9,7 @@ from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
 from trimaran.broker.partitions.isr import UNKNOWN_OFFSET, next_high_watermark
 from trimaran.broker.partitions.replica import Replica
 from trimaran.node.runtime.watermark import Watermark
+from trimaran.wire.identity import Offset
 
 
 class LeaderWatermarks:
@@ -34,14 +35,14 @@ class LeaderWatermarks:
             self._replica.watchers.watermark_moved()
 
     @property
-    def high_when_flushed(self) -> int:
+    def high_when_flushed(self) -> Offset:
         """Returns the high watermark as it will be when all that is written here is on disk: Kafka's, which waits
         for no
         flush.
         """
         return self._next_high(self._log.log_end_offset)
 
-    def _next_high(self, own_end: int) -> int:
+    def _next_high(self, own_end: Offset) -> Offset:
         """Returns the watermark if this replica counts with `own_end`."""
         in_sync, current = self._in_sync, self.high.offset
         if in_sync.is_under_min:

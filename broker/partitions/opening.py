@@ -16,11 +16,11 @@ from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-NO_FOLLOWER = -1
+NO_FOLLOWER = BrokerId(-1)
 LOGS_BETWEEN_CHECKPOINTS = 8  # up to 16 ms if they are opened
 
 
@@ -29,7 +29,7 @@ def opening(
     keys: Iterable[TopicPartition | TopicIdPartition],
     *,
     for_writing: bool = False,
-    follower_id: int = NO_FOLLOWER,
+    follower_id: BrokerId = NO_FOLLOWER,
 ) -> Handling[None]:
     """Opens the logs of the partitions called `keys` that this broker leads, before a handler reads from them; with
     `for_writing` they know their producers, too. A log that the follower `follower_id` need not have opened is left. A
@@ -45,7 +45,7 @@ def opening(
         yield None
 
 
-def _must_open(partition: Partition, for_writing: bool, follower_id: int) -> bool:
+def _must_open(partition: Partition, for_writing: bool, follower_id: BrokerId) -> bool:
     leader = partition.leader_or_none
     if leader is not None and not (for_writing and not leader.log.knows_producers):
         return False

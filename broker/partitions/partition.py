@@ -17,7 +17,7 @@ from trimaran.broker.partitions.services import Services
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import BrokerId, Offset, TopicPartition
 
 
 class FollowerReads(NamedTuple):
@@ -59,7 +59,7 @@ class Partition(Replica):
         # The state of this epoch while its log is released.
         self._saved_leader: SavedLeaderState | None = None
 
-    def is_untouched_for(self, replica_id: int) -> bool:
+    def is_untouched_for(self, replica_id: BrokerId) -> bool:
         """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a
         log.
         """

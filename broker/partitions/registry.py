@@ -18,7 +18,7 @@ from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import BrokerId, Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -259,7 +259,7 @@ class Partitions:
             ),
         )
 
-    def brokers_changed(self, broker_ids: frozenset[int]) -> None:
+    def brokers_changed(self, broker_ids: frozenset[BrokerId]) -> None:
         """Registrations of `broker_ids` changed: leaders look at these followers again."""
         for partition in self:
             leader = partition.leader_or_none

@@ -11,6 +11,7 @@ from trimaran.broker.partitions.isr_change import IsrChanges
 from trimaran.broker.partitions.suspects import Suspects
 from trimaran.broker.partitions.traffic import Traffic
 from trimaran.node.runtime.long_lived import LongLived
+from trimaran.wire.identity import BrokerEpoch, BrokerId
 
 if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettingsSource
@@ -24,13 +25,13 @@ class Services:
     (-1 before registration).
     """
 
-    node_id: int
+    node_id: BrokerId
     directories: LogDirectories
     settings: TopicSettingsSource
     commit: Durability
     isr_changes: IsrChanges
     metadata: BrokerMetadata
-    broker_epoch: Callable[[], int]
+    broker_epoch: Callable[[], BrokerEpoch]
     lag_seconds_max: float
     now: Callable[[], float]
     now_ms: Callable[[], int]

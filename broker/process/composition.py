@@ -51,7 +51,7 @@ from trimaran.quorum.serving.altered_connections import AlteredConnections, conn
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, BrokerId
 from trimaran.wire.security.listener import ClientSecurity
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server.server import Listener
@@ -115,7 +115,7 @@ def _composed(
     cluster = Cluster.of(config, BrokerMetadata(access.loader.image))
     channel = _channel(config, access, to_controllers)
     lifecycle = _lifecycle(cluster, channel, storage.directories, listeners)
-    alter_partitions = AlterPartitions(channel, config.node_id, lambda: lifecycle.epoch)
+    alter_partitions = AlterPartitions(channel, config.broker_id, lambda: lifecycle.epoch)
     connector = partial(_connector, cluster, to_brokers)
     fetchers = fetchers_of(cluster, connector("fetcher"), lambda: lifecycle.epoch)
     limits = ChannelLimits(response_seconds=config["request.timeout.ms"] / 1000)
@@ -142,7 +142,7 @@ def _composed(
     altered = _altered(config, listeners, to_brokers, to_controllers, gate.logins)
     quotas = made.data.quotas
     connections = connections_of(config, config.broker_listeners, quotas.book, quotas.connected)
-    tracker = RegistrationTracker(config.node_id, lifecycle.register_again)
+    tracker = RegistrationTracker(config.broker_id, lifecycle.register_again)
     _publish(
         *(access, gate, made.data.publisher, quotas, connections, cluster.throttles, made.groups),
         *(tracker, altered),
@@ -216,7 +216,7 @@ def _channel(
         access.node.leader,
         lambda _leader_id: _leader_address(access),
         access.node.peer_down,
-        f"broker-{config.node_id}-to-controller",
+        f"broker-{config.broker_id}-to-controller",
         security,
     )
 
@@ -234,7 +234,7 @@ def _lifecycle(
 ) -> Lifecycle:
     config, metadata, cordons = cluster.config, cluster.metadata, cluster.cordons
     identity = BrokerIdentity(
-        node_id=config.node_id,
+        node_id=config.broker_id,
         cluster_id=directories.metadata.meta_properties.cluster_id,
         listeners=advertised(config, listeners),
         features=REGISTERED_FEATURES,
@@ -269,11 +269,11 @@ def _lifecycle_times(config: ServerConfig) -> LifecycleTimes:
 
 def _connector(cluster: Cluster, security: ClientSecurity, purpose: str) -> BrokerConnector:
     return BrokerConnector(
-        partial(_broker_address, cluster), f"broker-{cluster.config.node_id}-{purpose}", security
+        partial(_broker_address, cluster), f"broker-{cluster.config.broker_id}-{purpose}", security
     )
 
 
-def _broker_address(cluster: Cluster, broker_id: int) -> Address | None:
+def _broker_address(cluster: Cluster, broker_id: BrokerId) -> Address | None:
     broker = cluster.metadata.image.cluster.brokers.get(broker_id)
     if broker is None:
         return None

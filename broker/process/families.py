@@ -47,6 +47,7 @@ from trimaran.broker.transactions.verification import TransactionVerifier
 from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.serving.node_configs import NodeConfigs
+from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.transport.metrics.rate import Windows
 
 # A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
@@ -74,7 +75,7 @@ class Cluster:
             config,
             metadata,
             configs,
-            TopicSettingsSource(config, metadata, config.node_id),
+            TopicSettingsSource(config, metadata, config.broker_id),
             ReplicationThrottles.of(config, configs),
             Cordons(config, configs, metadata),
         )
@@ -134,11 +135,11 @@ def families(
     config, metadata = cluster.config, cluster.metadata
     data = _data(cluster, ports)
     groups = _groups(cluster, data.partitions)
-    producer_ids = ProducerIds(ports.controller, config.node_id, ports.broker_epoch)
+    producer_ids = ProducerIds(ports.controller, config.broker_id, ports.broker_epoch)
     transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
     context = Context(
         config=config,
-        node_id=config.node_id,
+        node_id=config.broker_id,
         cluster_id=cluster_id,
         metadata=metadata,
         partitions=data.partitions,
@@ -167,7 +168,7 @@ def families(
 def _data(cluster: Cluster, ports: Ports) -> Data:
     config, directories = cluster.config, ports.directories
     services = Services(
-        node_id=config.node_id,
+        node_id=config.broker_id,
         directories=directories,
         settings=cluster.settings,
         commit=ports.durability,
@@ -179,7 +180,7 @@ def _data(cluster: Cluster, ports: Ports) -> Data:
         now_ms=ports.now_ms,
     )
     partitions = Partitions(services, ports.fetchers, directories.high_watermark)
-    assignments = DirectoryAssignments(ports.controller, config.node_id, ports.broker_epoch)
+    assignments = DirectoryAssignments(ports.controller, config.broker_id, ports.broker_epoch)
     directories.on_placed = assignments.assign
     directories.cordoned = cluster.cordons.paths
     return Data(
@@ -213,11 +214,11 @@ def _transactions(
     seconds = config["request.timeout.ms"] / 1000
     marker_channels, verifier_channels = map(ports.open_channels, ("markers", "transactions"))
     marking = Marking(partitions, groups.complete_transaction, ports.now_ms)
-    markers = MarkerWriter(config.node_id, marking, marker_channels, metadata, seconds)
+    markers = MarkerWriter(config.broker_id, marking, marker_channels, metadata, seconds)
     limits = TransactionLimits.of(config)
     coordinator = TransactionCoordinator(limits, metadata, producer_ids, markers)
     verifier = TransactionVerifier(
-        *(config.node_id, coordinator, verifier_channels, metadata, seconds),
+        *(config.broker_id, coordinator, verifier_channels, metadata, seconds),
         is_enabled=lambda: bool(cluster.configs.now("transaction.partition.verification.enable")),
     )
     partitions.listen(TRANSACTION_STATE, coordinator.runtime)
@@ -225,12 +226,12 @@ def _transactions(
 
 
 def fetchers_of(
-    cluster: Cluster, connector: Connector, broker_epoch: Callable[[], int]
+    cluster: Cluster, connector: Connector, broker_epoch: Callable[[], BrokerEpoch]
 ) -> Fetchers:
     """Returns the fetchers that the configuration describes."""
     config = cluster.config
     settings = FetchSettings(
-        replica_id=config.node_id,
+        replica_id=config.broker_id,
         broker_epoch=broker_epoch,
         wait_max_ms=config["replica.fetch.wait.max.ms"],
         min_bytes=config["replica.fetch.min.bytes"],

@@ -23,6 +23,7 @@ from trimaran.quorum.metadata.image import FeatureRange, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -61,13 +62,13 @@ class BrokerState(Enum):
 class BrokerIdentity:
     """The data of the broker's registration."""
 
-    node_id: int
+    node_id: BrokerId
     cluster_id: str
     listeners: Sequence[Endpoint]
     features: Sequence[FeatureRange]
     rack: str | None
     directory_ids: Sequence[bytes]
-    previous_broker_epoch: int  # -1 unless the last shutdown was clean
+    previous_broker_epoch: BrokerEpoch  # -1 unless the last shutdown was clean
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,13 @@ class Lifecycle:
         controller: Controller,
         identity: BrokerIdentity,
         times: LifecycleTimes,
-        applied_offset: Callable[[], int],
+        applied_offset: Callable[[], Offset],
         offline_directories: Callable[[], list[bytes]] = list,
         unsupported_levels: Callable[[], str] = str,
         cordoned_directories: Callable[[], list[bytes] | None] = lambda: None,
     ) -> None:
         self.state = Latest(BrokerState.STARTING)
-        self.epoch = -1
+        self.epoch = NO_BROKER_EPOCH
         self.incarnation_id = os.urandom(16)
         self._controller = controller
         self._identity = identity
@@ -195,7 +196,7 @@ class Lifecycle:
             "or format a new cluster with `--release-version` or `--feature NAME=LEVEL`"
         )
 
-    async def _ask_registration(self, seconds: float) -> tuple[ErrorCode, int]:
+    async def _ask_registration(self, seconds: float) -> tuple[ErrorCode, BrokerEpoch]:
         identity = self._identity
         request = BrokerRegistrationRequest(
             broker_id=identity.node_id,
@@ -302,7 +303,7 @@ class RegistrationTracker:
     not know cannot fail. Source: Kafka's `BrokerRegistrationTracker`, KIP-858.
     """
 
-    def __init__(self, node_id: int, register_again: Callable[[], None]) -> None:
+    def __init__(self, node_id: BrokerId, register_again: Callable[[], None]) -> None:
         self._node_id = node_id
         self._register_again = register_again
 

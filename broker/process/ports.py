@@ -13,6 +13,7 @@ from trimaran.broker.partitions.isr_change import IsrChanges
 from trimaran.broker.partitions.registry import FetcherManager
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.durability.group_commit import Durability
+from trimaran.wire.identity import BrokerEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Ports:
     isr_changes: IsrChanges
     fetchers: FetcherManager
     open_channels: Callable[[str], Channels]
-    broker_epoch: Callable[[], int]
+    broker_epoch: Callable[[], BrokerEpoch]
     report: Callable[[], None]
     kraft_version: Callable[[], int]
     now: Callable[[], float]

@@ -33,7 +33,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.controller.server import RunningController
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, BrokerId
 from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ DRAIN_SECONDS = 2.0
 class RunningBroker:
     """What `run_broker` reports when the broker serves; `parts` are for who looks on, as metrics do."""
 
-    node_id: int
+    node_id: BrokerId
     addresses: Mapping[str, Address]  # listener name -> where it listens
     context: Context
     server: Server

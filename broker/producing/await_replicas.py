@@ -21,6 +21,7 @@ from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.quorum.metadata.image import ClusterImage
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.produce import LeaderIdAndEpoch, NodeEndpoint, ProduceResponse
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
@@ -62,7 +63,7 @@ async def _wait_replicated(parts: Sequence[PartitionAppend], deadline: float) ->
                     continue  # `_outcome` tells it
 
 
-def _outcome(leader: PartitionLeader, required_offset: int) -> ErrorCode:
+def _outcome(leader: PartitionLeader, required_offset: Offset) -> ErrorCode:
     """Returns NONE, or the error of records that stay in the log, and may yet be committed."""
     watermark = leader.high_watermark
     if watermark.offset < required_offset:

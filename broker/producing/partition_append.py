@@ -11,7 +11,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
 from trimaran.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -22,7 +22,6 @@ from trimaran.wire.messages.produce import (
 )
 from trimaran.wire.transport.scheduling.effects import Handling
 
-NO_OFFSET = -1
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_RECORDS = memoryview(b"")
 
@@ -65,7 +64,7 @@ class PartitionAppend:
         self.response = response
         self.leader: PartitionLeader | None = None
         self.batches: Sequence[BatchView] = ()
-        self.required_offset = -1
+        self.required_offset = NO_OFFSET
         self.verified_from = Offset(-1)
         self.failed = False
 

@@ -11,6 +11,7 @@ import trio
 
 from trimaran.broker.channels.controller_channel import Controller
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerEpoch, BrokerId
 from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -23,7 +24,7 @@ class ProducerIds:
     """Hands out ids one by one; asks for a block when there is none left."""
 
     def __init__(
-        self, controller: Controller, broker_id: int, broker_epoch: Callable[[], int]
+        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id

@@ -13,7 +13,7 @@ from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_ep
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicIdPartition
 from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -38,8 +38,8 @@ class FetchSettings:
     the id of the follower.
     """
 
-    replica_id: int
-    broker_epoch: Callable[[], int]
+    replica_id: BrokerId
+    broker_epoch: Callable[[], BrokerEpoch]
     wait_max_ms: int
     min_bytes: int
     partition_bytes_max: int

@@ -33,7 +33,7 @@ from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.identity import BrokerId, LeaderEpoch, Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.fetch import EpochEndOffset, FetchRequest, FetchResponse, PartitionData
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -88,7 +88,7 @@ class Fetcher:
 
     def __init__(
         self,
-        leader_id: int,
+        leader_id: BrokerId,
         connector: Connector,
         settings: FetchSettings,
     ) -> None:

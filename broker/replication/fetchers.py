@@ -11,7 +11,7 @@ from trimaran.broker.channels.broker_connector import Connector
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
@@ -25,8 +25,8 @@ class Fetchers:
     ) -> None:
         self._connector = connector
         self._settings = settings
-        self._fetchers: dict[int, Fetcher] = {}
-        self._leader_of: dict[TopicIdPartition, int] = {}
+        self._fetchers: dict[BrokerId, Fetcher] = {}
+        self._leader_of: dict[TopicIdPartition, BrokerId] = {}
         self._changed = AutoResetEvent()
 
     def follow(self, partition: Partition) -> None:
@@ -49,7 +49,7 @@ class Fetchers:
 
     async def run(self) -> None:
         """Runs the fetchers until cancelled."""
-        running: dict[int, trio.CancelScope] = {}
+        running: dict[BrokerId, trio.CancelScope] = {}
         async with trio.open_nursery() as nursery:
             while True:
                 for leader_id, fetcher in list(self._fetchers.items()):

@@ -27,7 +27,7 @@ from trimaran.quorum.metadata import versions
 from trimaran.quorum.replica.configured import check_metadata
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import BrokerEpoch, Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class Storage:
             await self.commits[directory].run()
 
     async def close(
-        self, broker_epoch: int | None, high_watermarks: Mapping[TopicPartition, Offset]
+        self, broker_epoch: BrokerEpoch | None, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> None:
         """Flushes and closes all that is the broker's own. A directory shared with a controller gets only its
         checkpoints.

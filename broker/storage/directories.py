@@ -27,7 +27,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.identity import BrokerEpoch, Offset, TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class LogDirectories:
         return None
 
     @property
-    def previous_broker_epoch(self) -> int:
+    def previous_broker_epoch(self) -> BrokerEpoch:
         """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is
         missing (KIP-966). Else -1.
         """
@@ -463,7 +463,7 @@ class LogDirectories:
     def close(
         self,
         *,
-        broker_epoch: int | None,
+        broker_epoch: BrokerEpoch | None,
         high_watermarks: Mapping[TopicPartition, Offset],
         but: LogDirectory | None = None,
     ) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.quorum.metadata.image import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, PartitionImage
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import BrokerId, TopicPartition
 
 NOWHERE_YET = (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
@@ -33,7 +33,7 @@ class Standing(Enum):
     LAST = "last"
 
     @classmethod
-    def of(cls, state: PartitionImage, node_id: int) -> Standing:
+    def of(cls, state: PartitionImage, node_id: BrokerId) -> Standing:
         """Directory ids of a replica that is not new."""
         is_led_elsewhere = state.leader not in (-1, node_id)
         electable = {*state.isr, *state.elr}

@@ -19,12 +19,12 @@ from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import BrokerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
 
-async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: int) -> None:
+async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: BrokerId) -> None:
     """Before any log is opened: `topics` are those of the cluster as it is now. If a disk fails meanwhile, the next
     start does the rest.
     """
@@ -35,7 +35,7 @@ async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id
 class _Moves:
     directories: LogDirectories
     topics: TopicsImage
-    node_id: int
+    node_id: BrokerId
 
     async def finish(self) -> None:
         online = self.directories.online

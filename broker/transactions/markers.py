@@ -30,7 +30,7 @@ from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import BrokerId, TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -71,7 +71,7 @@ class MarkerWriter:
 
     def __init__(
         self,
-        node_id: int,
+        node_id: BrokerId,
         marking: Marking,
         channels: Channels,
         metadata: Metadata,
@@ -129,7 +129,7 @@ class MarkerWriter:
         """One attempt; those that need no further one."""
         done: set[TopicPartition] = set()
 
-        async def write(broker_id: int, led: set[TopicPartition]) -> None:
+        async def write(broker_id: BrokerId, led: set[TopicPartition]) -> None:
             marker = _Marker(decided, coordinator_epoch, frozenset(led))
             try:
                 results = await self._ask_about(broker_id, marker)
@@ -151,7 +151,7 @@ class MarkerWriter:
                 nursery.start_soon(write, broker_id, led)
         return done
 
-    async def _ask_about(self, broker_id: int, marker: _Marker) -> Results:
+    async def _ask_about(self, broker_id: BrokerId, marker: _Marker) -> Results:
         """One for this broker that comes alone is written at once; those that come meanwhile, or in the same turn of
         the loop, go together: after a fail-over there may be thousands.
         """
@@ -165,10 +165,12 @@ class MarkerWriter:
             self._writes_alone = False
         return results
 
-    def _by_leader(self, partitions: frozenset[TopicPartition]) -> dict[int, set[TopicPartition]]:
+    def _by_leader(
+        self, partitions: frozenset[TopicPartition]
+    ) -> dict[BrokerId, set[TopicPartition]]:
         """Returns the partitions by their leaders; the others are tried again later."""
         image = self._metadata.image
-        found: defaultdict[int, set[TopicPartition]] = defaultdict(set)
+        found: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         for topic, index in partitions:
             leader = image.topics.by_name[topic].partitions[index].leader
             broker = image.cluster.brokers.get(leader)
@@ -176,7 +178,7 @@ class MarkerWriter:
                 found[leader].add(TopicPartition(topic, index))
         return found
 
-    async def _send(self, broker_id: int, markers: Sequence[_Marker]) -> list[Results]:
+    async def _send(self, broker_id: BrokerId, markers: Sequence[_Marker]) -> list[Results]:
         request = WriteTxnMarkersRequest(markers=[_to_request(marker) for marker in markers])
         response = await self._ask(broker_id, request)
         results: dict[int, Results] = {
@@ -192,7 +194,7 @@ class MarkerWriter:
         return [results.get(marker.decided.producer_id, {}) for marker in markers]
 
     async def _ask(
-        self, broker_id: int, request: WriteTxnMarkersRequest
+        self, broker_id: BrokerId, request: WriteTxnMarkersRequest
     ) -> WriteTxnMarkersResponse:
         if broker_id == self._node_id:
             return await self._marking.write(request)

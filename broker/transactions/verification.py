@@ -24,7 +24,7 @@ from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import BrokerId, TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -63,7 +63,7 @@ class TransactionVerifier:
 
     def __init__(
         self,
-        node_id: int,
+        node_id: BrokerId,
         coordinator: TransactionCoordinator,
         channels: Channels,
         metadata: Metadata,
@@ -164,7 +164,7 @@ class TransactionVerifier:
         except (NotSent, OutcomeUnknown):
             return dict.fromkeys(question.partitions, E.NETWORK_EXCEPTION)
 
-    def _coordinator_of(self, transactional_id: str) -> int:
+    def _coordinator_of(self, transactional_id: str) -> BrokerId:
         """The broker that leads the id's partition, negative while there is none."""
         topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
         index = self._coordinator.partition_of(transactional_id)
@@ -202,7 +202,7 @@ class TransactionVerifier:
                 await pending.wait()
                 return
 
-    async def _send(self, broker_id: int, questions: Sequence[_Question]) -> list[Codes]:
+    async def _send(self, broker_id: BrokerId, questions: Sequence[_Question]) -> list[Codes]:
         request = AddPartitionsToTxnRequest(
             transactions=[_to_request(question) for question in questions]
         )

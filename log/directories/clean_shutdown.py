@@ -19,12 +19,13 @@ from pathlib import Path
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import Files, is_of_name
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
+from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = ".kafka_cleanshutdown"
-EPOCH_UNKNOWN = -1
+EPOCH_UNKNOWN = BrokerEpoch(-1)
 
 
 def write_marker(directory: Path, broker_epoch: int, files: Files) -> None:
@@ -33,7 +34,7 @@ def write_marker(directory: Path, broker_epoch: int, files: Files) -> None:
     write_atomically(directory / FILE_NAME, text.encode(), files)
 
 
-def take_marker(directory: Path, files: Files) -> int | None:
+def take_marker(directory: Path, files: Files) -> BrokerEpoch | None:
     """The broker epoch of a clean shutdown, -1 if the marker does not say it; None when there is no marker, or one that
     is damaged.
 
@@ -61,7 +62,7 @@ def take_marker(directory: Path, files: Files) -> int | None:
     return epoch
 
 
-def _broker_epoch(path: Path, text: bytes) -> int:
+def _broker_epoch(path: Path, text: bytes) -> BrokerEpoch:
     """Raises FileDamaged."""
     if not text:
         return EPOCH_UNKNOWN
@@ -72,4 +73,4 @@ def _broker_epoch(path: Path, text: bytes) -> int:
         raise FileDamaged(f"{path} is damaged: {error!r}") from error
     if version != 0 or type(epoch) is not int or epoch < EPOCH_UNKNOWN:
         raise FileDamaged(f"{path} is damaged: version {version!r}, broker epoch {epoch!r}")
-    return epoch
+    return BrokerEpoch(epoch)

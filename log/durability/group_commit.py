@@ -353,7 +353,7 @@ class Durability:
         self._commits = commits
         self._fsync = fsync
 
-    def durable_end(self, log: FlushableLog) -> int:
+    def durable_end(self, log: FlushableLog) -> Offset:
         """Returns the end (exclusive) of the records that may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset
 

@@ -17,7 +17,7 @@ from trimaran.node.config.config_def import ConfigError, ConfigKey
 from trimaran.node.config.consumer_group_keys import check_consumer_groups
 from trimaran.node.config.key_warnings import base_key, warning_of
 from trimaran.node.config.server_keys import DEV_MODE, LISTENER_CONFIGS, SERVER_CONFIGS
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, BrokerId, NodeId
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, Endpoint
 
 LISTENER_PREFIX = "listener.name."
@@ -38,7 +38,7 @@ class Setting(Protocol):
 class ConfiguredVoter:
     """One of `controller.quorum.voters`."""
 
-    id: int
+    id: NodeId
     host: str
     port: int
 
@@ -83,8 +83,13 @@ class ServerConfig(Mapping[str, Any]):
     # --- what several rooms compute
 
     @property
-    def node_id(self) -> int:
-        return int(self["node.id"])
+    def node_id(self) -> NodeId:
+        return NodeId(self["node.id"])
+
+    @property
+    def broker_id(self) -> BrokerId:
+        """The same, of a broker."""
+        return BrokerId(self["node.id"])
 
     @property
     def is_broker(self) -> bool:
@@ -429,7 +434,7 @@ def _voter(text: str, origin: str) -> ConfiguredVoter:
             "controller.quorum.voters", text, "a voter is written id@host:port", origin=origin
         )
     host, port = _host_port(address, "controller.quorum.voters", origin)
-    return ConfiguredVoter(int(number), host, port)
+    return ConfiguredVoter(NodeId(number), host, port)
 
 
 def _host_port(text: str, key: str, origin: str) -> Address:

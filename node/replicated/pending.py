@@ -16,6 +16,7 @@ import trio
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
@@ -34,7 +35,7 @@ class Progress:
     """
 
     committed: Watermark
-    end_offset: int
+    end_offset: Offset
     ended: ErrorCode
     message: str = ""
     commit_seconds: float = inf
@@ -65,7 +66,7 @@ class PendingResponse(Generic[T]):
         self._response: T | None = None
         self._error: Exception | None = None
         self._event: trio.Event | None = None  # made by a task that waits: most never do
-        self._end_offset = 0  # with a progress it is set when the response is decided
+        self._end_offset = Offset(0)  # with a progress it is set when the response is decided
         self._deadline = inf
 
     def complete(self, response: T) -> None:

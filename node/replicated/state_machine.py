@@ -42,7 +42,7 @@ from trimaran.node.replicated.operations import OperationQueue
 from trimaran.node.replicated.pending import PendingResponse, Progress
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.node.runtime.steps import Steps, at_once
-from trimaran.wire.identity import ProducerEpoch, ProducerId
+from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -86,8 +86,8 @@ class ReplicatedStateMachine(Generic[R]):
 
     def __init__(
         self,
-        append: Callable[[Result[R, Any]], int | Steps[int]],
-        replay: Callable[[int, R, Producer | None], object],
+        append: Callable[[Result[R, Any]], Offset | Steps[Offset]],
+        replay: Callable[[Offset, R, Producer | None], object],
         progress: Progress,
         parted: Callable[[], object],
     ) -> None:
@@ -140,7 +140,7 @@ class ReplicatedStateMachine(Generic[R]):
         pending.complete(result.response)
         return pending
 
-    def replay_marker(self, end_offset: int, replay: Callable[[], object]) -> None:
+    def replay_marker(self, end_offset: Offset, replay: Callable[[], object]) -> None:
         """Replays the end of a transaction; its marker is in the log below `end_offset`."""
         try:
             replay()

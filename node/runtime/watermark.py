@@ -46,24 +46,24 @@ class Watermark:
 
     __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
 
-    def __init__(self, offset: int = 0) -> None:
-        self.offset = Offset(offset)
+    def __init__(self, offset: Offset = Offset(0)) -> None:
+        self.offset = offset
         self.closed = False
         # (offset waited for, serial, waiter). As many as there are requests in flight, which the transport bounds,
         # plus at most as many dead entries of waiters that were cancelled or woken by another watermark.
-        self._heap: list[tuple[int, int, _Waiter]] = []
+        self._heap: list[tuple[Offset, int, _Waiter]] = []
         self._dead = 0
         self._serial = 0
 
-    def reached(self, offset: int) -> bool:
+    def reached(self, offset: Offset) -> bool:
         """True if `wait_reached(offset)` would return without waiting."""
         return self.offset >= offset
 
-    def advance(self, offset: int) -> None:
+    def advance(self, offset: Offset) -> None:
         """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
-        self.offset = Offset(offset)
+        self.offset = offset
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 
@@ -77,7 +77,7 @@ class Watermark:
         heapq.heappop(self._heap)[2].wake()
         self._dead -= 1
 
-    async def wait_reached(self, offset: int) -> None:
+    async def wait_reached(self, offset: Offset) -> None:
         """Returns once `.offset >= offset`.
 
         Raises:
@@ -90,7 +90,7 @@ class Watermark:
         if self.offset < offset:
             raise NotLeaderError
 
-    def _add(self, offset: int, waiter: _Waiter) -> None:
+    def _add(self, offset: Offset, waiter: _Waiter) -> None:
         if self._dead * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].task is not None]
             heapq.heapify(self._heap)
@@ -99,7 +99,7 @@ class Watermark:
         heapq.heappush(self._heap, (offset, self._serial, waiter))
 
 
-async def wait_any_reached(wanted: Iterable[tuple[Watermark, int]]) -> None:
+async def wait_any_reached(wanted: Iterable[tuple[Watermark, Offset]]) -> None:
     """Returns as soon as any watermark has reached its offset or is closed; the caller looks which.
 
     A long poll over many partitions waits so, with one wait and no task of its own for each.

@@ -27,7 +27,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage, Provenance
 from trimaran.quorum.metadata.versions import METADATA_VERSION
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from trimaran.wire.records.brokers import RegisterBrokerRecord, UnregisterBrokerRecord
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.features import FeatureLevelRecord
@@ -51,7 +51,7 @@ class Node(Protocol):
 
     def propose(
         self, records: Sequence[Message], epoch: LeaderEpoch, batch: bytes | None = None
-    ) -> int: ...
+    ) -> Offset: ...
 
     def resign(self) -> None: ...
 
@@ -74,8 +74,8 @@ class ActiveController:
         index: PartitionIndex,
         config: ServerConfig,
         *,
-        applied_end: int,
-        log_end: int,
+        applied_end: Offset,
+        log_end: Offset,
         session_seconds: float,
         reachability: Reachability | None = None,
     ) -> None:
@@ -90,7 +90,8 @@ class ActiveController:
             ended=ErrorCode.NOT_CONTROLLER,
             message="this node is not the active controller any more",
         )
-        self.suspects: dict[int, int] = {}  # by broker id the epoch of one with a closed connection
+        # The epochs of brokers with a closed connection.
+        self.suspects: dict[BrokerId, BrokerEpoch] = {}
         self.suspected = AutoResetEvent()
         # A task should elect leaders: for partitions without one, and uncleanly if that is allowed.
         self.leaders_wanted = AutoResetEvent()
@@ -100,7 +101,7 @@ class ActiveController:
         self._index = index
         self._config = config
         self._delta: MetadataDelta | None = None
-        self._registered_at: dict[int, int] = {}
+        self._registered_at: dict[BrokerId, Offset] = {}
         self._machine = ReplicatedStateMachine[Message](
             self._append, self._replay, self._progress, self._give_up
         )
@@ -112,12 +113,12 @@ class ActiveController:
         return ControllerState(self.image, self._index, self._config)
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         return self._progress.end_offset
 
-    def registered_at(self, broker: BrokerRegistration) -> int:
+    def registered_at(self, broker: BrokerRegistration) -> Offset:
         """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
-        return self._registered_at.get(broker.id, broker.epoch)
+        return self._registered_at.get(broker.id, Offset(broker.epoch))
 
     def submit(self, steps: Steps[T]) -> PendingResponse[T]:
         """Makes a decision in its turn, mostly now: `steps` read the state, `write`, and return the response.
@@ -141,18 +142,18 @@ class ActiveController:
                 raise
         return response
 
-    def _apply(self, delta: MetadataDelta, last_offset: int) -> Steps[None]:
+    def _apply(self, delta: MetadataDelta, last_offset: Offset) -> Steps[None]:
         self.image = delta.apply(Provenance(last_offset, self.epoch, now_ms()))
         self._delta = None
         for _ in self._index.apply(delta.topics, self.image.topics):
             yield 1
 
-    def suspect(self, broker_id: int, broker_epoch: int) -> None:
+    def suspect(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
         """The connection of a broker's heartbeats is closed: a task should check it."""
         self.suspects[broker_id] = broker_epoch
         self.suspected.set()
 
-    def applied(self, end_offset: int, epoch: LeaderEpoch) -> None:
+    def applied(self, end_offset: Offset, epoch: LeaderEpoch) -> None:
         """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other
         records at our offsets, whether or not the role has been seen to end: nothing more is answered.
         """
@@ -166,7 +167,7 @@ class ActiveController:
         self.committed.close()
         self.operations.close()
 
-    def _append(self, result: Result[Message, object]) -> Steps[int]:
+    def _append(self, result: Result[Message, object]) -> Steps[Offset]:
         records = result.records
         size = len(records) if result.atomic else RECORDS_PER_BATCH
         parts = [records[start : start + size] for start in range(0, len(records), size)]
@@ -190,7 +191,7 @@ class ActiveController:
         self.committed.close()
         self._node.resign()
 
-    def _replay(self, offset: int, record: Message, _producer: Producer | None) -> None:
+    def _replay(self, offset: Offset, record: Message, _producer: Producer | None) -> None:
         if self._delta is None:
             self._delta = MetadataDelta(self.image)
         self._delta.replay(record)

@@ -34,7 +34,7 @@ from trimaran.quorum.controller.tasks.turns import try_to_write
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.requests.calls import ConnectionInfo
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
@@ -77,7 +77,7 @@ class _ConnectionEnd:
 
     controller: Controller
     connection_id: int
-    broker_id: int
+    broker_id: BrokerId
 
     def __call__(self) -> None:
         self.controller.connection_ended(self.connection_id, self.broker_id)
@@ -99,7 +99,7 @@ class Controller:
         self._standby = StandbyIndex(loader)
         self._reachability = Reachability()
         loader.add_publisher(self._reachability)
-        self._applied_end = 0
+        self._applied_end = Offset(0)
         self._rules = TopicRules(settings.config, settings.prng, policies=policies)
 
     # --- what handlers use
@@ -152,7 +152,9 @@ class Controller:
         response = yield Wait(pending.wait, pending.ready)
         return response
 
-    def watch(self, connection: ConnectionInfo, broker_id: int, broker_epoch: int) -> None:
+    def watch(
+        self, connection: ConnectionInfo, broker_id: BrokerId, broker_epoch: BrokerEpoch
+    ) -> None:
         """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
         active = self.active()
         self._reachability.heard(broker_id, broker_epoch)
@@ -163,7 +165,7 @@ class Controller:
         lease.disconnected = False
         connection.on_close(_ConnectionEnd(self, connection.id, broker_id))
 
-    def connection_ended(self, connection_id: int, broker_id: int) -> None:
+    def connection_ended(self, connection_id: int, broker_id: BrokerId) -> None:
         """A connection that carried heartbeats of the broker is gone; if it carried the last one, that is a sign."""
         if self._active is None:
             return
@@ -184,7 +186,7 @@ class Controller:
         if snapshot.ends:
             self._applied(snapshot.end_offset, snapshot.epoch)
 
-    def _applied(self, end_offset: int, epoch: LeaderEpoch) -> None:
+    def _applied(self, end_offset: Offset, epoch: LeaderEpoch) -> None:
         self._applied_end = end_offset
         if self._active is None:  # else its own image says it, which is ahead
             self._write_for(self.loader.image.features.metadata_version)

@@ -57,7 +57,7 @@ from trimaran.quorum.serving.altered_connections import AlteredConnections, conn
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.schema import Message
 from trimaran.wire.security.sasl.scram import MECHANISMS
 from trimaran.wire.text.endpoint import Endpoint
@@ -76,7 +76,7 @@ DRAIN_SECONDS = 1.0
 class RunningController:
     """What `run_controller` reports when it serves; a broker in the same process shares node, loader and directory."""
 
-    node_id: int
+    node_id: NodeId
     addresses: Mapping[str, Address]  # listener name -> where it listens
     node: QuorumNode
     loader: MetadataLoader
@@ -210,7 +210,7 @@ def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
     return any(MECHANISMS.keys() & mechanisms for mechanisms in offered)
 
 
-def _open_directory(path: Path, node_id: int) -> LogDirectory:
+def _open_directory(path: Path, node_id: NodeId) -> LogDirectory:
     directory = LogDirectory(path, now_ms=now_ms)
     try:
         directory.meta_properties.check(path, cluster_id=None, node_id=node_id)

@@ -9,6 +9,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.raft.types import EPOCH_MAX, Endpoint, ReplicaKey
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_from_text
+from trimaran.wire.identity import NodeId
 
 FORM = "ID@HOST:PORT:DIRECTORY_ID"
 
@@ -37,7 +38,7 @@ def _parse(text: str, listener: str) -> Voter:
             raise ValueError("parts are missing")
         if not 0 <= int(node_id) <= EPOCH_MAX or not 0 <= int(port) <= 65535:
             raise ValueError("a number is out of range")
-        key = ReplicaKey(int(node_id), uuid_from_text(directory))
+        key = ReplicaKey(NodeId(node_id), uuid_from_text(directory))
     except ValueError as error:
         raise ValueError(f"{text!r} is not a voter, which is written {FORM}: {error}") from None
     endpoint = Endpoint(listener.upper(), host.strip("[]"), int(port))

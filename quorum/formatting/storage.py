@@ -43,7 +43,7 @@ from trimaran.quorum.raft_log.snapshot_format import (
 from trimaran.quorum.raft_log.supported_levels import refuse_unknown
 from trimaran.quorum.raft_log.voter_records import note_snapshot
 from trimaran.wire.buffers.primitives import uuid_to_text
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 from trimaran.wire.records.metadata import (
     UnknownRecord,
     encode_metadata_record,
@@ -116,7 +116,7 @@ class FirstVoters(NamedTuple):
 def format_paths(
     paths: Sequence[Path],
     cluster_id: str,
-    node_id: int,
+    node_id: NodeId,
     *,
     ignore_formatted: bool = False,
     quorum: FirstVoters | None = None,
@@ -200,7 +200,7 @@ def check_quorum_kind(
         )
 
 
-def _is_formatted(path: Path, cluster_id: str, node_id: int, files: Files) -> bool:
+def _is_formatted(path: Path, cluster_id: str, node_id: NodeId, files: Files) -> bool:
     if not os.path.lexists(path / FILE_NAME):
         return False
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from immutables import Map
 
@@ -16,6 +16,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.maps import updated
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import BrokerEpoch, BrokerId, NodeId
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -26,6 +27,9 @@ from trimaran.wire.records.brokers import (
 )
 from trimaran.wire.text.endpoint import Endpoint
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 
 class ClusterDelta:
     """`changed_brokers` and `changed_controllers` map ids to the new registration, None for one that is gone."""
@@ -34,10 +38,10 @@ class ClusterDelta:
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = image
-        self.changed_brokers: dict[int, BrokerRegistration | None] = {}
-        self.changed_controllers: dict[int, ControllerRegistration | None] = {}
+        self.changed_brokers: dict[BrokerId, BrokerRegistration | None] = {}
+        self.changed_controllers: dict[NodeId, ControllerRegistration | None] = {}
 
-    def broker(self, broker_id: int) -> BrokerRegistration | None:
+    def broker(self, broker_id: BrokerId) -> BrokerRegistration | None:
         """The broker as it is now."""
         if broker_id in self.changed_brokers:
             return self.changed_brokers[broker_id]
@@ -94,7 +98,7 @@ class ClusterDelta:
         if changed != broker:
             self.changed_brokers[record.broker_id] = changed
 
-    def _broker_at(self, broker_id: int, epoch: int) -> BrokerRegistration:
+    def _broker_at(self, broker_id: BrokerId, epoch: BrokerEpoch) -> BrokerRegistration:
         broker = self.broker(broker_id)
         if broker is None or broker.epoch != epoch:
             raise RemoteProtocolError(
@@ -115,7 +119,7 @@ class ClusterDelta:
         )
 
 
-def _finish(changed: dict[int, Any], present: Map[int, Any]) -> None:
+def _finish(changed: dict[K, V | None], present: Map[K, V]) -> None:
     """Marks entries that the snapshot lacks as removed; equal entries are no change."""
     for key, old in present.items():
         if key not in changed:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import decode_records
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -24,10 +25,10 @@ from trimaran.wire.messages.control import (
 class Epoch:
     """One leadership, up to its last record; `leader_id` is None where the log does not reach back to its beginning."""
 
-    epoch: int
-    leader_id: int | None
-    first_offset: int
-    last_offset: int
+    epoch: LeaderEpoch
+    leader_id: NodeId | None
+    first_offset: Offset
+    last_offset: Offset
     from_ms: int
     to_ms: int
     records: int = 0
@@ -52,7 +53,7 @@ def epochs_of(batches: Iterable[BatchView]) -> Iterator[Epoch]:
             current = _begin(batch, current)
         change = leader_change(batch)
         if change is not None:
-            current.leader_id = change.leader_id
+            current.leader_id = NodeId(change.leader_id)
         current.last_offset = batch.last_offset
         current.records += batch.count
         current.to_ms = max(current.to_ms, batch.max_timestamp)

@@ -12,7 +12,18 @@ from typing import NamedTuple
 
 from immutables import Map
 
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_PRODUCER_ID,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    NodeId,
+    Offset,
+    PartitionEpoch,
+    ProducerId,
+)
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.quotas import ClientQuotaRecord
 from trimaran.wire.records.security import (
@@ -22,8 +33,7 @@ from trimaran.wire.records.security import (
 )
 from trimaran.wire.text.endpoint import Endpoint
 
-NO_LEADER = -1
-NO_OFFSET = -1
+NO_LEADER = BrokerId(-1)
 
 # Reserved ids of directories: not assigned yet, lost, and known only to the broker itself (KIP-858).
 UNASSIGNED_DIRECTORY = bytes(16)
@@ -48,8 +58,8 @@ RESOURCE_TYPES = {
 class Provenance(NamedTuple):
     """The origin of an image: its last record, the epoch of that, and the time at which its leader appended it."""
 
-    offset: int = NO_OFFSET
-    epoch: int = -1
+    offset: Offset = NO_OFFSET
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
     timestamp_ms: int = -1
 
 
@@ -70,24 +80,24 @@ class PartitionImage(NamedTuple):
     `leader_recovery_state` is 0 (recovered) or 1 (recovering after an unclean election).
     """
 
-    replicas: tuple[int, ...]
+    replicas: tuple[BrokerId, ...]
     directories: tuple[bytes, ...]
-    isr: tuple[int, ...]
-    removing: tuple[int, ...] = ()
-    adding: tuple[int, ...] = ()
-    elr: tuple[int, ...] = ()
-    last_known_elr: tuple[int, ...] = ()
-    leader: int = NO_LEADER
+    isr: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    elr: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+    leader: BrokerId = NO_LEADER
     leader_recovery_state: int = 0
     leader_epoch: LeaderEpoch = LeaderEpoch(0)
-    partition_epoch: int = 0
+    partition_epoch: PartitionEpoch = PartitionEpoch(0)
 
     @property
-    def preferred_leader(self) -> int:
+    def preferred_leader(self) -> BrokerId:
         """The first replica."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
-    def directory_of(self, broker_id: int) -> bytes:
+    def directory_of(self, broker_id: BrokerId) -> bytes:
         """The directory of a replica; unassigned if it is none."""
         if broker_id not in self.replicas:
             return UNASSIGNED_DIRECTORY
@@ -115,8 +125,8 @@ class BrokerRegistration:
     `cordoned_directories` is None until the broker has told them.
     """
 
-    id: int
-    epoch: int
+    id: BrokerId
+    epoch: BrokerEpoch
     incarnation_id: bytes
     listeners: tuple[Endpoint, ...]
     features: tuple[FeatureRange, ...] = ()
@@ -145,7 +155,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRegistration:
-    id: int
+    id: NodeId
     incarnation_id: bytes
     zk_migration_ready: bool
     listeners: tuple[Endpoint, ...]
@@ -154,8 +164,8 @@ class ControllerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class ClusterImage:
-    brokers: Map[int, BrokerRegistration] = field(default_factory=Map)
-    controllers: Map[int, ControllerRegistration] = field(default_factory=Map)
+    brokers: Map[BrokerId, BrokerRegistration] = field(default_factory=Map)
+    controllers: Map[NodeId, ControllerRegistration] = field(default_factory=Map)
 
 
 ConfigResource = tuple[int, str]
@@ -189,7 +199,7 @@ class FeaturesImage:
 class ProducerIdsImage:
     """The first producer id that no broker has; -1 before the first block."""
 
-    next_producer_id: int = -1
+    next_producer_id: ProducerId = NO_PRODUCER_ID
 
 
 # Kinds of unknown records that are named; a release of Kafka adds one or two.

@@ -16,6 +16,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
 from trimaran.quorum.metadata.records import delta_from_nothing
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
+from trimaran.wire.identity import LeaderEpoch, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
@@ -82,7 +83,9 @@ class MetadataLoader:
         self._size_bytes += batch.size_bytes
         for offset, record in enumerate(batch.records, batch.base_offset):
             if type(record) in _OF_TRANSACTIONS:
-                self._mark(record, Provenance(offset - 1, batch.epoch, batch.appended_at_ms))
+                self._mark(
+                    record, Provenance(Offset(offset - 1), batch.epoch, batch.appended_at_ms)
+                )
             else:
                 self._delta.replay(record)
         if batch.ends and not self._in_transaction:
@@ -129,5 +132,5 @@ class MetadataLoader:
                     log, exc_info=True, publisher=type(publisher).__name__, offset=provenance.offset
                 )
 
-    async def lead(self, epoch: int) -> None:
+    async def lead(self, epoch: LeaderEpoch) -> None:
         """Observers never lead."""

@@ -9,6 +9,7 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import (
     EMPTY,
     MIGRATING_DIRECTORY,
+    NO_LEADER,
     BrokerRegistration,
     ControllerRegistration,
     MetadataImage,
@@ -46,7 +47,9 @@ def image_to_records(image: MetadataImage) -> Iterator[Message]:
             )
     yield from image.quotas.values()
     if image.producer_ids.next_producer_id >= 0:
-        yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.producer_ids.next_producer_id)
+        yield ProducerIdsRecord(
+            broker_id=NO_LEADER, next_producer_id=image.producer_ids.next_producer_id
+        )
     yield from image.acls.values()
     yield from image.scram.values()
     yield from image.tokens.values()

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 from trimaran.log.batches.batch import BatchView, check_batch, iter_batches
 from trimaran.log.batches.records import Record, decode_records
-from trimaran.quorum.metadata.image import EMPTY, NO_OFFSET, MetadataImage
+from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_NODE, NO_OFFSET, LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     KRaftVersionRecord,
@@ -55,7 +55,7 @@ class MetadataState:
     image: MetadataImage = EMPTY
     voters: tuple[Voter, ...] = ()
     kraft_version: int = 0
-    leader_id: int = -1
+    leader_id: NodeId = NO_NODE
     unknown_control: int = 0
 
     @property
@@ -76,9 +76,9 @@ class Replay:
         self._loader = MetadataLoader()
         self._voters: tuple[Voter, ...] = ()
         self._kraft_version = 0
-        self._leader_id = -1
+        self._leader_id = NO_NODE
         self._unknown_control = 0
-        self._next_offset = 0
+        self._next_offset = Offset(0)
 
     @property
     def state(self) -> MetadataState:
@@ -89,7 +89,7 @@ class Replay:
         )
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         """The first offset that has not been applied."""
         return self._next_offset
 
@@ -101,7 +101,9 @@ class Replay:
         other.__dict__.update(self.__dict__, _loader=MetadataLoader(image=self._loader.image))
         return other
 
-    def load_snapshot(self, end_offset: int, epoch: int, data: bytes | memoryview) -> None:
+    def load_snapshot(
+        self, end_offset: Offset, epoch: LeaderEpoch, data: bytes | memoryview
+    ) -> None:
         """Begins at a snapshot: the state of all offsets below `end_offset`.
 
         Raises:
@@ -126,7 +128,7 @@ class Replay:
         )
         self._next_offset = end_offset
 
-    def apply(self, batch: BatchView, until: int | None = None) -> None:
+    def apply(self, batch: BatchView, until: Offset | None = None) -> None:
         """Applies a batch; if it reaches beyond the offset `until`, only the records before that.
 
         Raises:
@@ -156,7 +158,7 @@ class Replay:
         )
         self._next_offset = last_offset + 1
 
-    def apply_all(self, batches: Iterable[BatchView], until: int | None = None) -> None:
+    def apply_all(self, batches: Iterable[BatchView], until: Offset | None = None) -> None:
         """Applies each batch, up to the first that begins at or beyond `until`."""
         for batch in batches:
             if until is not None and batch.base_offset >= until:
@@ -171,7 +173,7 @@ class Replay:
         value = decode_control_value(kind, record.value or b"")
         match value:
             case LeaderChangeMessage():
-                self._leader_id = value.leader_id
+                self._leader_id = NodeId(value.leader_id)
                 if not self._kraft_version:
                     self._voters = tuple(
                         Voter(voter.voter_id, voter.voter_directory_id) for voter in value.voters

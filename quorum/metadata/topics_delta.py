@@ -15,7 +15,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import BrokerId, LeaderEpoch
 from trimaran.wire.records.topics import (
     ClearElrRecord,
     PartitionChangeRecord,
@@ -24,7 +24,7 @@ from trimaran.wire.records.topics import (
     TopicRecord,
 )
 
-NO_LEADER_CHANGE = -2
+NO_LEADER_CHANGE = BrokerId(-2)
 NO_RECOVERY_CHANGE = -1
 # Assignments that are remembered to be shared: more than a cluster has at a time, about 4 MB where it has so many.
 SHARED_MAX = 1 << 14
@@ -235,7 +235,7 @@ class TopicsDelta:
 
 
 @lru_cache(maxsize=SHARED_MAX)
-def shared(node_ids: tuple[int, ...]) -> tuple[int, ...]:
+def shared(node_ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     """An equal tuple, the same for all who ask while it is remembered.
 
     A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter

@@ -14,6 +14,7 @@ from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import Controller
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset, Position
 from trimaran.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
@@ -35,7 +36,7 @@ FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
 # Errors of a request from an older epoch: the leader is looked up again.
 EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
-NEWEST = (1 << 31) - 1  # the epoch that the leader has now
+NEWEST = LeaderEpoch((1 << 31) - 1)  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
@@ -73,18 +74,18 @@ class LiveQuorum:
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client
-        self._leader_epoch: int | None = None
+        self._leader_epoch: LeaderEpoch | None = None
 
     def begins_with(self) -> SnapshotId | None:
         """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
-        snapshot: SnapshotId = self._fetch(0, NEWEST).snapshot_id
+        snapshot: SnapshotId = self._fetch(Offset(0), NEWEST).snapshot_id
         return None if snapshot.end_offset < 0 else snapshot
 
-    def high_watermark(self) -> int:
+    def high_watermark(self) -> Offset:
         """Returns the present end of the committed records."""
-        return int(self._fetch(0, NEWEST).high_watermark)
+        return Offset(self._fetch(Offset(0), NEWEST).high_watermark)
 
-    def batches(self, start: int, *, follow: bool = False) -> Iterator[BatchView]:
+    def batches(self, start: Offset, *, follow: bool = False) -> Iterator[BatchView]:
         """Committed batches up to the high watermark, or for ever."""
         offset, epoch = start, NEWEST
         # A caller that only wants the present records does not wait for more. Records that are fetched after the first
@@ -113,10 +114,10 @@ class LiveQuorum:
                 # A new leader in between: what was read is committed, so its epoch is the one the leader names.
                 epoch = partition.diverging_epoch.epoch
 
-    def _fetch(self, offset: int, epoch: int, wait_ms: int = FETCH_WAIT_MS) -> Any:
+    def _fetch(self, offset: Offset, epoch: LeaderEpoch, wait_ms: int = FETCH_WAIT_MS) -> Any:
         """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
 
-        def ask(leader_epoch: int) -> FetchRequest:
+        def ask(leader_epoch: LeaderEpoch) -> FetchRequest:
             wanted = FetchPartition(
                 partition=0,
                 current_leader_epoch=leader_epoch,
@@ -134,16 +135,16 @@ class LiveQuorum:
         answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
         return _partition_of(answer.responses)
 
-    def snapshot(self, end_offset: int, epoch: int) -> bytes:
+    def snapshot(self, end_offset: Offset, epoch: LeaderEpoch) -> bytes:
         """The whole snapshot of that id. Raises KafkaError when the leader no longer has it."""
         data = bytearray()
 
-        def ask(leader_epoch: int) -> FetchSnapshotRequest:
+        def ask(leader_epoch: LeaderEpoch) -> FetchSnapshotRequest:
             wanted = FetchSnapshotRequestPartitionSnapshot(
                 partition=0,
                 current_leader_epoch=leader_epoch,
                 snapshot_id=FetchSnapshotRequestSnapshotId(end_offset=end_offset, epoch=epoch),
-                position=len(data),
+                position=Position(len(data)),
             )
             return FetchSnapshotRequest(
                 max_bytes=FETCH_BYTES_MAX,
@@ -165,7 +166,7 @@ class LiveQuorum:
 
     def _ask_leader(
         self,
-        ask: Callable[[int], Message],
+        ask: Callable[[LeaderEpoch], Message],
         topics_of: Callable[[Any], Any],
         *,
         version: int | None = None,
@@ -178,7 +179,7 @@ class LiveQuorum:
         while True:
             was_known = self._leader_epoch is not None
             if self._leader_epoch is None:
-                self._leader_epoch = describe_quorum(self._client).leader_epoch
+                self._leader_epoch = LeaderEpoch(describe_quorum(self._client).leader_epoch)
             request = ask(self._leader_epoch)
             # A leader that was just looked up may learn of its epoch a moment later; a newer epoch is news.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})

@@ -35,7 +35,7 @@ from trimaran.quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, R
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NodeId, Offset
 from trimaran.wire.text.endpoint import endpoints_problem
 
 
@@ -88,7 +88,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
 def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> None:
     """Begins to ask the endpoint of the change's voter; what it answers is given to `on_answer`."""
     assert change.voter is not None
-    peer = state.peer_of(change.voter)._replace(id=ASKED_ID - change.voter.id)
+    peer = state.peer_of(change.voter)._replace(id=NodeId(ASKED_ID - change.voter.id))
     if not state.requests.is_ready(peer, now):
         raise _Refused(
             ErrorCode.REQUEST_TIMED_OUT,

@@ -46,18 +46,10 @@ from trimaran.quorum.raft.roles import (
     describe,
 )
 from trimaran.quorum.raft.state import State
-from trimaran.quorum.raft.types import (
-    NO_NODE,
-    Election,
-    Identity,
-    Peer,
-    Prng,
-    Timeouts,
-    ensure,
-)
+from trimaran.quorum.raft.types import Election, Identity, Peer, Prng, Timeouts, ensure
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 
 _UNDONE = "the driver does each Ready before the next input"
 
@@ -188,7 +180,7 @@ class Raft:
         elif isinstance(state.role, Follower):
             following.update_fetch_timer(state, state.role, now)
 
-    def peer_down(self, node_id: int, now: float) -> None:
+    def peer_down(self, node_id: NodeId, now: float) -> None:
         """The process of `node_id` is gone: its connection broke and its endpoint refuses."""
         ensure(self._state.is_drained, _UNDONE)
         elections.leader_down(self._state, node_id, now)
@@ -235,7 +227,7 @@ class Raft:
         return self._state.epoch
 
     @property
-    def leader_id(self) -> int | None:
+    def leader_id(self) -> NodeId | None:
         """The leader of the present epoch, ourselves included; None if unknown or resigned."""
         if isinstance(self._state.role, Resigned):
             return None

@@ -26,7 +26,6 @@ from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
-    NO_NODE,
     OffsetAndEpoch,
     Peer,
     ReplicaKey,
@@ -34,13 +33,13 @@ from trimaran.quorum.raft.types import (
 )
 from trimaran.quorum.raft.voters import Voter
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId
 
 # --- requests of other voters
 
 
 def _refusal(
-    state: State, cluster_id: str | None, sender: int, epoch: LeaderEpoch
+    state: State, cluster_id: str | None, sender: NodeId, epoch: LeaderEpoch
 ) -> ErrorCode | None:
     """Returns the error of a request that only a voter may send."""
     if not is_our_cluster(state, cluster_id):
@@ -54,12 +53,12 @@ def _refusal(
     return None
 
 
-def _is_unknown_sender(state: State, sender: int) -> bool:
+def _is_unknown_sender(state: State, sender: NodeId) -> bool:
     voters = state.voters
     return not state.log.history.is_dynamic and len(voters) > 0 and voters.get(sender) is None
 
 
-def contradicts(state: State, leader_id: int, epoch: LeaderEpoch) -> bool:
+def contradicts(state: State, leader_id: NodeId, epoch: LeaderEpoch) -> bool:
     """Whether a message names another leader of our epoch than the one that we know. R1: one of the two is no leader,
     or a node id is used twice. The sender is refused: Kafka's controller ends here, so one message to each ends the
     whole quorum.
@@ -192,7 +191,7 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
 
 
 def maybe_follow(
-    state: State, leader_id: int, epoch: LeaderEpoch, hint: Peer | None, now: float
+    state: State, leader_id: NodeId, epoch: LeaderEpoch, hint: Peer | None, now: float
 ) -> bool:
     """Acts on a claim that `leader_id` (-1: unknown) leads `epoch`, which does not contradict what is known; True if
     the role changed.
@@ -347,7 +346,7 @@ def _can_win(state: State, role: Prospective | Candidate) -> bool:
     return len(state.voters) - len(role.rejected) >= state.voters.majority
 
 
-def leader_down(state: State, node_id: int, now: float) -> None:
+def leader_down(state: State, node_id: NodeId, now: float) -> None:
     """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
     role = state.role
     if not state.can_be_candidate:

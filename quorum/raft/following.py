@@ -23,7 +23,7 @@ from trimaran.quorum.raft.roles import Follower, SnapshotFetch, SnapshotLoss, Un
 from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 
 # Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
 # finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.
@@ -269,7 +269,7 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
         replica=state.key,
         fetch_offset=state.log.end_offset,
         last_fetched_epoch=state.log.last_epoch,
-        high_watermark=Offset(-1) if state.high_watermark is None else state.high_watermark,
+        high_watermark=NO_OFFSET if state.high_watermark is None else state.high_watermark,
         max_wait=max_wait,
         max_bytes=state.timeouts.fetch_max_bytes,
     )

@@ -20,7 +20,7 @@ from trimaran.quorum.raft.messages import (
 )
 from trimaran.quorum.raft.types import ReplicaKey, Timeouts, ensure
 from trimaran.quorum.raft.voters import Voter, VoterSet
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, NodeId, Offset
 
 # An observer that has not fetched for this time is forgotten (Kafka's figure), and no more than this number are
 # remembered.
@@ -35,12 +35,12 @@ class Progress:
     """One replica as its fetches show it. -1: never fetched; times on the core's clock."""
 
     key: ReplicaKey
-    end_offset: Offset = Offset(-1)
+    end_offset: Offset = NO_OFFSET
     last_fetch: float = -inf
     last_caught_up: float = -inf
-    last_fetch_leader_end: int = -1
+    last_fetch_leader_end: Offset = NO_OFFSET
 
-    def fetched(self, offset: Offset, leader_end: int, now: float) -> None:
+    def fetched(self, offset: Offset, leader_end: Offset, now: float) -> None:
         if offset >= leader_end:
             self.last_caught_up = now
         elif offset >= self.last_fetch_leader_end:
@@ -95,17 +95,17 @@ class LeaderState:
     voter_set: VoterSet
     timeouts: Timeouts
     start_offset: Offset
-    granting: frozenset[int]
+    granting: frozenset[NodeId]
     check_deadline: float
     begin_deadline: float
     own: Progress
     others: tuple[Voter, ...] = ()
     needed: int = 0
     high_watermark: Offset | None = None
-    voters: dict[int, Progress] = field(default_factory=dict)
+    voters: dict[NodeId, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     deferred: dict[int, DeferredFetch] = field(default_factory=dict)
-    fetched: set[int] = field(default_factory=set)
+    fetched: set[NodeId] = field(default_factory=set)
     change: PendingChange | None = None
     discovered_voters: VoterSet | None = None
     pending_kraft_version: int = 0
@@ -117,7 +117,7 @@ class LeaderState:
         voter_set: VoterSet,
         timeouts: Timeouts,
         start_offset: Offset,
-        granting: frozenset[int],
+        granting: frozenset[NodeId],
         now: float,
     ) -> LeaderState:
         alone = not voter_set.others(me.key)
@@ -171,7 +171,9 @@ class LeaderState:
         self.own.end_offset = end_offset
         return self._advance()
 
-    def fetched_by(self, replica: ReplicaKey, offset: Offset, leader_end: int, now: float) -> bool:
+    def fetched_by(
+        self, replica: ReplicaKey, offset: Offset, leader_end: Offset, now: float
+    ) -> bool:
         """A valid fetch; True if the high watermark moved. Invisible observers (id -1) are not kept."""
         if replica.id < 0:
             return False

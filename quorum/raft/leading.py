@@ -38,7 +38,7 @@ from trimaran.quorum.raft.roles import Leader, Resigned
 from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import ensure
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
 # No fetch waits longer for news than this, whatever it asks for.
 MAX_WAIT = 30.0
@@ -46,7 +46,7 @@ MAX_WAIT = 30.0
 BOOTSTRAP_OFFSET = -1
 
 
-def become_leader(state: State, granting: frozenset[int], now: float) -> None:
+def become_leader(state: State, granting: frozenset[NodeId], now: float) -> None:
     """Opens the epoch with a control record: only when it is committed is anything before it known to be."""
     ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
     ensure(state.voters.is_majority(granting), "R1 a majority elects", granting)
@@ -158,7 +158,7 @@ def _fetch_error(state: State, request: FetchRequest) -> ErrorCode | None:
 
 def _known_watermark(leader: Leader) -> Offset:
     known = leader.leader_state.high_watermark
-    return Offset(-1) if known is None else known
+    return NO_OFFSET if known is None else known
 
 
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 
@@ -22,7 +22,7 @@ from trimaran.wire.schema import Message
 class LeaderAndEpoch:
     """The leader of the quorum in `epoch`; `leader_id` is None while it is unknown."""
 
-    leader_id: int | None
+    leader_id: NodeId | None
     epoch: LeaderEpoch
 
 
@@ -37,7 +37,7 @@ class CommittedBatch:
     """
 
     base_offset: Offset
-    last_offset: int
+    last_offset: Offset
     epoch: LeaderEpoch
     appended_at_ms: int
     size_bytes: int

@@ -10,9 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar, dataclass_transform
 
-from trimaran.quorum.raft.types import NO_NODE, Endpoint, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.types import Endpoint, OffsetAndEpoch, Peer, ReplicaKey
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_NODE,
+    NO_OFFSET,
+    LeaderEpoch,
+    NodeId,
+    Offset,
+    Position,
+)
 
 
 class VoteRequest(NamedTuple):
@@ -32,7 +40,7 @@ class VoteRequest(NamedTuple):
 class BeginQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
     epoch: LeaderEpoch
-    leader_id: int
+    leader_id: NodeId
     voter: ReplicaKey | None
     endpoints: tuple[Endpoint, ...] = ()
 
@@ -43,7 +51,7 @@ class BeginQuorumEpochRequest(NamedTuple):
 class EndQuorumEpochRequest(NamedTuple):
     cluster_id: str | None
     epoch: LeaderEpoch
-    leader_id: int
+    leader_id: NodeId
     successors: tuple[ReplicaKey, ...]
     endpoints: tuple[Endpoint, ...] = ()
 
@@ -76,7 +84,7 @@ class FetchSnapshotRequest(NamedTuple):
     epoch: LeaderEpoch
     replica: ReplicaKey
     snapshot_id: OffsetAndEpoch
-    position: int
+    position: Position
     max_bytes: int
 
     def __str__(self) -> str:
@@ -152,8 +160,8 @@ class Response:
     """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
 
     error: int = 0
-    epoch: LeaderEpoch = LeaderEpoch(-1)
-    leader_id: int = NO_NODE
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
+    leader_id: NodeId = NO_NODE
     leader: Peer | None = None
 
     @property
@@ -202,8 +210,8 @@ class FetchResponse(Response):
     Validated means: whole batches with good checksums that continue from the offset of the request.
     """
 
-    high_watermark: Offset = Offset(-1)
-    log_start_offset: int = -1
+    high_watermark: Offset = NO_OFFSET
+    log_start_offset: Offset = NO_OFFSET
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None
     read: Read | None = None
@@ -226,7 +234,7 @@ class SnapshotRead(NamedTuple):
     """Bytes of one of our snapshots that the driver puts into an answer."""
 
     snapshot_id: OffsetAndEpoch
-    position: int
+    position: Position
     max_bytes: int
 
 
@@ -234,7 +242,7 @@ class SnapshotRead(NamedTuple):
 class FetchSnapshotResponse(Response):
     snapshot_id: OffsetAndEpoch | None = None
     size: int = 0
-    position: int = 0
+    position: Position = Position(0)
     read: SnapshotRead | None = None
     data: bytes | memoryview = b""
 

@@ -12,15 +12,15 @@ from typing import NamedTuple
 from trimaran.quorum.raft.messages import AnyResponse, Request
 from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer
 from trimaran.quorum.raft.voters import VoterSet
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset, Position
 
 
 class LeaderChange(NamedTuple):
     """The control record that opens an epoch."""
 
-    leader_id: int
-    voters: tuple[int, ...]
-    granting_voters: tuple[int, ...]
+    leader_id: NodeId
+    voters: tuple[NodeId, ...]
+    granting_voters: tuple[NodeId, ...]
 
 
 class KRaftVersionChange(NamedTuple):
@@ -74,7 +74,7 @@ class SnapshotChunk(NamedTuple):
     """A piece of a snapshot being fetched. With the last one the snapshot takes the place of the whole log."""
 
     snapshot_id: OffsetAndEpoch
-    position: int
+    position: Position
     data: bytes | memoryview
     is_last: bool
 

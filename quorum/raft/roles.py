@@ -11,8 +11,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.quorum.raft.types import NO_NODE, Election, OffsetAndEpoch, Peer, ReplicaKey
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset, Position
 
 if TYPE_CHECKING:
     from trimaran.quorum.raft.leader_state import LeaderState
@@ -23,7 +23,7 @@ class Unattached(NamedTuple):
 
     epoch: LeaderEpoch
     deadline: float = inf
-    leader_id: int = NO_NODE
+    leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
 
 
@@ -33,10 +33,10 @@ class Prospective(NamedTuple):
     epoch: LeaderEpoch
     deadline: float
     leader: Peer | None
-    leader_id: int
+    leader_id: NodeId
     voted: ReplicaKey | None
-    granted: frozenset[int]
-    rejected: frozenset[int] = frozenset()
+    granted: frozenset[NodeId]
+    rejected: frozenset[NodeId] = frozenset()
     leader_down: bool = False
 
 
@@ -46,15 +46,15 @@ class Candidate(NamedTuple):
     epoch: LeaderEpoch
     deadline: float
     voted: ReplicaKey
-    granted: frozenset[int]
-    rejected: frozenset[int] = frozenset()
+    granted: frozenset[NodeId]
+    rejected: frozenset[NodeId] = frozenset()
 
 
 class SnapshotFetch(NamedTuple):
     """A snapshot of the leader that we have up to `position`."""
 
     snapshot_id: OffsetAndEpoch
-    position: int = 0
+    position: Position = Position(0)
 
 
 class SnapshotLoss(NamedTuple):
@@ -91,7 +91,7 @@ class Follower(NamedTuple):
     has_caught_up: bool = False
 
     @property
-    def leader_id(self) -> int:
+    def leader_id(self) -> NodeId:
         return self.leader.id
 
 
@@ -109,7 +109,7 @@ class Resigned(NamedTuple):
 
     epoch: LeaderEpoch
     deadline: float
-    unacked: frozenset[int] = frozenset()
+    unacked: frozenset[NodeId] = frozenset()
     successors: tuple[ReplicaKey, ...] = ()
 
 
@@ -152,7 +152,7 @@ def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
     return now.voted == was.voted
 
 
-def election_of(role: Role, node_id: int) -> Election:
+def election_of(role: Role, node_id: NodeId) -> Election:
     """What `quorum-state` says of a role; `node_id` is our own."""
     if isinstance(role, (Follower, Unattached, Prospective)):
         return Election(role.epoch, role.leader_id, role.voted)

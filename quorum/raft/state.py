@@ -42,19 +42,11 @@ from trimaran.quorum.raft.roles import (
     Role,
     Unattached,
 )
-from trimaran.quorum.raft.types import (
-    NO_NODE,
-    Election,
-    Identity,
-    Peer,
-    Prng,
-    Timeouts,
-    ensure,
-)
+from trimaran.quorum.raft.types import Election, Identity, Peer, Prng, Timeouts, ensure
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 
 A = TypeVar("A", bound=Response)
 
@@ -110,7 +102,7 @@ class State:
         # of the voters at the last check
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
-        self._voters_before: frozenset[int] = frozenset()
+        self._voters_before: frozenset[NodeId] = frozenset()
         self._servers: list[Peer] = []
         self._persisted = persisted
         self._truncate_to: Offset | None = None
@@ -164,7 +156,7 @@ class State:
         )
 
     @property
-    def own_vote(self) -> frozenset[int]:
+    def own_vote(self) -> frozenset[NodeId]:
         return frozenset({self.key.id}) if self.is_voter else frozenset()
 
     @property
@@ -176,7 +168,7 @@ class State:
     def peer_of(self, voter: Voter) -> Peer:
         return voter.peer_on(self.identity.listener)
 
-    def _voter_peer(self, node_id: int) -> Peer | None:
+    def _voter_peer(self, node_id: NodeId) -> Peer | None:
         voter = self.voters.get(node_id)
         return None if voter is None else self.peer_of(voter)
 
@@ -193,7 +185,7 @@ class State:
             case _:
                 return self._voter_peer(self.election.leader_id)
 
-    def find_peer(self, node_id: int, hint: Peer | None) -> Peer | None:
+    def find_peer(self, node_id: NodeId, hint: Peer | None) -> Peer | None:
         """Where to reach `node_id`: what the message said, else what the voters' set says."""
         if hint is not None and hint.id == node_id and hint.host:
             return hint
@@ -232,7 +224,9 @@ class State:
         self.election = roles.election_of(role, self.key.id)
         self.has_effects = True
 
-    def become_unattached(self, epoch: LeaderEpoch, now: float, leader_id: int = NO_NODE) -> None:
+    def become_unattached(
+        self, epoch: LeaderEpoch, now: float, leader_id: NodeId = NO_NODE
+    ) -> None:
         """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
         self.become(Unattached(epoch, self._unattached_deadline(now), leader_id, voted))
@@ -248,13 +242,13 @@ class State:
         look = now + self.timeouts.fetch if self.identity.maintains_voter else inf
         self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
 
-    def fetch_deadline(self, leader_id: int, now: float) -> float:
+    def fetch_deadline(self, leader_id: NodeId, now: float) -> float:
         """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps
         they would all stand at once.
         """
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
-    def succession_wait(self, leader_id: int) -> float:
+    def succession_wait(self, leader_id: NodeId) -> float:
         """So much later than the first in line does this voter try to succeed `leader_id`."""
         self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 
 NO_DIRECTORY = bytes(16)
-NO_NODE = -1
 # Ids from here on downwards belong to nodes at endpoints that are to be a voter's: until such a node has said that it
 # is the voter it has no identity, and what was sent to the voter itself goes on.
 ASKED_ID = -(1 << 31)
@@ -39,7 +38,7 @@ def ensure(holds: bool, invariant: str, *facts: object) -> None:
 class ReplicaKey(NamedTuple):
     """A replica's identity: node id plus the id of its directory (nil where the version has none)."""
 
-    id: int
+    id: NodeId
     directory_id: bytes = NO_DIRECTORY
 
     def matches(self, other: ReplicaKey) -> bool:
@@ -68,7 +67,7 @@ class OffsetAndEpoch(NamedTuple):
 class Peer(NamedTuple):
     """A node to send requests to. Ids below -1 are those of bootstrap servers, since their node id is not known."""
 
-    id: int
+    id: NodeId
     host: str = ""
     port: int = 0
 
@@ -85,7 +84,7 @@ class Election(NamedTuple):
     """What `quorum-state` keeps: must be on disk before any message of its epoch leaves (R2, R3)."""
 
     epoch: LeaderEpoch = LeaderEpoch(0)
-    leader_id: int = NO_NODE
+    leader_id: NodeId = NO_NODE
     voted: ReplicaKey | None = None
 
     def __str__(self) -> str:
@@ -156,10 +155,10 @@ class Identity:
     it by itself.
     """
 
-    node_id: int
+    node_id: NodeId
     directory_id: bytes = NO_DIRECTORY
     cluster_id: str | None = None
-    voters: Mapping[int, Peer] = field(default_factory=dict)
+    voters: Mapping[NodeId, Peer] = field(default_factory=dict)
     bootstrap: tuple[Peer, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
     listener: str = ""

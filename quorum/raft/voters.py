@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NodeId, Offset
 
 # Levels of the feature `kraft.version`.
 STATIC_QUORUM = 0
@@ -32,7 +32,7 @@ class Voter(NamedTuple):
     kraft_version_max: int = STATIC_QUORUM
 
     @property
-    def id(self) -> int:
+    def id(self) -> NodeId:
         return self.key.id
 
     @property
@@ -64,7 +64,7 @@ class Voter(NamedTuple):
 class VoterSet:
     """Voters by node id; two incarnations of one node (other directories) are never voters together."""
 
-    by_id: Mapping[int, Voter] = field(default_factory=dict)
+    by_id: Mapping[NodeId, Voter] = field(default_factory=dict)
 
     @classmethod
     def of(cls, voters: Iterable[Voter]) -> VoterSet:
@@ -93,7 +93,7 @@ class VoterSet:
         return "{" + ",".join(map(str, self.ids)) + "}"
 
     @property
-    def ids(self) -> tuple[int, ...]:
+    def ids(self) -> tuple[NodeId, ...]:
         return tuple(sorted(self.by_id))
 
     @property
@@ -104,7 +104,7 @@ class VoterSet:
     def majority(self) -> int:
         return len(self.by_id) // 2 + 1
 
-    def get(self, node_id: int) -> Voter | None:
+    def get(self, node_id: NodeId) -> Voter | None:
         return self.by_id.get(node_id)
 
     def others(self, key: ReplicaKey) -> tuple[Voter, ...]:
@@ -117,7 +117,7 @@ class VoterSet:
             voter
         )
 
-    def is_majority(self, node_ids: Iterable[int]) -> bool:
+    def is_majority(self, node_ids: Iterable[NodeId]) -> bool:
         return len(self.by_id.keys() & set(node_ids)) >= self.majority
 
     def supports(self, kraft_version: int) -> bool:
@@ -228,12 +228,12 @@ class QuorumHistory:
     def _refresh(self) -> None:
         voters, version = self._voters.last, self._versions.last
         self.voters: VoterSet = self._static if voters is None else voters.value
-        self.voters_offset: int | None = None if voters is None else voters.offset
+        self.voters_offset: Offset | None = None if voters is None else voters.offset
         self.kraft_version: int = STATIC_QUORUM if version is None else version.value
         # the level and the set are written together: without a set only the configured one counts
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
-    def can_be_candidate(self, key: ReplicaKey, committed: int | None) -> bool:
+    def can_be_candidate(self, key: ReplicaKey, committed: Offset | None) -> bool:
         """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark,
         if known).
 

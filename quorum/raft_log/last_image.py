@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from trimaran.quorum import events
 from trimaran.quorum.metadata.delta import MetadataDelta
-from trimaran.quorum.metadata.image import EMPTY, MetadataImage, Provenance
+from trimaran.quorum.metadata.image import EMPTY, NOWHERE, MetadataImage
 from trimaran.quorum.metadata.replay import Replay
 from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.wire.errors import RemoteProtocolError
@@ -34,7 +34,7 @@ def last_image(metadata_log: MetadataLog, bootstrap: Iterable[Message]) -> Metad
     delta = MetadataDelta(EMPTY)
     for record in bootstrap:
         delta.replay(record)
-    return delta.apply(Provenance(-1, -1, -1))
+    return delta.apply(NOWHERE)
 
 
 def _follow(replay: Replay, metadata_log: MetadataLog) -> None:

@@ -103,7 +103,7 @@ class MemoryLog:
 
     # --- reading
 
-    def batches(self, offset: Offset, upto_offset: int) -> Iterator[BatchView]:
+    def batches(self, offset: Offset, upto_offset: Offset) -> Iterator[BatchView]:
         return iter(
             [b for b in self._batches if b.base_offset >= offset and b.next_offset <= upto_offset]
         )

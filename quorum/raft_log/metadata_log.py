@@ -57,7 +57,7 @@ class _Newest(NamedTuple):
     end_offset: Offset
     data: memoryview
 
-    def answers(self, offset: Offset, max_bytes: int, upto_offset: int) -> bool:
+    def answers(self, offset: Offset, max_bytes: int, upto_offset: Offset) -> bool:
         return (
             offset == self.base_offset
             and upto_offset >= self.end_offset
@@ -289,14 +289,14 @@ class MetadataLog:
 
     # --- reading
 
-    def read_bytes(self, offset: Offset, max_bytes: int, upto_offset: int) -> bytes | memoryview:
+    def read_bytes(self, offset: Offset, max_bytes: int, upto_offset: Offset) -> bytes | memoryview:
         """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
         newest = self._newest
         if newest is not None and newest.answers(offset, max_bytes, upto_offset):
             return newest.data
         return self.log.read_bytes(Offset(offset), max_bytes, upto_offset=Offset(upto_offset))
 
-    def batches(self, offset: Offset, upto_offset: int) -> Iterator[BatchView]:
+    def batches(self, offset: Offset, upto_offset: Offset) -> Iterator[BatchView]:
         """Some batches from `offset` on, all below `upto_offset`."""
         return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
 

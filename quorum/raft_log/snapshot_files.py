@@ -52,7 +52,7 @@ class SnapshotFiles:
         self.ids: list[OffsetAndEpoch] = []
         self._sizes: dict[OffsetAndEpoch, int] = {}
 
-    def open(self, log_start_offset: int) -> None:
+    def open(self, log_start_offset: Offset) -> None:
         """Finds the snapshots; removes partial ones and those before the log's start."""
         for name in self._files.list_directory(self._directory):
             if _NAME.fullmatch(name) is None:

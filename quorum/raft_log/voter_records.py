@@ -12,7 +12,7 @@ from trimaran.log.batches.control_records import build_control_batch, read_contr
 from trimaran.quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
 from trimaran.quorum.raft.types import Endpoint, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NodeId, Offset
 from trimaran.wire.messages import control
 from trimaran.wire.messages.control import ControlType, ControlValue
 
@@ -70,7 +70,7 @@ def voters_record(voters: VoterSet) -> tuple[ControlType, control.VotersRecord]:
 def read_voters(record: control.VotersRecord) -> VoterSet:
     return VoterSet.of(
         Voter(
-            ReplicaKey(voter.voter_id, voter.voter_directory_id),
+            ReplicaKey(NodeId(voter.voter_id), voter.voter_directory_id),
             tuple(
                 Endpoint(endpoint.name, endpoint.host, endpoint.port)
                 for endpoint in voter.endpoints

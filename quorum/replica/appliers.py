@@ -37,7 +37,7 @@ class Applier:
         listener: MetadataListener,
         high_watermark: Watermark,
     ) -> None:
-        self.applied = Watermark(0)
+        self.applied = Watermark()
         self.bytes_applied = 0
         self.last_epoch = 0
         self.last_appended_at_ms = 0

@@ -20,7 +20,7 @@ from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.supported_levels import check_directory
 from trimaran.quorum.replica.snapshot_writer import SnapshotContent, SnapshotPolicy
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 from trimaran.wire.text.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 means no node.
@@ -45,7 +45,7 @@ def identity_of(
         cluster_id=meta.cluster_id,
         voters={voter.id: Peer(voter.id, voter.host, voter.port) for voter in config.voters},
         bootstrap=tuple(
-            Peer(FIRST_BOOTSTRAP_ID - number, host, port)
+            Peer(NodeId(FIRST_BOOTSTRAP_ID - number), host, port)
             for number, (host, port) in enumerate(config.quorum_bootstrap)
         ),
         endpoints=_default_first(config, endpoints),

@@ -49,7 +49,7 @@ from trimaran.quorum.replica.quorum_state_file import load_election
 from trimaran.quorum.replica.snapshot_writer import SnapshotPolicy, Snapshotter
 from trimaran.quorum.replica.status import QuorumStatus, status_of
 from trimaran.wire.errors import ErrorCode, KafkaError, LocalProtocolError
-from trimaran.wire.identity import Address, LeaderEpoch, Offset
+from trimaran.wire.identity import Address, LeaderEpoch, NodeId, Offset
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.schema import Message
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
@@ -111,7 +111,7 @@ class QuorumNode:
         self.settings = settings
         self.log = metadata_log
         self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, LeaderEpoch(0)))
-        self.high_watermark = Watermark(0)
+        self.high_watermark = Watermark()
         # Levels below 4.3's make the records older; the controller sets it from the feature record.
         self.metadata_version = NEWEST_METADATA_VERSION
         self._listener = listener
@@ -129,7 +129,7 @@ class QuorumNode:
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
         self._scope = trio.CancelScope()
         self._hand_over: trio.CancelScope | None = None
-        self._pending_successors: set[int] = set()
+        self._pending_successors: set[NodeId] = set()
         self._peers: Peers | None = None
 
     # --- life
@@ -223,7 +223,7 @@ class QuorumNode:
         """The newest set that the log says, committed or not."""
         return self.log.history.voters
 
-    def address_of(self, node_id: int) -> Address | None:
+    def address_of(self, node_id: NodeId) -> Address | None:
         """Returns the address of the leader or a voter."""
         leader = self.leader_address
         if leader is not None and leader.id == node_id:
@@ -254,12 +254,12 @@ class QuorumNode:
     async def wait_caught_up(self) -> None:
         """Until everything that was committed when a leader first answered is applied (`broker.starts` waits so)."""
         await self.leader.wait_for(lambda leader: leader.leader_id is not None)
-        await self.high_watermark.wait_reached(1)
+        await self.high_watermark.wait_reached(Offset(1))
         await self._applier.applied.wait_reached(self.high_watermark.offset)
 
     def propose(
         self, records: Sequence[Message], epoch: LeaderEpoch, batch: bytes | None = None
-    ) -> int:
+    ) -> Offset:
         """Appends the records as one atomic batch; returns the last offset. They are committed when
         `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it
         did.
@@ -343,7 +343,7 @@ class QuorumNode:
                 ErrorCode.REQUEST_TIMED_OUT, "too many changes of metadata wait for a majority"
             )
 
-    def peer_down(self, node_id: int) -> None:
+    def peer_down(self, node_id: NodeId) -> None:
         """The process of a node is gone: its connection broke and every address refuses."""
         self._pending_successors.discard(node_id)
         if self._hand_over is not None and not self._pending_successors:

@@ -24,7 +24,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.begin_quorum_epoch import BeginQuorumEpochRequest
@@ -80,7 +80,7 @@ class Peers:
         self,
         nursery: trio.Nursery,
         client_id: str,
-        on_peer_down: Callable[[int], object],
+        on_peer_down: Callable[[NodeId], object],
         connect_seconds: float,
         security: ClientSecurity = PLAINTEXT,
     ) -> None:

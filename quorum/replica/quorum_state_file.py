@@ -22,10 +22,10 @@ import crc32c
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, NO_NODE, Election, ReplicaKey
+from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, Election, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId
 
 FILE_NAME = "quorum-state"
 _CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")
@@ -78,7 +78,9 @@ def _parse(data: dict[str, Any]) -> Election:
         raise ValueError(f"epoch {epoch}, leader {leader}, voted {voted}")
     directory = uuid_from_text(data["votedDirectoryId"]) if version == 1 else NO_DIRECTORY
     return Election(
-        LeaderEpoch(epoch), leader, ReplicaKey(voted, directory) if voted >= 0 else None
+        LeaderEpoch(epoch),
+        NodeId(leader),
+        ReplicaKey(NodeId(voted), directory) if voted >= 0 else None,
     )
 
 
@@ -101,7 +103,7 @@ def encode_election(election: Election, history: QuorumHistory) -> bytes:
     return line + b"\ncrc32c %08x\n" % crc32c.crc32c(line)
 
 
-def _version_0(election: Election, voters: Iterable[int]) -> dict[str, Any]:
+def _version_0(election: Election, voters: Iterable[NodeId]) -> dict[str, Any]:
     return {
         "clusterId": "",
         "leaderId": election.leader_id,

@@ -11,7 +11,7 @@ from math import isinf
 from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.leader_state import Progress
 from trimaran.quorum.raft.roles import Leader
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class ReplicaStatus:
 class QuorumStatus:
     """`voters` and `observers` are empty unless this node leads."""
 
-    node_id: int
+    node_id: NodeId
     role: str
-    leader_id: int | None
+    leader_id: NodeId | None
     epoch: LeaderEpoch
     high_watermark: Offset
     log_start_offset: Offset
@@ -62,7 +62,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         role=type(role).__name__,
         leader_id=raft.leader_id,
         epoch=raft.epoch,
-        high_watermark=Offset(-1) if reached is None else reached,
+        high_watermark=NO_OFFSET if reached is None else reached,
         log_start_offset=raft.log.start_offset,
         log_end_offset=raft.log.end_offset,
         flushed_offset=raft.flushed_offset,

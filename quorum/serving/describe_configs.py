@@ -23,6 +23,7 @@ from trimaran.quorum.serving.authorization import Guarded, Serving, may
 from trimaran.quorum.serving.config_entries import ConfigDescription
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -148,7 +149,7 @@ def _check_access(resource: DescribeConfigsResource, ctx: Guarded, call: Call) -
 def _describe(
     resource: DescribeConfigsResource,
     description: ConfigDescription,
-    node_id: int,
+    node_id: NodeId,
     image: MetadataImage,
 ) -> list[DescribeConfigsResourceResult]:
     name, wanted = resource.resource_name, resource.configuration_keys
@@ -179,7 +180,7 @@ def _describe(
     return description.group(name, wanted)
 
 
-def _check_node(name: str, node_id: int, expected: str) -> None:
+def _check_node(name: str, node_id: NodeId, expected: str) -> None:
     try:
         number = int(name)
     except ValueError:

@@ -22,6 +22,7 @@ from trimaran.quorum.metadata.image import (
     MetadataImage,
 )
 from trimaran.quorum.metadata.loader import Manifest
+from trimaran.wire.identity import NodeId
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +41,7 @@ class IdleConfigs:
     keys.
     """
 
-    def __init__(self, node_id: int) -> None:
+    def __init__(self, node_id: NodeId) -> None:
         self._nodes = (str(node_id), "")
         self._told: set[tuple[int, str]] = set()
         self._undeclared = 0

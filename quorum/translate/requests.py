@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import NO_DIRECTORY, NO_NODE, OffsetAndEpoch, ReplicaKey
+from trimaran.quorum.raft.types import NO_DIRECTORY, OffsetAndEpoch, ReplicaKey
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.quorum.translate import voters
 from trimaran.quorum.translate.shape import WrongShape, endpoints_of, only_partition, voter_key
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages import begin_quorum_epoch as begin
 from trimaran.wire.messages import end_quorum_epoch as end
 from trimaran.wire.messages import fetch, fetch_snapshot, vote
@@ -66,7 +66,7 @@ def read_fetch(request: fetch.FetchRequest) -> core.FetchRequest:
     return core.FetchRequest(
         cluster_id=request.cluster_id,
         epoch=partition.current_leader_epoch,
-        replica=ReplicaKey(replica_id, partition.replica_directory_id),
+        replica=ReplicaKey(NodeId(replica_id), partition.replica_directory_id),
         fetch_offset=partition.fetch_offset,
         last_fetched_epoch=partition.last_fetched_epoch,
         high_watermark=partition.high_watermark,

@@ -12,6 +12,7 @@ from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.quorum.translate import voters
 from trimaran.quorum.translate.shape import WrongShape, only_partition
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, NodeId
 from trimaran.wire.messages import begin_quorum_epoch as begin
 from trimaran.wire.messages import end_quorum_epoch as end
 from trimaran.wire.messages import fetch, fetch_snapshot, vote
@@ -53,7 +54,7 @@ def _read_response(response: Any, cls: Any, fields: Any) -> Any:
     )
 
 
-def _leader_endpoint(listed: list[Any], leader_id: int) -> Peer | None:
+def _leader_endpoint(listed: list[Any], leader_id: NodeId) -> Peer | None:
     for node in listed:
         if node.node_id == leader_id and leader_id >= 0:
             return Peer(leader_id, node.host, node.port)
@@ -200,7 +201,7 @@ def write_snapshot_response(
 ) -> fetch_snapshot.FetchSnapshotResponse:
     if answer.error in _TOP_LEVEL:
         return fetch_snapshot.FetchSnapshotResponse(error_code=answer.error, topics=[])
-    offset, epoch = answer.snapshot_id or (-1, -1)
+    offset, epoch = answer.snapshot_id or OffsetAndEpoch(NO_OFFSET, NO_LEADER_EPOCH)
     partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
         index=PARTITION,
         error_code=answer.error,

@@ -11,6 +11,7 @@ from typing import Any
 from trimaran.quorum.raft.types import Endpoint, ReplicaKey
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NodeId
 
 
 class WrongShape(Exception):
@@ -42,7 +43,7 @@ def only_partition(topics: list[Any]) -> Any:
     return partition
 
 
-def voter_key(voter_id: int, directory_id: bytes) -> ReplicaKey | None:
+def voter_key(voter_id: NodeId, directory_id: bytes) -> ReplicaKey | None:
     return ReplicaKey(voter_id, directory_id) if voter_id >= 0 else None
 
 

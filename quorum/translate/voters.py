@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import NO_DIRECTORY, NO_NODE, Endpoint, Peer, ReplicaKey
+from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey
 from trimaran.quorum.translate.shape import endpoints_of, voter_key
 from trimaran.wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
 from trimaran.wire.errors import RemoteProtocolError, cut_message
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import NO_NODE, LeaderEpoch
 from trimaran.wire.messages import add_raft_voter as add
 from trimaran.wire.messages import api_versions
 from trimaran.wire.messages import remove_raft_voter as remove

@@ -20,10 +20,12 @@ from trimaran.spark.options import (
 )
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 ByPartition = Mapping[TopicPartition, int]
-OffsetsAt = Callable[[ByPartition], Mapping[TopicPartition, int | None]]  # as `Origin.offsets_at`
+OffsetsAt = Callable[
+    [ByPartition], Mapping[TopicPartition, Offset | None]
+]  # as `Origin.offsets_at`
 BATCH_OPTIONS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 STREAM_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 TRIGGER_DELAY = 15 * 60.0  # Spark's default of maxTriggerDelay, in seconds
@@ -39,7 +41,7 @@ class Limit:
 
     option: str
     edge: int = EARLIEST
-    offsets: ByPartition = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, Offset] = field(default_factory=dict)
     timestamp_ms: int | None = None
     timestamps: ByPartition = field(default_factory=dict)
 
@@ -105,7 +107,7 @@ def _offsets(option: str, edges: Mapping[str, int], allowed: int) -> Callable[[s
         wrong = {EARLIEST, LATEST} - {allowed} if len(edges) == 1 else set()
         if not found or any(offset < EARLIEST or offset in wrong for offset in found.values()):
             raise ValueError(text)
-        return Limit(option, offsets=found)
+        return Limit(option, offsets={key: Offset(offset) for key, offset in found.items()})
 
     return convert
 
@@ -129,10 +131,10 @@ def as_json(offsets: ByPartition) -> dict[str, dict[str, int]]:
     return written
 
 
-def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+def from_json(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, Offset]:
     """Parses the JSON of `as_json`."""
     return {
-        TopicPartition(t, int(p)): offset
+        TopicPartition(t, int(p)): Offset(offset)
         for t, by_number in written.items()
         for p, offset in by_number.items()
     }
@@ -157,15 +159,15 @@ class Resolving:
     strict_times: bool = True
     fail_on_data_loss: bool = True
 
-    def start(self, limit: Limit) -> dict[TopicPartition, int]:
+    def start(self, limit: Limit) -> dict[TopicPartition, Offset]:
         """The first offset of each partition. Raises OptionError, DataUnreadable."""
         return self._resolve(limit, is_start=True)
 
-    def end(self, limit: Limit) -> dict[TopicPartition, int]:
+    def end(self, limit: Limit) -> dict[TopicPartition, Offset]:
         """The offset behind the last of each partition. Raises as `start`."""
         return self._resolve(limit, is_start=False)
 
-    def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, int]:
+    def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, Offset]:
         if limit.timestamp_ms is not None:
             return self._at_times(dict.fromkeys(self.bounds, limit.timestamp_ms), limit, is_start)
         if limit.timestamps:
@@ -191,7 +193,7 @@ class Resolving:
                 f"{self.source}: option {option}: {_named(unknown)} not among the partitions being read"
             )
 
-    def _within(self, key: TopicPartition, offset: int, limit: Limit) -> int:
+    def _within(self, key: TopicPartition, offset: Offset, limit: Limit) -> Offset:
         bounds = self.bounds[key]
         if offset in (EARLIEST, LATEST):
             return bounds.start if offset == EARLIEST else bounds.end
@@ -206,7 +208,7 @@ class Resolving:
 
     def _at_times(
         self, times: ByPartition, limit: Limit, is_start: bool
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, Offset]:
         resolved = {}
         for key, offset in self.offsets_at(times).items():
             if offset is None and is_start and self.strict_times:

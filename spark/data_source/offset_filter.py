@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from trimaran.wire.identity import TopicPartition
+from trimaran.spark.origins.origin import Span
+from trimaran.wire.identity import Offset, TopicPartition
 
 Value = object
 
@@ -21,8 +22,8 @@ class OffsetFilter:
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
-    start: int = 0
-    end: int = 1 << 63
+    start: Offset = Offset(0)
+    end: Offset = Offset(1 << 63)
     timestamp_ms: int | None = None  # or later
 
     def admits(self, key: TopicPartition) -> bool:
@@ -31,12 +32,10 @@ class OffsetFilter:
             self.partitions is None or partition in self.partitions
         )
 
-    def narrowed(
-        self, spans: Mapping[TopicPartition, tuple[int, int]]
-    ) -> dict[TopicPartition, tuple[int, int]]:
+    def narrowed(self, spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
         """The parts of the spans that may hold rows."""
         return {
-            key: (max(start, self.start), min(end, self.end))
+            key: Span(max(start, self.start), min(end, self.end))
             for key, (start, end) in spans.items()
             if self.admits(key)
         }
@@ -57,7 +56,7 @@ class OffsetFilter:
     def at_least(self, column: str, value: Value) -> OffsetFilter:
         """As well: the column is that or more."""
         if column == "offset" and isinstance(value, int):
-            return replace(self, start=max(self.start, value))
+            return replace(self, start=max(self.start, Offset(value)))
         if column == "timestamp" and isinstance(value, datetime):
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
             least = int(aware.timestamp() * 1000) - 1  # a millisecond less: floats round
@@ -67,7 +66,7 @@ class OffsetFilter:
     def at_most(self, column: str, value: Value) -> OffsetFilter:
         """As well: the column is that or less."""
         if column == "offset" and isinstance(value, int):
-            return replace(self, end=min(self.end, value + 1))
+            return replace(self, end=min(self.end, Offset(value + 1)))
         return self
 
 

@@ -24,12 +24,12 @@ from pyspark.sql.streaming.datasource import (
 from trimaran.spark.data_source.limits import StreamLimits, as_json, from_json
 from trimaran.spark.data_source.tracebacks import without_frames
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds
-from trimaran.wire.identity import TopicPartition
+from trimaran.spark.origins.origin import Bounds, Span
+from trimaran.wire.identity import Offset, TopicPartition
 
 Written = dict[str, dict[str, int]]  # offsets as JSON has them
-Offsets = Mapping[TopicPartition, int]
-Spans = dict[TopicPartition, tuple[int, int]]
+Offsets = Mapping[TopicPartition, Offset]
+Spans = dict[TopicPartition, Span]
 
 
 class FailedStreamReader(DataSourceStreamReader):
@@ -120,7 +120,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _begun(
         self, start: Offsets, bounds: Mapping[TopicPartition, Bounds]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, Offset]:
         """Returns the offsets at which each partition continues. Raises DataUnreadable if some were lost since."""
         for key in sorted(start.keys() - bounds.keys()):
             self._lost(
@@ -173,7 +173,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
                 end = bound.log_end
             if begin < end:
-                found[key] = begin, end
+                found[key] = Span(begin, end)
         return found
 
     def _lost(self, what: str) -> None:
@@ -181,7 +181,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _admitted(
         self, begun: Offsets, ends: Offsets, limit: ReadLimit
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, Offset]:
         """How far the next micro-batch goes; `begun` when there is too little to begin one."""
         waiting = sum(max(0, end - begun[key]) for key, end in ends.items())
         if self._is_too_little(waiting, limit):
@@ -204,7 +204,9 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             begun, ends = from_json(start), from_json(end)
             # A partition that is new is read from its beginning.
             spans = {
-                key: (begun.get(key, 0), ends[key]) for key in ends if begun.get(key, 0) < ends[key]
+                key: Span(begun.get(key, Offset(0)), ends[key])
+                for key in ends
+                if begun.get(key, 0) < ends[key]
             }
             return [InputPartition(task) for task in self.tasks(spans)] if spans else []
 
@@ -215,7 +217,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Nothing: no connection outlives a call."""
 
 
-def shared(begun: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
+def shared(begun: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, Offset]:
     """Ends that together take about `most` offsets, each partition by its share of what waits, at least one."""
     waiting = {key: end - begun[key] for key, end in ends.items() if end > begun[key]}
     total = sum(waiting.values())

@@ -31,6 +31,7 @@ from trimaran.spark.kafka_log.records import read_records
 from trimaran.spark.origins.origin import Range
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
 from trimaran.wire.messages.consumer_protocol import decode_assignment, decode_subscription
 from trimaran.wire.records import consumer_groups, groups
 from trimaran.wire.records.coordinator import decode_coordinator_record
@@ -41,7 +42,7 @@ class Place(NamedTuple):
     """The place and the time of a record: the first columns of every level."""
 
     partition: int
-    offset: int
+    offset: Offset
     timestamp_ms: int | None
 
 
@@ -134,8 +135,8 @@ class OffsetRow(NamedTuple):
 
     place: Place
     key: Any
-    committed_offset: int | None = None
-    leader_epoch: int | None = None
+    committed_offset: Offset | None = None
+    leader_epoch: LeaderEpoch | None = None
     metadata: str | None = None
     commit_ms: int | None = None
     expire_ms: int | None = None
@@ -155,7 +156,7 @@ def offset_rows(place: Place, key: Any, value: Any) -> Iterator[OffsetRow]:
         place,
         key,
         value.offset,
-        None if epoch < 0 else epoch,
+        None if epoch < 0 else LeaderEpoch(epoch),
         value.metadata,
         value.commit_timestamp,
         getattr(value, "expire_timestamp", -1),
@@ -291,8 +292,8 @@ class TransactionRow(NamedTuple):
     transactional_id: str
     state: str
     is_open: bool
-    producer_id: int | None = None
-    producer_epoch: int | None = None
+    producer_id: ProducerId | None = None
+    producer_epoch: ProducerEpoch | None = None
     timeout_ms: int | None = None
     partitions: Sequence[str] | None = None
     start_ms: int | None = None
@@ -314,8 +315,8 @@ def transaction_rows(place: Place, key: Any, value: Any) -> Iterator[Transaction
         key.transactional_id,
         STATES.get(state, f"UNKNOWN({state})"),
         state in OPEN,
-        value.producer_id,
-        value.producer_epoch,
+        ProducerId(value.producer_id),
+        ProducerEpoch(value.producer_epoch),
         value.transaction_timeout_ms,
         [f"{p.topic}-{n}" for p in value.transaction_partitions or () for n in p.partition_ids],
         started if started >= 0 else None,

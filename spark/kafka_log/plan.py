@@ -11,7 +11,7 @@ from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.kafka_log.segments import SegmentTask, segment_tasks
 from trimaran.spark.options import TopicsWanted
 from trimaran.spark.origins.directories.directory_origin import SHARE_BYTES_MIN, DirectoryOrigin
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Origin, Range, Span
 from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.wire.identity import TopicPartition
 
@@ -75,7 +75,7 @@ def resolve(
     origin: Origin,
     bounds: Mapping[TopicPartition, Bounds],
     keys: Sequence[TopicPartition],
-) -> dict[TopicPartition, tuple[int, int]]:
+) -> dict[TopicPartition, Span]:
     """[start, end) of each partition, as the options say. Raises OptionError, DataUnreadable."""
     resolving = Resolving(
         "kafka_log",
@@ -86,4 +86,4 @@ def resolve(
         options.fail_on_data_loss,
     )
     starts, ends = resolving.start(options.starting), resolving.end(options.ending)
-    return {key: (starts[key], ends[key]) for key in bounds}
+    return {key: Span(starts[key], ends[key]) for key in bounds}

@@ -27,6 +27,7 @@ from trimaran.spark.data_source.read_request import ReadRequest
 from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.directories.replicas import StoredReplica
+from trimaran.wire.identity import Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class SegmentRow(NamedTuple):
     task: SegmentTask
     batches: int
     records: int
-    next_offset: int
+    next_offset: Offset
     first_ms: int | None
     last_ms: int | None
 

@@ -11,13 +11,13 @@ from trimaran.spark.kafka_metadata.options import MetadataOptions
 from trimaran.spark.origins.directories.directory_origin import batches_from, offset_among
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
 from trimaran.spark.origins.directories.replicas import StoredReplica
-from trimaran.spark.origins.origin import Bounds
-from trimaran.wire.identity import TopicPartition
+from trimaran.spark.origins.origin import Bounds, Span
+from trimaran.wire.identity import Offset, TopicPartition
 
 KEY = TopicPartition(METADATA_TOPIC, 0)
 
 
-def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tuple[int, int]:
+def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> Span:
     """Returns [start, end) as the options say. Raises OptionError; DataUnreadable if those offsets are missing."""
     resolving = Resolving(
         "kafka_metadata",
@@ -27,19 +27,19 @@ def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> tup
         options.strict_times,
         options.fail_on_data_loss,
     )
-    return resolving.start(options.starting)[KEY], resolving.end(options.ending)[KEY]
+    return Span(resolving.start(options.starting)[KEY], resolving.end(options.ending)[KEY])
 
 
 def times_among(batches: Callable[[], Iterable[BatchView]], bounds: Bounds) -> OffsetsAt:
     """Returns a function that finds offsets by time; it reads the batches when it is called."""
 
-    def offsets_at(times: ByPartition) -> dict[TopicPartition, int | None]:
+    def offsets_at(times: ByPartition) -> dict[TopicPartition, Offset | None]:
         return {KEY: offset_among(batches(), times[KEY], bounds)}
 
     return offsets_at
 
 
-def span_of(options: MetadataOptions, replica: StoredReplica, bounds: Bounds) -> tuple[int, int]:
+def span_of(options: MetadataOptions, replica: StoredReplica, bounds: Bounds) -> Span:
     """Returns `span` for a directory."""
     batches = partial(batches_from, replica, bounds.start)
     return span(options, bounds, times_among(batches, bounds))

@@ -23,6 +23,7 @@ from trimaran.spark.origins.running_cluster.connection import (
     ClusterSettings,
     cluster_settings,
 )
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.control import ControlType
 from trimaran.wire.records.registry import METADATA_RECORDS
 
@@ -44,7 +45,7 @@ class MetadataOptions:
     nodes: NodesWanted
     record_types: frozenset[str]  # empty: all
     topics: frozenset[str]  # empty: all
-    as_of_offset: int | None  # the last offset that counts
+    as_of_offset: Offset | None  # the last offset that counts
     as_of_timestamp: int | None  # ms: later records do not count
     include_control: bool
     include_uncommitted: bool
@@ -171,8 +172,8 @@ def _record_types(text: str) -> tuple[str, ...]:
     )
 
 
-def _offset(text: str) -> int | None:
-    if (number := int(text)) < 0:
+def _offset(text: str) -> Offset | None:
+    if (number := Offset(text)) < 0:
         raise ValueError(text)
     return number
 

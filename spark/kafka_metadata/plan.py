@@ -1,5 +1,4 @@
-"""Plans a read of metadata logs: which directory speaks, up to where its records are committed, which snapshot is
-needed.
+"""Plans a read of metadata logs: the directory, the end of its committed records, and the snapshot that it takes.
 
 No running node tells the high watermark, so a record counts as committed when a majority of the quorum's voters
 have it in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
@@ -27,7 +26,14 @@ from trimaran.spark.origins.directories.discovery import (
     find_log_directories,
     find_partitions,
 )
-from trimaran.spark.origins.directories.replicas import NO_CHECKPOINTS, StoredReplica, examine
+from trimaran.spark.origins.directories.replicas import (
+    MAX_OFFSET,
+    NO_CHECKPOINTS,
+    EpochStart,
+    SegmentPlace,
+    StoredReplica,
+    examine,
+)
 from trimaran.spark.origins.directories.storage import LOCAL, FileStorage
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Range, Reading
 from trimaran.spark.origins.running_cluster.controllers import (
@@ -37,6 +43,7 @@ from trimaran.spark.origins.running_cluster.controllers import (
     survey_quorum,
 )
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -45,16 +52,14 @@ from trimaran.wire.messages.control import (
     decode_control_value,
 )
 
-MAX_OFFSET = (1 << 63) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
     """A complete `.checkpoint` file: the state up to `end_offset`."""
 
     path: str
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     storage: FileStorage = LOCAL
 
     def batches(self) -> Iterator[tuple[int, BatchView]]:
@@ -76,14 +81,14 @@ Snapshot = SnapshotFile | LiveSnapshot
 
 @dataclass(frozen=True, slots=True)
 class StoredMetadataLog:
-    """One directory's metadata log; `epochs` are (epoch, its first offset here), ascending."""
+    """One directory's metadata log; `epochs` ascend."""
 
     replica: StoredReplica
-    epochs: tuple[tuple[int, int], ...]
-    voters: frozenset[int]
+    epochs: tuple[EpochStart, ...]
+    voters: frozenset[NodeId]
     snapshots: tuple[SnapshotFile, ...]
-    cuts: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    """Where the log goes on behind a snapshot, by its end offset: segment and position."""
+    cuts: Mapping[Offset, SegmentPlace] = field(default_factory=dict)
+    """Where the log goes on behind a snapshot, by its end offset."""
 
     @property
     def found(self) -> PartitionFound:
@@ -94,12 +99,12 @@ class StoredMetadataLog:
         return self.replica.segments
 
     @property
-    def end_offset(self) -> int:
+    def end_offset(self) -> Offset:
         return self.replica.end_offset
 
     @property
-    def start_offset(self) -> int:
-        return self.segments[0].base_offset if self.segments else 0
+    def start_offset(self) -> Offset:
+        return self.segments[0].base_offset if self.segments else Offset(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +112,17 @@ class MetadataTask:
     """The input of one executor: ranges of one node's log, or a snapshot; `committed_end` is None if unknown."""
 
     ranges: tuple[Range, ...]
-    committed_end: int | None
+    committed_end: Offset | None
     snapshot: Snapshot | None = None
-    node_id: int = -1
+    node_id: NodeId = NO_NODE
     tells_snapshot: bool = True
     """False where another task tells how it came to what the snapshot says."""
     names: Mapping[bytes, str] = field(default_factory=dict)
     """Topics by their ids, where rows need them."""
-    told_from: int = 0
+    told_from: Offset = Offset(0)
     """Rows of records before it, and of what had ended by then, are not told; what they say is known."""
 
-    def is_committed(self, offset: int) -> bool | None:
+    def is_committed(self, offset: Offset) -> bool | None:
         return None if self.committed_end is None else offset < self.committed_end
 
 
@@ -146,10 +151,10 @@ def survey(found: PartitionFound) -> StoredMetadataLog:
     replica, files = examine(found, NO_CHECKPOINTS), found.storage.files
     snapshots = _snapshots(found)
     ends = {snapshot.end_offset for snapshot in snapshots}
-    epochs: list[tuple[int, int]] = []
-    voters: frozenset[int] | None = None
-    cuts: dict[int, tuple[str, int]] = {}
-    next_offset: int | None = None
+    epochs: list[EpochStart] = []
+    voters: frozenset[NodeId] | None = None
+    cuts: dict[Offset, SegmentPlace] = {}
+    next_offset: Offset | None = None
     for segment in replica.segments:
         is_last = segment is replica.segments[-1]
         size = replica.end_position if is_last else segment.size
@@ -161,19 +166,19 @@ def survey(found: PartitionFound) -> StoredMetadataLog:
                     f"{segment.path}: offsets {next_offset} to {base - 1} are missing before position {position}"
                 )
             next_offset = header.next_offset
-            if not epochs or header.leader_epoch > epochs[-1][0]:
-                epochs.append((header.leader_epoch, base))
+            if not epochs or header.leader_epoch > epochs[-1].epoch:
+                epochs.append(EpochStart(header.leader_epoch, base))
             if header.is_control:
                 batch = read_batch(files, file, position, header.size)
                 voters = _told_voters(batch) or voters
             if base in ends:
-                cuts[base] = segment.path, position
+                cuts[base] = SegmentPlace(segment.path, position)
     if voters is None:
         voters = _voters_of(snapshots)
     return StoredMetadataLog(replica, tuple(epochs), voters, snapshots, cuts)
 
 
-def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
+def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
     """Returns the voters by the latest snapshot that names them, for a log without an election since it was trimmed."""
     for snapshot in reversed(snapshots):
         for _, batch in snapshot.batches():
@@ -184,7 +189,7 @@ def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[int]:
     return frozenset()
 
 
-def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
+def _told_voters(batch: BatchView | None) -> frozenset[NodeId] | None:
     """The voters that the last of its control records tells; None if none does, or if it is damaged."""
     told = None
     if batch is None or not batch.is_control:
@@ -195,7 +200,7 @@ def _told_voters(batch: BatchView | None) -> frozenset[int] | None:
             if kind in (ControlType.LEADER_CHANGE, ControlType.KRAFT_VOTERS):
                 value = decode_control_value(kind, record.value or b"")
                 assert isinstance(value, LeaderChangeMessage | VotersRecord)
-                told = frozenset(voter.voter_id for voter in value.voters)
+                told = frozenset(NodeId(voter.voter_id) for voter in value.voters)
     except (RemoteProtocolError, KafkaError):
         pass  # the reader of the batch raises
     return told
@@ -216,10 +221,10 @@ def choose_log(logs: Sequence[StoredMetadataLog]) -> StoredMetadataLog:
 
 
 def _standing(log: StoredMetadataLog) -> tuple[int, int, int]:
-    return (log.epochs[-1][0] if log.epochs else -1), log.end_offset, -log.start_offset
+    return (log.epochs[-1].epoch if log.epochs else -1), log.end_offset, -log.start_offset
 
 
-def committed_end(logs: Sequence[StoredMetadataLog]) -> int | None:
+def committed_end(logs: Sequence[StoredMetadataLog]) -> Offset | None:
     """Returns the end of the records that a majority of the voters share; None if too few voters' directories are
     given.
     """
@@ -232,14 +237,14 @@ def committed_end(logs: Sequence[StoredMetadataLog]) -> int | None:
     return shared[majority - 1]
 
 
-def shared_end(one: StoredMetadataLog, other: StoredMetadataLog) -> int:
+def shared_end(one: StoredMetadataLog, other: StoredMetadataLog) -> Offset:
     """Up to which offset both logs hold the same records: the end of the last epoch that both have."""
     ours, theirs = _epoch_ends(one), _epoch_ends(other)
     common = [min(ours[epoch], theirs[epoch]) for epoch in ours.keys() & theirs.keys()]
-    return max(common, default=0)
+    return max(common, default=Offset(0))
 
 
-def _epoch_ends(log: StoredMetadataLog) -> dict[int, int]:
+def _epoch_ends(log: StoredMetadataLog) -> dict[LeaderEpoch, Offset]:
     starts = [start for _, start in log.epochs[1:]]
     return {
         epoch: end for (epoch, _), end in zip(log.epochs, [*starts, log.end_offset], strict=False)
@@ -291,10 +296,10 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
     if plan == "snapshots":
         return [MetadataTask((), mark, snapshot, log.leader_id)]
     wanted = options.as_of_offset
-    if wanted is not None and not max(0, log.start_offset - 1) <= wanted < mark:
+    if wanted is not None and not max(Offset(0), log.start_offset - 1) <= wanted < mark:
         raise DataUnreadable(
             f"asOfOffset {wanted}: {options.cluster.bootstrap} has offsets "
-            f"{max(0, log.start_offset - 1)} to {mark - 1}"
+            f"{max(Offset(0), log.start_offset - 1)} to {mark - 1}"
         )
     bounds = Bounds(log.start_offset, mark if wanted is None else wanted + 1)
     whole = ControllerRange(options.cluster, log.leader_id, bounds.start, bounds.end)
@@ -307,12 +312,12 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
     return [MetadataTask((piece,), mark, snapshot, log.leader_id, told_from=told_from)]
 
 
-def _told_from(options: MetadataOptions, start: int) -> int:
+def _told_from(options: MetadataOptions, start: Offset) -> Offset:
     """Returns 0 if the log is wanted from its beginning, since its first rows may be those of a snapshot."""
-    return 0 if options.starting.is_earliest else start
+    return Offset(0) if options.starting.is_earliest else start
 
 
-def _telling(tasks: Sequence[MetadataTask], told_from: int) -> list[MetadataTask]:
+def _telling(tasks: Sequence[MetadataTask], told_from: Offset) -> list[MetadataTask]:
     """Returns the tasks that give rows, at least one."""
     kept = [t for t in tasks if any(r.end_offset > told_from for r in t.ranges)] or tasks[-1:]
     return [replace(task, told_from=told_from) for task in kept]
@@ -344,14 +349,14 @@ def stream_bounds(options: MetadataOptions) -> Bounds:
     return Bounds(log.start_offset, end, log.end_offset)
 
 
-def stream_start(options: MetadataOptions) -> int:
+def stream_start(options: MetadataOptions) -> Offset:
     """Returns the offset at which a stream without a checkpoint begins. Raises DataUnreadable, OptionError."""
     bounds = stream_bounds(options)
     if options.cluster is None:
         logs = find_metadata_logs(options.paths, options.storage_options)
-        return span_of(options, choose_log(logs).replica, bounds)[0]
-    piece = ControllerRange(options.cluster, -1, bounds.start, bounds.end)
-    return span(options, bounds, _times_in(piece, bounds))[0]
+        return span_of(options, choose_log(logs).replica, bounds).start
+    piece = ControllerRange(options.cluster, NO_NODE, bounds.start, bounds.end)
+    return span(options, bounds, _times_in(piece, bounds)).start
 
 
 def _times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
@@ -359,7 +364,7 @@ def _times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
     return times_among(lambda: (found.batch for found in piece.batches(reading)), bounds)
 
 
-def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[MetadataTask]:
+def stream_tasks(options: MetadataOptions, start: Offset, end: Offset) -> list[MetadataTask]:
     """Tasks for the offsets [start, end) of the log. Raises DataUnreadable."""
     if options.cluster is not None:
         live = survey_quorum(options.cluster)
@@ -374,7 +379,7 @@ def stream_tasks(options: MetadataOptions, start: int, end: int) -> list[Metadat
     ]
 
 
-def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
+def tasks_before(options: MetadataOptions, end: Offset) -> list[MetadataTask]:
     """Plans reading all that is known below `end`: the snapshot that the log begins with, and the log up to there.
     Raises DataUnreadable.
     """
@@ -388,8 +393,8 @@ def tasks_before(options: MetadataOptions, end: int) -> list[MetadataTask]:
 
 
 def _as_of(
-    log: StoredMetadataLog, base: SnapshotFile | None, end: int, options: MetadataOptions
-) -> int:
+    log: StoredMetadataLog, base: SnapshotFile | None, end: Offset, options: MetadataOptions
+) -> Offset:
     """Returns the end of the records up to `asOfOffset`."""
     wanted = options.as_of_offset
     if wanted is None:
@@ -403,18 +408,22 @@ def _as_of(
 
 
 def _between(
-    log: StoredMetadataLog, base: SnapshotFile | None, end: int, committed: int | None
+    log: StoredMetadataLog, base: SnapshotFile | None, end: Offset, committed: Offset | None
 ) -> MetadataTask:
     """The log from a snapshot, or from its beginning, to an offset."""
-    start = base.end_offset if base else 0
+    start = base.end_offset if base else Offset(0)
     ranges = split(log.replica, start, end, MAX_OFFSET)
-    path, position = log.cuts.get(start, ("", 0))
+    path, position = log.cuts.get(start, SegmentPlace("", 0))
     found = (replace(r, start_position=position) if r.path == path else r for r in ranges)
     return MetadataTask(tuple(found), committed, base, log.found.node_id)
 
 
 def _cut(
-    log: StoredMetadataLog, base: SnapshotFile | None, end: int, committed: int | None, target: int
+    log: StoredMetadataLog,
+    base: SnapshotFile | None,
+    end: Offset,
+    committed: Offset | None,
+    target: int,
 ) -> list[MetadataTask]:
     """Several tasks where snapshots allow: each begins at one, and none is small."""
     tasks = []
@@ -450,7 +459,7 @@ def _chosen(logs: Sequence[StoredMetadataLog], nodes: NodesWanted) -> Sequence[S
     return [log for log in logs if log.found.node_id in nodes]
 
 
-def _end(log: StoredMetadataLog, committed: int | None, options: MetadataOptions) -> int:
+def _end(log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions) -> Offset:
     if committed is None or options.include_uncommitted:
         return log.end_offset
     return min(committed, log.end_offset)
@@ -469,7 +478,7 @@ def base_snapshot(log: StoredMetadataLog) -> SnapshotFile | None:
 
 
 def _tasks(
-    log: StoredMetadataLog, committed: int | None, options: MetadataOptions
+    log: StoredMetadataLog, committed: Offset | None, options: MetadataOptions
 ) -> list[MetadataTask]:
     node = log.found.node_id
     if not _tells_snapshots(options):

@@ -64,7 +64,7 @@ from trimaran.spark.kafka_metadata.registry import TABLES
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.options import EARLIEST, OptionError
 from trimaran.spark.origins.origin import Bounds
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 EARLIEST_LIMIT = Limit("startingOffsets", EARLIEST)
 OPTIONS_OF = {table.name: table.options for table in TABLES.values()}
@@ -150,7 +150,7 @@ class MetadataStreamReader(OffsetStreamReader):
         self._options = options
         self._columns = columns
         self._names: dict[bytes, str] = {}
-        self._named_to: int | None = None
+        self._named_to: Offset | None = None
 
     def starting_offsets(self) -> Offsets:
         return {KEY: stream_start(self._options)}
@@ -169,7 +169,7 @@ class MetadataStreamReader(OffsetStreamReader):
             return tasks
         return [replace(task, names=self._names_up_to(end)) for task in tasks]
 
-    def _names_up_to(self, end: int) -> dict[bytes, str]:
+    def _names_up_to(self, end: Offset) -> dict[bytes, str]:
         """Returns the topics' names; after the first micro-batch only new records are read for them."""
         if self._named_to is None:
             self._names = topic_names(tasks_before(self._options, end))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from trimaran.log.batches.batch import BatchView
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NodeId, Offset, TopicPartition
 
 # The largest stored batch, and the largest record: a worker of 400 MB holds one, and some pieces of 24 MB.
 BATCH_BYTES_MAX = 128 << 20
@@ -30,7 +30,7 @@ class Located(NamedTuple):
 
     position: int
     batch: BatchView
-    log_start: int = 0
+    log_start: Offset = Offset(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +66,16 @@ class Bounds:
     as another replica's high watermark is older; only a log that was cut ends lower.
     """
 
-    start: int
-    end: int
-    log_end: int | None = field(default=None, compare=False)
+    start: Offset
+    end: Offset
+    log_end: Offset | None = field(default=None, compare=False)
+
+
+class Span(NamedTuple):
+    """The offsets [start, end) of a partition that are to be read."""
+
+    start: Offset
+    end: Offset
 
 
 class Range(Protocol):
@@ -79,13 +86,13 @@ class Range(Protocol):
     @property
     def partition(self) -> int: ...
     @property
-    def node_id(self) -> int: ...
+    def node_id(self) -> NodeId: ...
     @property
-    def start_offset(self) -> int: ...
+    def start_offset(self) -> Offset: ...
     @property
-    def end_offset(self) -> int: ...
+    def end_offset(self) -> Offset: ...
     @property
-    def log_start(self) -> int:
+    def log_start(self) -> Offset:
         """The beginning of the partition's log when it was planned; records below it are deleted."""
 
     @property
@@ -109,12 +116,12 @@ class Origin(Protocol):
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int | None]:
+    ) -> Mapping[TopicPartition, Offset | None]:
         """The first offset whose record is of that time (ms) or later; None when there is none."""
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, tuple[int, int]],
+        spans: Mapping[TopicPartition, Span],
         split_bytes: int | None,
         tasks_min: int,
     ) -> Sequence[tuple[Range, ...]]:

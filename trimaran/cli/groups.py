@@ -113,7 +113,9 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
         identity.TopicPartition(row["topic"], row["partition"]): row
         for row in client_groups.lag_rows(client, str(found["group"]), str(found["type"]))
     }
-    for row in client_groups.lag_in_records(client, dict.fromkeys(owners.keys() - rows.keys(), -1)):
+    for row in client_groups.lag_in_records(
+        client, dict.fromkeys(owners.keys() - rows.keys(), identity.NO_OFFSET)
+    ):
         # Nothing is committed: how far behind that is depends on where the consumer would begin.
         rows[identity.TopicPartition(row["topic"], row["partition"])] = {
             **row,

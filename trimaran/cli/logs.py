@@ -21,6 +21,7 @@ from trimaran.inspect import log_rows
 from trimaran.log.inspection import reader
 from trimaran.log.inspection import verify as log_verify
 from trimaran.node.text.wording import counted
+from trimaran.wire.identity import Offset
 from trimaran.wire.text import as_json
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def dump(
     with progress("reading partitions", len(sources), prints=True) as bar:
         for number, source in enumerate(sources):
             bar.at(number, source.directory.name)
-            shown = replace(source, log_start_offset=0) if whole_segments else source
+            shown = replace(source, log_start_offset=Offset(0)) if whole_segments else source
             try:
                 _print(shown, output, level, isolation, decode=decode)
             except UserError as error:

@@ -18,6 +18,7 @@ from trimaran.inspect.metadata import live_quorum, records
 from trimaran.local import state_file
 from trimaran.log.inspection import reader
 from trimaran.quorum.raft_log import partition
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -119,9 +120,9 @@ def _committed(
     client: BlockingClient, start: positions.Position, *, follow: bool
 ) -> Iterator[dict[str, Any]]:
     quorum = live_quorum.LiveSource(client, "the quorum")
-    offset, since_ms = start.offset or 0, start.timestamp_ms or 0
+    offset, since_ms = start.offset or Offset(0), start.timestamp_ms or 0
     if start.before_end is not None or since_ms == offsets.LATEST_TIMESTAMP:
-        offset = max(0, quorum.high_watermark() - (start.before_end or 0))
+        offset = max(Offset(0), quorum.high_watermark() - (start.before_end or 0))
     for batch in quorum.batches(offset, follow=follow):
         for row in records.record_rows(batch):
             if row["offset"] >= offset and row["timestamp_ms"] >= since_ms:

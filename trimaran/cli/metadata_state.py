@@ -23,6 +23,7 @@ from trimaran.inspect.metadata import verify as metadata_verify
 from trimaran.node.text.wording import counted
 from trimaran.quorum.metadata import as_json
 from trimaran.wire import errors
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -234,7 +235,7 @@ def load_state(
     with open_source(path, controllers) as source, _damage_of(source):
         if time_ms is not None:
             at = metadata_source.offset_as_of(source, time_ms)
-        state = metadata_source.replay(source, at)
+        state = metadata_source.replay(source, None if at is None else Offset(at))
     say_unknown(state.unknown, what)
     return state
 

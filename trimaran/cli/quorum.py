@@ -20,6 +20,7 @@ from trimaran.quorum.observing import live_quorum
 from trimaran.wire import blocking, identity
 from trimaran.wire.client import bootstrap as client_bootstrap
 from trimaran.wire.client import errors
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages import describe_cluster
 
 COLUMNS = ("id", "role", "log_end_offset", "lag", "last_fetch_ms_ago", "last_caught_up_ms_ago")
@@ -100,9 +101,8 @@ def history(
     """
     with open_source(path, controllers) as source:
         base = source.base(None) if path is None else None
-        epochs = list(
-            metadata_epochs.epochs_of(source.batches(0 if base is None else base.end_offset))
-        )
+        start = Offset(0) if base is None else base.end_offset
+        epochs = list(metadata_epochs.epochs_of(source.batches(start)))
     if show_data([asdict(epoch) | {"seconds": epoch.seconds} for epoch in epochs], output):
         return
     show_rows(

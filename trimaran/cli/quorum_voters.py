@@ -17,6 +17,7 @@ from trimaran.quorum.observing import live_quorum
 from trimaran.settings import node_config, properties
 from trimaran.wire.buffers import primitives
 from trimaran.wire.client import destinations
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages import add_raft_voter, remove_raft_voter
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def add(
     request = add_raft_voter.AddRaftVoterRequest(
         cluster_id=identity.cluster_id,
         timeout_ms=TIMEOUT_MS,
-        voter_id=identity.node_id,
+        voter_id=NodeId(identity.node_id),
         voter_directory_id=identity.directory_id,
         listeners=listeners,
     )
@@ -84,7 +85,7 @@ def remove(
     """
     directory = _directory_of(controllers, node_id) if directory_id is None else _uuid(directory_id)
     request = remove_raft_voter.RemoveRaftVoterRequest(
-        cluster_id=None, voter_id=node_id, voter_directory_id=directory
+        cluster_id=None, voter_id=NodeId(node_id), voter_directory_id=directory
     )
     _ask(controllers, request, dry_run, f"remove {_named(node_id, directory)}")
     return Exit.OK

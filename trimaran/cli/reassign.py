@@ -20,6 +20,7 @@ from trimaran.errors import refused as errors_refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import counted
 from trimaran.wire import errors, identity
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages import alter_partition_reassignments, list_partition_reassignments
 
 if TYPE_CHECKING:
@@ -84,7 +85,13 @@ def apply(plan: PlanFile, *, dry_run: DryRun = False, brokers: Brokers = BROKERS
     with brokers.connected() as client:
         if dry_run:
             return _tell_moves(client, wishes)
-        return _alter(client, [(topic, index, replicas) for topic, index, replicas in wishes])
+        return _alter(
+            client,
+            [
+                (topic, index, [BrokerId(replica) for replica in replicas])
+                for topic, index, replicas in wishes
+            ],
+        )
 
 
 def _tell_moves(client: BlockingClient, wishes: Sequence[Wish]) -> int:
@@ -205,7 +212,7 @@ def _moves(client: BlockingClient) -> list[dict[str, Any]]:
     ]
 
 
-def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[int] | None]]) -> int:
+def _alter(client: BlockingClient, wishes: Sequence[tuple[str, int, list[BrokerId] | None]]) -> int:
     topics: dict[str, list[alter_partition_reassignments.ReassignablePartition]] = {}
     for name, index, replicas in wishes:
         asked = alter_partition_reassignments.ReassignablePartition(

@@ -21,7 +21,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.controller.partitions import placement
 from trimaran.quorum.metadata import image
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from trimaran.wire.messages import describe_cluster
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
             exit_code=Exit.NO,
         )
     usable = [
-        image.BrokerRegistration(i, 0, bytes(16), (), rack=rack, fenced=False)
+        image.BrokerRegistration(
+            BrokerId(i), NO_BROKER_EPOCH, bytes(16), (), rack=rack, fenced=False
+        )
         for i, rack in sorted(racks.items())
     ]
     by_topic: dict[str, list[int]] = {}

@@ -23,6 +23,7 @@ from trimaran.client import zookeeper as client_zookeeper
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.escaping import one_line
 from trimaran.node.text.wording import counted
+from trimaran.wire.identity import Offset
 from trimaran.zkcompat.commands import checks
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def diff(
         target = _target(controllers, zookeeper, data, config)
         try:
             with progress(COMPARING):
-                report, image = checks.diff(target, at)
+                report, image = checks.diff(target, Offset(at))
         except checks.OffsetUnknownError as error:
             raise UserError(
                 f"there is no image at offset {at}",

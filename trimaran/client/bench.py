@@ -22,6 +22,7 @@ from trimaran.errors.refused import check
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
 
 
 def consume(
-    topic: str, connect: Connect, ranges: dict[int, tuple[int, int]], records: int | None
+    topic: str, connect: Connect, ranges: dict[int, tuple[Offset, Offset]], records: int | None
 ) -> Callable[[Load], None]:
     """A client that reads partitions in turn, each from the first offset up to the second; all clients together end
     after `records` records.

@@ -12,7 +12,7 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -128,7 +128,7 @@ def elect_leaders(
     return told
 
 
-def within_log(client: BlockingClient, where: TopicPartition, offset: int) -> int:
+def within_log(client: BlockingClient, where: TopicPartition, offset: Offset) -> Offset:
     """As Kafka's tool: what lies outside the log becomes its nearest end."""
     low = end_offset(client, *where, EARLIEST_TIMESTAMP)
     high = end_offset(client, *where, LATEST_TIMESTAMP)
@@ -136,7 +136,7 @@ def within_log(client: BlockingClient, where: TopicPartition, offset: int) -> in
 
 
 def commit_offsets(
-    client: BlockingClient, group: str, wanted: Mapping[TopicPartition, int]
+    client: BlockingClient, group: str, wanted: Mapping[TopicPartition, Offset]
 ) -> None:
     """Commits without being a member: the coordinator refuses while there are members."""
     if not wanted:

@@ -11,7 +11,7 @@ from trimaran.errors.refused import check
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.destinations import Coordinator
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -51,7 +51,7 @@ def _of_coordinator(
     return single_item(client.call(Coordinator(group), request, version=version).groups, "group")
 
 
-def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, int]:
+def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Offset]:
     """Returns the committed offsets of a group, by topic and partition; none for a missing group. A negative offset is
     none, as for Kafka's tools: some clients commit -2 for "the earliest".
     """
@@ -102,7 +102,7 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
     rows = offset_rows(client, group, kind)
     for row in rows:
         row["lag_seconds"] = (
-            age_seconds(client, row["topic"], row["partition"], row["committed"] or 0)
+            age_seconds(client, row["topic"], row["partition"], row["committed"] or Offset(0))
             if row["lag"]
             else row["lag"]
         )
@@ -110,7 +110,7 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
 
 
 def lag_in_records(
-    client: BlockingClient, committed: dict[TopicPartition, int]
+    client: BlockingClient, committed: dict[TopicPartition, Offset]
 ) -> list[dict[str, Any]]:
     """Rows of the lag; `end` and `lag` are None where the leader of a partition does not tell its end."""
     ends = end_offsets(client, committed)
@@ -123,7 +123,7 @@ def lag_in_records(
                 "partition": partition,
                 "committed": offset,
                 "end": end,
-                "lag": None if end is None else max(0, end - max(0, offset)),
+                "lag": None if end is None else max(0, end - max(Offset(0), offset)),
             }
         )
     return rows
@@ -134,8 +134,8 @@ def total_lag(rows: Iterable[dict[str, Any]]) -> int:
     return sum(row["lag"] or 0 for row in rows)
 
 
-def age_seconds(client: BlockingClient, topic: str, partition: int, offset: int) -> float | None:
+def age_seconds(client: BlockingClient, topic: str, partition: int, offset: Offset) -> float | None:
     """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
     reader = TopicReader(client, topic, [partition], is_committed=False)
-    timestamp_ms = reader.timestamp_at(partition, max(0, offset))
+    timestamp_ms = reader.timestamp_at(partition, max(Offset(0), offset))
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

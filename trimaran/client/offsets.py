@@ -9,7 +9,7 @@ from trimaran.errors.refused import check
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -32,7 +32,7 @@ def end_offset(
     timestamp: int = LATEST_TIMESTAMP,
     *,
     isolation: int = 0,
-) -> int:
+) -> Offset:
     """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
     another special timestamp.
     """
@@ -45,14 +45,14 @@ def end_offset(
     topics = client.call(Leader(topic, partition), request).topics
     answer = single_item(single_item(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
-    return int(answer.offset)
+    return Offset(answer.offset)
 
 
 def end_offsets(
     client: BlockingClient,
     partitions: Iterable[TopicPartition],
     timestamp: int = LATEST_TIMESTAMP,
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, Offset]:
     """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
     left out.
     """
@@ -77,7 +77,7 @@ def end_offsets(
         for each_topic in answer.topics:
             for partition in each_topic.partitions:
                 if not partition.error_code:
-                    found[TopicPartition(each_topic.name, partition.partition_index)] = int(
+                    found[TopicPartition(each_topic.name, partition.partition_index)] = Offset(
                         partition.offset
                     )
     return found

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offset
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -21,16 +22,16 @@ _HINT = "write start, end, 42, -10 (ten before the end), @2026-11-23T12:00, @-15
 class Position(NamedTuple):
     """Exactly one of them is not None; `timestamp_ms` may be one of ListOffsets' special ones."""
 
-    offset: int | None = None
+    offset: Offset | None = None
     before_end: int | None = None
     timestamp_ms: int | None = None
 
     def offset_in(
         self, client: BlockingClient, topic: str, partition: int, *, isolation: int = 0
-    ) -> int:
+    ) -> Offset:
         """The offset that it means now; a time after the last record means the end. An offset stays as it is."""
 
-        def at(timestamp_ms: int) -> int:
+        def at(timestamp_ms: int) -> Offset:
             return end_offset(client, topic, partition, timestamp_ms, isolation=isolation)
 
         if self.offset is not None:
@@ -49,7 +50,7 @@ def parse_position(text: str) -> Position:
     if text in ("end", "latest"):
         return Position(timestamp_ms=LATEST_TIMESTAMP)
     if re.fullmatch(r"\d{1,18}", text):
-        return Position(offset=int(text))
+        return Position(offset=Offset(text))
     if re.fullmatch(r"-\d{1,18}", text):
         return Position(before_end=-int(text))
     if text.startswith("@"):

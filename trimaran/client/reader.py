@@ -12,6 +12,7 @@ from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class TopicReader:
                     positions[index] = max(positions[index], batch.next_offset)
             waiting = [p for p in self._partitions if not exit_at_end or positions[p] < ends[p]]
 
-    def timestamp_at(self, partition: int, offset: int) -> int | None:
+    def timestamp_at(self, partition: int, offset: Offset) -> int | None:
         """Returns the timestamp of the record at `offset`, or of the next one; None at the end."""
         for batch in self.fetch(partition, offset, wait=False):
             for record in batch.records():
@@ -77,12 +78,12 @@ class TopicReader:
                     return record.timestamp_ms
         return None
 
-    def _offset_at(self, partition: int, timestamp: int) -> int:
+    def _offset_at(self, partition: int, timestamp: int) -> Offset:
         return end_offset(
             self._client, self._topic, partition, timestamp, isolation=self._isolation
         )
 
-    def fetch(self, partition: int, offset: int, *, wait: bool) -> list[FetchedBatch]:
+    def fetch(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
         wanted = FetchPartition(
             partition=partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES_MAX
         )
@@ -113,7 +114,7 @@ class FetchedBatch(NamedTuple):
     is_seen: bool
 
     @property
-    def next_offset(self) -> int:
+    def next_offset(self) -> Offset:
         return self.batch.next_offset
 
     def records(self) -> Iterator[Record]:

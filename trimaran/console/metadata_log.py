@@ -31,6 +31,7 @@ from trimaran.log.batches.records import decode_records
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.quorum.metadata.epochs import epochs_of
 from trimaran.quorum.metadata.replay import Replay
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
@@ -55,8 +56,8 @@ CONFIGS_MAX = 50_000
 class Snapshot:
     """The state at the offsets below `end_offset`, which were written by `timestamp_ms`."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     bytes: int
     timestamp_ms: int
 
@@ -65,8 +66,8 @@ class Snapshot:
 class BatchState:
     """One batch of the log. `is_idle`: it has only NoOpRecords."""
 
-    base_offset: int
-    last_offset: int
+    base_offset: Offset
+    last_offset: Offset
     timestamp_ms: int
     data: bytes
     is_idle: bool
@@ -92,7 +93,7 @@ class MetadataHistory:
         self._replay = Replay()
         self._batches: deque[BatchState] = deque()
         self._bytes = 0
-        self._states: list[tuple[int, Replay]] = []  # by next offset, ascending
+        self._states: list[tuple[Offset, Replay]] = []  # by next offset, ascending
         self._events: deque[MetadataEvent] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
         self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)
@@ -113,7 +114,7 @@ class MetadataHistory:
         """Which records of a later Kafka were passed over, as of what was read last; empty if there were none."""
         return self._replay.state.unknown
 
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[Offset, Offset]:
         """The first and the last offset whose state can be told; both are within."""
         with self._lock:
             self._catch_up()
@@ -125,7 +126,7 @@ class MetadataHistory:
             self._catch_up()
             return self._last_change
 
-    def state_at(self, offset: int) -> MetadataState:
+    def state_at(self, offset: Offset) -> MetadataState:
         """After the record at `offset`."""
         with self._lock:
             self._catch_up()
@@ -151,7 +152,7 @@ class MetadataHistory:
         branch.apply_all((batch.view() for batch in batches), offset + 1)
         return branch.state
 
-    def offset_at(self, timestamp_ms: int) -> int:
+    def offset_at(self, timestamp_ms: int) -> Offset:
         """The last offset that was written by then; the first of all where none was."""
         with self._lock:
             self._catch_up()
@@ -195,7 +196,7 @@ class MetadataHistory:
             self._catch_up()
             return self._partitions.of(topic_id, partition)
 
-    def records_before(self, offset: int, count: int) -> list[dict[str, Any]]:
+    def records_before(self, offset: Offset, count: int) -> list[dict[str, Any]]:
         """The last `count` records at or below `offset` that are not idle, the newest first."""
         with self._lock:
             self._catch_up()
@@ -222,8 +223,8 @@ class MetadataHistory:
 
     # --- reading
 
-    def _first_offset(self) -> int:
-        return max(0, self._states[0][0] - 1) if self._states else 0
+    def _first_offset(self) -> Offset:
+        return max(Offset(0), self._states[0][0] - 1) if self._states else Offset(0)
 
     def _catch_up(self) -> None:
         if time.monotonic() - self._read_at <= FRESH_SECONDS:

@@ -55,17 +55,17 @@ class PartitionFiles:
     topic: str | None
     partition: int | None
     node_id: int | None = None  # where `meta.properties` beside the directory tells it
-    log_start_offset: int = 0
+    log_start_offset: Offset = Offset(0)
 
 
 @dataclass(slots=True)
 class LogTransactions:
     """Transactions of a whole log: its stable offset, and the aborted ranges."""
 
-    stable_offset: int
+    stable_offset: Offset
     _aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, producer_id: int, first_offset: int, last_offset: int) -> None:
+    def add(self, producer_id: int, first_offset: Offset, last_offset: Offset) -> None:
         """In order of their ends; those of a producer do not overlap."""
         self._aborted[producer_id].append((first_offset, last_offset))
 
@@ -137,17 +137,19 @@ def _source(directory: Path, segments: Iterable[SegmentFile]) -> PartitionFiles:
     try:
         key = parse_directory_name(directory.resolve().name)
     except ValueError:
-        return PartitionFiles(directory, tuple(segments), None, None, _node_id(directory), 0)
+        return PartitionFiles(
+            directory, tuple(segments), None, None, _node_id(directory), Offset(0)
+        )
     start = _log_start(directory, key)
     return PartitionFiles(directory, tuple(segments), *key, _node_id(directory), start)
 
 
-def _log_start(directory: Path, key: TopicPartition) -> int:
+def _log_start(directory: Path, key: TopicPartition) -> Offset:
     try:
         starts = read_offsets(directory.resolve().parent / LOG_START_OFFSETS)
     except (CheckpointDamaged, OSError):
-        return 0  # as a broker takes it then
-    return starts.get(key, 0)
+        return Offset(0)  # as a broker takes it then
+    return starts.get(key, Offset(0))
 
 
 def _node_id(directory: Path) -> int | None:
@@ -161,7 +163,7 @@ def transactions_of(source: PartitionFiles) -> LogTransactions:
     """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated.
     Raises OSError.
     """
-    state, found = ProducerState(), LogTransactions(0)
+    state, found = ProducerState(), LogTransactions(Offset(0))
     for segment in list_segments(source.directory):
         for _, batch in scan_batches(segment.path):
             aborted = state.aborted_by(batch)

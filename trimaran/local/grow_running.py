@@ -14,6 +14,7 @@ from trimaran.local.start_failure import StoppedWhileStarting, died_while_starti
 from trimaran.local.state_file import ClusterState
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 _UNDONE = "it was removed again"
@@ -32,7 +33,9 @@ def grow_running(data: Path, state: ClusterState, growth: Growth) -> list[str]:
         _wait(data, names)
     except BaseException:
         control.ask(state.control, "shrink", nodes=names)
-        _unregister(state, [int(name.partition("-")[2]) for name in names if "broker-" in name])
+        _unregister(
+            state, [BrokerId(name.partition("-")[2]) for name in names if "broker-" in name]
+        )
         raise
     return names
 
@@ -67,7 +70,7 @@ def _late(data: Path, state: ClusterState, names: list[str]) -> NodePlan | None:
     return next((plans[name] for name in names if states[name] == "starting"), None)
 
 
-def _unregister(state: ClusterState, brokers: list[int]) -> None:
+def _unregister(state: ClusterState, brokers: list[BrokerId]) -> None:
     """So that no command waits for them; most that fail have not registered."""
     with (
         contextlib.suppress(*NO_ANSWER, KafkaError),

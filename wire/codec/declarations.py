@@ -19,6 +19,16 @@ from typing import (
 
 from trimaran.wire.buffers.outgoing import Records
 from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.identity import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    NodeId,
+    Offset,
+    PartitionEpoch,
+    Position,
+    ProducerId,
+)
 
 VERSION_END = 0x7FFF
 
@@ -37,6 +47,15 @@ uint16 = Annotated[int, Wire("uint16", "H", 0)]
 int32 = Annotated[int, Wire("int32", "i", 0)]
 uint32 = Annotated[int, Wire("uint32", "I", 0)]
 int64 = Annotated[int, Wire("int64", "q", 0)]
+# Integers that a type checker tells apart: in metadata records, and in the messages of brokers and controllers.
+int32_broker_id = Annotated[BrokerId, Wire("int32", "i", 0)]
+int32_node_id = Annotated[NodeId, Wire("int32", "i", 0)]
+int32_leader_epoch = Annotated[LeaderEpoch, Wire("int32", "i", 0)]
+int32_partition_epoch = Annotated[PartitionEpoch, Wire("int32", "i", 0)]
+int64_broker_epoch = Annotated[BrokerEpoch, Wire("int64", "q", 0)]
+int64_offset = Annotated[Offset, Wire("int64", "q", 0)]
+int64_position = Annotated[Position, Wire("int64", "q", 0)]
+int64_producer_id = Annotated[ProducerId, Wire("int64", "q", 0)]
 float64 = Annotated[float, Wire("float64", "d", 0.0)]
 boolean = Annotated[bool, Wire("bool", "?", False)]
 uuid = Annotated[bytes, Wire("uuid", "16s", NIL_UUID)]

@@ -9,6 +9,7 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
+    int32_node_id,
     string,
     uint16,
     uuid,
@@ -26,7 +27,7 @@ class Listener(Struct):
 class AddRaftVoterRequest(Message):
     cluster_id: string | None
     timeout_ms: int32
-    voter_id: int32
+    voter_id: int32_node_id
     voter_directory_id: uuid
     listeners: list[Listener]
     ack_when_committed: boolean = field("1+", default=True)

@@ -3,13 +3,21 @@
 Versions: 1 whether the replication factor may change (KIP-860).
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, string
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int32_broker_id,
+    string,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class ReassignablePartition(Struct):
     partition_index: int32
-    replicas: list[int32] | None = None
+    replicas: list[int32_broker_id] | None = None
 
 
 class ReassignableTopic(Struct):

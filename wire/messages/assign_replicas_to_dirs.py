@@ -1,6 +1,14 @@
 """AssignReplicasToDirs (73): a broker says which of its log directories hold which replicas (KIP-858)."""
 
-from trimaran.wire.codec.declarations import Struct, int16, int32, int64, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    int16,
+    int32,
+    int32_broker_id,
+    int64_broker_epoch,
+    uuid,
+)
+from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.schema import Message, request, response
 
 
@@ -20,8 +28,8 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
 
 @request(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsRequest(Message):
-    broker_id: int32
-    broker_epoch: int64 = -1
+    broker_id: int32_broker_id
+    broker_epoch: int64_broker_epoch = BrokerEpoch(-1)
     directories: list[AssignReplicasToDirsRequestDirectoryData]
 
 

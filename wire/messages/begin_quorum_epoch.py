@@ -4,15 +4,25 @@ Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_node_id,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class BeginQuorumEpochRequestPartitionData(Struct):
     partition_index: int32
     voter_directory_id: uuid = field("1+", default=NIL_UUID, ignorable=True)
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
 
 
 class BeginQuorumEpochRequestTopicData(Struct):
@@ -29,7 +39,7 @@ class LeaderEndpoint(Struct):
 @request(key=53, versions="0-1", flexible="1+")
 class BeginQuorumEpochRequest(Message):
     cluster_id: string | None = None
-    voter_id: int32 = field("1+", default=-1, ignorable=True)
+    voter_id: int32_node_id = field("1+", default=-1, ignorable=True)
     topics: list[BeginQuorumEpochRequestTopicData]
     leader_endpoints: list[LeaderEndpoint] = field("1+", factory=list, ignorable=True)
 
@@ -37,8 +47,8 @@ class BeginQuorumEpochRequest(Message):
 class BeginQuorumEpochResponsePartitionData(Struct):
     partition_index: int32
     error_code: int16 = 0
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
 
 
 class BeginQuorumEpochResponseTopicData(Struct):
@@ -47,7 +57,7 @@ class BeginQuorumEpochResponseTopicData(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_node_id
     host: string
     port: uint16
 

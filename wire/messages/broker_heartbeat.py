@@ -3,15 +3,25 @@
 Versions: 1 offline log directories (KIP-858); 2 cordoned ones (KIP-1066).
 """
 
-from trimaran.wire.codec.declarations import boolean, field, int16, int32, int64, uuid
+from trimaran.wire.codec.declarations import (
+    boolean,
+    field,
+    int16,
+    int32,
+    int32_broker_id,
+    int64_broker_epoch,
+    int64_offset,
+    uuid,
+)
+from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.schema import Message, request, response
 
 
 @request(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatRequest(Message):
-    broker_id: int32
-    broker_epoch: int64 = -1
-    current_metadata_offset: int64
+    broker_id: int32_broker_id
+    broker_epoch: int64_broker_epoch = BrokerEpoch(-1)
+    current_metadata_offset: int64_offset
     want_fence: boolean
     want_shut_down: boolean
     offline_log_dirs: list[uuid] = field("1+", factory=list, tag=0)

@@ -10,11 +10,13 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
-    int64,
+    int32_broker_id,
+    int64_broker_epoch,
     string,
     uint16,
     uuid,
 )
+from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.schema import Message, request, response
 
 
@@ -33,7 +35,7 @@ class Feature(Struct):
 
 @request(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationRequest(Message):
-    broker_id: int32
+    broker_id: int32_broker_id
     cluster_id: string
     incarnation_id: uuid
     listeners: list[Listener]
@@ -41,11 +43,11 @@ class BrokerRegistrationRequest(Message):
     rack: string | None
     is_migrating_zk_broker: boolean = field("1+", default=False)
     log_dirs: list[uuid] = field("2+", factory=list, ignorable=True)
-    previous_broker_epoch: int64 = field("3+", default=-1, ignorable=True)
+    previous_broker_epoch: int64_broker_epoch = field("3+", default=-1, ignorable=True)
 
 
 @response(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse(Message):
     throttle_time_ms: int32 = 0
     error_code: int16 = 0
-    broker_epoch: int64 = -1
+    broker_epoch: int64_broker_epoch = BrokerEpoch(-1)

@@ -1,6 +1,15 @@
 """ControllerRegistration (70): a controller registers its endpoints and features (KIP-919)."""
 
-from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    int16,
+    int32,
+    int32_node_id,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -19,7 +28,7 @@ class Feature(Struct):
 
 @request(key=70, versions="0", flexible="0+")
 class ControllerRegistrationRequest(Message):
-    controller_id: int32
+    controller_id: int32_node_id
     incarnation_id: uuid
     zk_migration_ready: boolean
     listeners: list[Listener]

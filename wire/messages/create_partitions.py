@@ -3,12 +3,12 @@
 Versions: 2 flexible; 3 quotas (KIP-599).
 """
 
-from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string
+from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, int32_broker_id, string
 from trimaran.wire.schema import Message, request, response
 
 
 class CreatePartitionsAssignment(Struct):
-    broker_ids: list[int32]
+    broker_ids: list[int32_broker_id]
 
 
 class CreatePartitionsTopic(Struct):

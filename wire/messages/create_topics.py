@@ -12,6 +12,7 @@ from trimaran.wire.codec.declarations import (
     int8,
     int16,
     int32,
+    int32_broker_id,
     string,
     uuid,
 )
@@ -20,7 +21,7 @@ from trimaran.wire.schema import Message, request, response
 
 class CreatableReplicaAssignment(Struct):
     partition_index: int32
-    broker_ids: list[int32]
+    broker_ids: list[int32_broker_id]
 
 
 class CreatableTopicConfig(Struct):

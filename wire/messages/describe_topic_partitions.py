@@ -1,6 +1,14 @@
 """DescribeTopicPartitions (75): partitions of topics, page by page (KIP-966)."""
 
-from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    int16,
+    int32,
+    int32_broker_id,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -29,7 +37,7 @@ class DescribeTopicPartitionsResponsePartition(Struct):
     isr_nodes: list[int32]
     eligible_leader_replicas: list[int32] | None = None
     last_known_elr: list[int32] | None = None
-    offline_replicas: list[int32]
+    offline_replicas: list[int32_broker_id]
 
 
 class DescribeTopicPartitionsResponseTopic(Struct):

@@ -3,19 +3,29 @@
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_node_id,
+    string,
+    uint16,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
 class ReplicaInfo(Struct):
-    candidate_id: int32
+    candidate_id: int32_node_id
     candidate_directory_id: uuid
 
 
 class EndQuorumEpochRequestPartitionData(Struct):
     partition_index: int32
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
     preferred_successors: list[int32] = field("0", factory=list, ignorable=True)
     preferred_candidates: list[ReplicaInfo] = field("1+", factory=list, ignorable=True)
 
@@ -41,8 +51,8 @@ class EndQuorumEpochRequest(Message):
 class EndQuorumEpochResponsePartitionData(Struct):
     partition_index: int32
     error_code: int16 = 0
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
 
 
 class EndQuorumEpochResponseTopicData(Struct):
@@ -51,7 +61,7 @@ class EndQuorumEpochResponseTopicData(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_node_id
     host: string
     port: uint16
 

@@ -10,25 +10,30 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
+    int32_leader_epoch,
+    int32_node_id,
     int64,
+    int64_offset,
+    int64_position,
     record_batches,
     string,
     uint16,
     uuid,
 )
+from trimaran.wire.identity import LeaderEpoch, NodeId
 from trimaran.wire.schema import Message, request, response
 
 
 class FetchSnapshotRequestSnapshotId(Struct):
-    end_offset: int64
-    epoch: int32
+    end_offset: int64_offset
+    epoch: int32_leader_epoch
 
 
 class FetchSnapshotRequestPartitionSnapshot(Struct):
     partition: int32
-    current_leader_epoch: int32
+    current_leader_epoch: int32_leader_epoch
     snapshot_id: FetchSnapshotRequestSnapshotId
-    position: int64
+    position: int64_position
     replica_directory_id: uuid = field("1+", default=NIL_UUID, tag=0, ignorable=True)
 
 
@@ -40,19 +45,19 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
 @request(key=59, versions="0-1", flexible="0+")
 class FetchSnapshotRequest(Message):
     cluster_id: string | None = field(default=None, tag=0)
-    replica_id: int32 = -1
+    replica_id: int32_node_id = NodeId(-1)
     max_bytes: int32 = 0x7FFFFFFF
     topics: list[FetchSnapshotRequestTopicSnapshot]
 
 
 class FetchSnapshotResponseSnapshotId(Struct):
-    end_offset: int64
-    epoch: int32
+    end_offset: int64_offset
+    epoch: int32_leader_epoch
 
 
 class LeaderIdAndEpoch(Struct):
-    leader_id: int32 = 0
-    leader_epoch: int32 = 0
+    leader_id: int32_node_id = NodeId(0)
+    leader_epoch: int32_leader_epoch = LeaderEpoch(0)
 
 
 class FetchSnapshotResponsePartitionSnapshot(Struct):
@@ -61,7 +66,7 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
     snapshot_id: FetchSnapshotResponseSnapshotId
     current_leader: LeaderIdAndEpoch = field(factory=LeaderIdAndEpoch, tag=0)
     size: int64
-    position: int64
+    position: int64_position
     unaligned_records: record_batches
 
 
@@ -71,7 +76,7 @@ class FetchSnapshotResponseTopicSnapshot(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_node_id
     host: string
     port: uint16
 

@@ -6,7 +6,16 @@ moves cluster operations to DescribeCluster; 12 asks by topic id; 13 a top-level
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, string, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int16,
+    int32,
+    int32_broker_id,
+    string,
+    uuid,
+)
 from trimaran.wire.schema import Message, request, response
 
 
@@ -35,9 +44,9 @@ class MetadataResponsePartition(Struct):
     partition_index: int32
     leader_id: int32
     leader_epoch: int32 = field("7+", default=-1, ignorable=True)
-    replica_nodes: list[int32]
-    isr_nodes: list[int32]
-    offline_replicas: list[int32] = field("5+", factory=list, ignorable=True)
+    replica_nodes: list[int32_broker_id]
+    isr_nodes: list[int32_broker_id]
+    offline_replicas: list[int32_broker_id] = field("5+", factory=list, ignorable=True)
 
 
 class MetadataResponseTopic(Struct):

@@ -1,12 +1,12 @@
 """UnregisterBroker (64): an operator removes a broker that is gone for good (KIP-631)."""
 
-from trimaran.wire.codec.declarations import int16, int32, string
+from trimaran.wire.codec.declarations import int16, int32, int32_broker_id, string
 from trimaran.wire.schema import Message, request, response
 
 
 @request(key=64, versions="0", flexible="0+")
 class UnregisterBrokerRequest(Message):
-    broker_id: int32
+    broker_id: int32_broker_id
 
 
 @response(key=64, versions="0", flexible="0+")

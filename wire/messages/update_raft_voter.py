@@ -1,6 +1,17 @@
 """UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uint16, uuid
+from trimaran.wire.codec.declarations import (
+    Struct,
+    field,
+    int16,
+    int32,
+    int32_leader_epoch,
+    int32_node_id,
+    string,
+    uint16,
+    uuid,
+)
+from trimaran.wire.identity import LeaderEpoch, NodeId
 from trimaran.wire.schema import Message, request, response
 
 
@@ -18,16 +29,16 @@ class KRaftVersionFeature(Struct):
 @request(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterRequest(Message):
     cluster_id: string | None
-    current_leader_epoch: int32
-    voter_id: int32
+    current_leader_epoch: int32_leader_epoch
+    voter_id: int32_node_id
     voter_directory_id: uuid
     listeners: list[Listener]
     kraft_version_feature: KRaftVersionFeature
 
 
 class CurrentLeader(Struct):
-    leader_id: int32 = -1
-    leader_epoch: int32 = -1
+    leader_id: int32_node_id = NodeId(-1)
+    leader_epoch: int32_leader_epoch = LeaderEpoch(-1)
     host: string = ""
     port: int32 = 0
 

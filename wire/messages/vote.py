@@ -10,7 +10,9 @@ from trimaran.wire.codec.declarations import (
     field,
     int16,
     int32,
-    int64,
+    int32_leader_epoch,
+    int32_node_id,
+    int64_offset,
     string,
     uint16,
     uuid,
@@ -20,12 +22,12 @@ from trimaran.wire.schema import Message, request, response
 
 class VoteRequestPartitionData(Struct):
     partition_index: int32
-    replica_epoch: int32
-    replica_id: int32
+    replica_epoch: int32_leader_epoch
+    replica_id: int32_node_id
     replica_directory_id: uuid = field("1+", default=NIL_UUID, ignorable=True)
     voter_directory_id: uuid = field("1+", default=NIL_UUID, ignorable=True)
-    last_offset_epoch: int32
-    last_offset: int64
+    last_offset_epoch: int32_leader_epoch
+    last_offset: int64_offset
     pre_vote: boolean = field("2+", default=False)
 
 
@@ -37,15 +39,15 @@ class VoteRequestTopicData(Struct):
 @request(key=52, versions="0-2", flexible="0+")
 class VoteRequest(Message):
     cluster_id: string | None = None
-    voter_id: int32 = field("1+", default=-1, ignorable=True)
+    voter_id: int32_node_id = field("1+", default=-1, ignorable=True)
     topics: list[VoteRequestTopicData]
 
 
 class VoteResponsePartitionData(Struct):
     partition_index: int32
     error_code: int16 = 0
-    leader_id: int32
-    leader_epoch: int32
+    leader_id: int32_node_id
+    leader_epoch: int32_leader_epoch
     vote_granted: boolean
 
 
@@ -55,7 +57,7 @@ class VoteResponseTopicData(Struct):
 
 
 class NodeEndpoint(Struct):
-    node_id: int32
+    node_id: int32_node_id
     host: string
     port: uint16
 

@@ -6,8 +6,9 @@ from trimaran.wire.codec.declarations import (
     field,
     int8,
     int16,
-    int32,
-    int64,
+    int32_broker_id,
+    int32_node_id,
+    int64_broker_epoch,
     string,
     uint16,
     uuid,
@@ -30,10 +31,10 @@ class BrokerFeature(Struct):
 
 @record(key=0, versions="0-4", flexible="0+")
 class RegisterBrokerRecord(Message):
-    broker_id: int32
+    broker_id: int32_broker_id
     is_migrating_zk_broker: boolean = field("2+", default=False)
     incarnation_id: uuid
-    broker_epoch: int64
+    broker_epoch: int64_broker_epoch
     end_points: list[BrokerEndpoint]
     features: list[BrokerFeature]
     rack: string | None
@@ -45,26 +46,26 @@ class RegisterBrokerRecord(Message):
 
 @record(key=1, versions="0", flexible="0+")
 class UnregisterBrokerRecord(Message):
-    broker_id: int32
-    broker_epoch: int64
+    broker_id: int32_broker_id
+    broker_epoch: int64_broker_epoch
 
 
 @record(key=7, versions="0", flexible="0+")
 class FenceBrokerRecord(Message):
-    id: int32
-    epoch: int64
+    id: int32_broker_id
+    epoch: int64_broker_epoch
 
 
 @record(key=8, versions="0", flexible="0+")
 class UnfenceBrokerRecord(Message):
-    id: int32
-    epoch: int64
+    id: int32_broker_id
+    epoch: int64_broker_epoch
 
 
 @record(key=17, versions="0-3", flexible="0+")
 class BrokerRegistrationChangeRecord(Message):
-    broker_id: int32
-    broker_epoch: int64
+    broker_id: int32_broker_id
+    broker_epoch: int64_broker_epoch
     fenced: int8 = field(default=0, tag=0)
     in_controlled_shutdown: int8 = field("1+", default=0, tag=1)
     log_dirs: list[uuid] = field("2+", factory=list, tag=2)
@@ -86,7 +87,7 @@ class ControllerFeature(Struct):
 
 @record(key=27, versions="0", flexible="0+")
 class RegisterControllerRecord(Message):
-    controller_id: int32
+    controller_id: int32_node_id
     incarnation_id: uuid
     zk_migration_ready: boolean
     end_points: list[ControllerEndpoint]

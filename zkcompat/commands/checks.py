@@ -13,6 +13,7 @@ from typing import TypeVar
 import trio
 
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import Offset
 from trimaran.zkcompat.commands.mirror_process import QUORUM_SECONDS
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.comparing.differences import repair
@@ -82,7 +83,7 @@ def verify(
     return _with_view(target, look)
 
 
-def diff(target: Target, offset: int) -> tuple[VerifyReport, MetadataImage]:
+def diff(target: Target, offset: Offset) -> tuple[VerifyReport, MetadataImage]:
     """Compares the tree with the image at `offset`, or before it if the log has a gap there, and returns the image too.
 
     Raises as `verify` does, and OffsetUnknownError.

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TypeVar
 
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.identity import ControllerEpoch, LeaderEpoch, NodeId, Offset
 from trimaran.zkcompat.commands.session import with_keeper
 from trimaran.zkcompat.settings import NONE, Properties
 from trimaran.zkcompat.tree.operations import FoundZnode
@@ -42,11 +43,11 @@ class ZooKeeperStatus:
 
     connect: str
     cluster_id: str | None
-    controller_id: int | None
-    kraft_controller_epoch: int | None
-    controller_epoch: int | None
-    published_offset: int | None
-    published_epoch: int | None
+    controller_id: NodeId | None
+    kraft_controller_epoch: LeaderEpoch | None
+    controller_epoch: ControllerEpoch | None
+    published_offset: Offset | None
+    published_epoch: LeaderEpoch | None
     dirty: bool
     claim_session: int
     live_brokers: tuple[int, ...]

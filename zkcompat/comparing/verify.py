@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, MetadataImage
+from trimaran.wire.identity import NO_OFFSET, Offset
 from trimaran.wire.records.sensitive import is_sensitive
 from trimaran.zkcompat.comparing.differences import differences
 from trimaran.zkcompat.comparing.quarantine import Quarantine
@@ -59,7 +60,7 @@ class VerifyReport:
     """
 
     compared: int
-    offset: int
+    offset: Offset
     lag_records: int | None
     lag_ms: int | None
     settled: bool
@@ -124,7 +125,7 @@ class TreeVerification:
     async def run(self, time_limit_seconds: float) -> VerifyReport:
         """Compares repeatedly until the tree holds still. Raises PathRefusedError or UncertainOutcomeError."""
         await self.feed.wait_for(lambda f: f.ready)
-        report = VerifyReport(0, -1, 0, 0, settled=False)
+        report = VerifyReport(0, NO_OFFSET, 0, 0, settled=False)
         with trio.move_on_after(time_limit_seconds):
             while not report.in_step:
                 previous, report = report, await self.attempt()

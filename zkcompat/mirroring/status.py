@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.identity import NO_CONTROLLER_EPOCH, NO_OFFSET, ControllerEpoch, Offset
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat import events
 from trimaran.zkcompat.comparing.quarantine import Quarantine
@@ -25,8 +26,8 @@ class MirrorStatus:
     """Counters only grow. `state` is one of starting, connecting, standby, comparing, in step, waiting."""
 
     state: str = "starting"
-    published_offset: int = -1
-    controller_epoch: int = -1
+    published_offset: Offset = NO_OFFSET
+    controller_epoch: ControllerEpoch = NO_CONTROLLER_EPOCH
     writes: int = 0
     transactions: int = 0
     claims: int = 0

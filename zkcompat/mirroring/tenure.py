@@ -15,6 +15,7 @@ import trio
 
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import ControllerEpoch, Offset
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat import events
 from trimaran.zkcompat.mirroring.status import MirrorStatus
@@ -109,7 +110,7 @@ class Tenure:
     leader: QuorumLeader | None = None
     shown: MetadataImage | None = None
     # Returns the image at an offset, None if it is not kept.
-    image_at: Callable[[int], MetadataImage | None] = lambda _: None
+    image_at: Callable[[Offset], MetadataImage | None] = lambda _: None
     # The mirror before this tenure: whether there was one, its last transaction as a zxid, and the image that the whole
     # tree showed then; None if that is not known, and after all companions are prepared.
     known: bool = False
@@ -344,5 +345,7 @@ async def _prepare(keeper: Keeper, cluster_id: str) -> None:
     await keeper.ensure("/cluster", None)
     await keeper.ensure(ClusterId.PATH, ClusterId(cluster_id).encode())
     await check_cluster(keeper, cluster_id)
-    await keeper.ensure(ControllerEpochZnode.PATH, ControllerEpochZnode(0).encode())
+    await keeper.ensure(
+        ControllerEpochZnode.PATH, ControllerEpochZnode(ControllerEpoch(0)).encode()
+    )
     await keeper.ensure(Migration.PATH, Migration().encode())

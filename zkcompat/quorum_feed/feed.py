@@ -17,7 +17,7 @@ import trio
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, Offset
 from trimaran.wire.transport.scheduling.events import Notifier
 from trimaran.zkcompat.sections.registry import EVERYTHING
 from trimaran.zkcompat.sections.section import Section
@@ -72,7 +72,7 @@ class CommitTimes:
     _times_ms: list[int] = field(default_factory=list)
     _apart_ms: int = SAMPLE_MS
 
-    def add(self, offset: int, committed_ms: int) -> None:
+    def add(self, offset: Offset, committed_ms: int) -> None:
         if self._times_ms and committed_ms < self._times_ms[-1] + self._apart_ms:
             return
         self._offsets.append(offset)
@@ -81,7 +81,7 @@ class CommitTimes:
             del self._offsets[1::2], self._times_ms[1::2]
             self._apart_ms *= 2
 
-    def first_after(self, offset: int) -> int | None:
+    def first_after(self, offset: Offset) -> int | None:
         """Returns the time of the first kept offset after `offset`."""
         index = bisect_right(self._offsets, offset)
         return self._times_ms[index] if index < len(self._offsets) else None
@@ -135,7 +135,7 @@ class ImageFeed:
         changes, self._changes = self._changes, PendingChanges()
         return self.image, changes
 
-    def image_at(self, offset: int) -> MetadataImage | None:
+    def image_at(self, offset: Offset) -> MetadataImage | None:
         """Returns the image of the batch that ends at `offset`, if it is still in the history."""
         return next((i for i in reversed(self.history) if i.provenance.offset == offset), None)
 
@@ -143,7 +143,7 @@ class ImageFeed:
         """Returns the time since the last commit; infinity before the first."""
         return float("inf") if self.heard_ms < 0 else max(0, now_ms() - self.heard_ms) / 1000
 
-    def lag_ms(self, published_offset: int) -> int:
+    def lag_ms(self, published_offset: Offset) -> int:
         """Returns the age of the oldest batch that a tree of that offset does not show."""
         missing = [i.provenance for i in self.history if i.provenance.offset > published_offset]
         if not missing:

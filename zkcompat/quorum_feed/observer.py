@@ -26,7 +26,7 @@ from trimaran.wire.client.errors import (
     VersionMismatch,
 )
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import NO_NODE, Address, NodeId
 from trimaran.wire.messages.describe_cluster import DescribeClusterRequest
 from trimaran.wire.security.listener import PLAINTEXT, ClientSecurity
 from trimaran.wire.transport.client.node_connection import open_node_connection
@@ -110,8 +110,10 @@ async def open_observer(
     """Yields a feed that follows the quorum; it keeps the image at the offset `keep_until`."""
     feed = ImageFeed(kept_until=keep_until)
     # Ids below -1 denote addresses whose node id is not known yet.
-    peers = tuple(Peer(-2 - number, host, port) for number, (host, port) in enumerate(bootstrap))
-    identity = Identity(node_id=-1, cluster_id=cluster_id, bootstrap=peers)
+    peers = tuple(
+        Peer(NodeId(-2 - number), host, port) for number, (host, port) in enumerate(bootstrap)
+    )
+    identity = Identity(node_id=NO_NODE, cluster_id=cluster_id, bootstrap=peers)
     settings = NodeSettings(identity, client_id=CLIENT_ID, security=security)
     node = QuorumNode(settings, MemoryLog(), MetadataLoader([feed]))
     feed.leader_address = lambda: leader_address(node)

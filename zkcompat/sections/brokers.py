@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.identity import BrokerId
 from trimaran.zkcompat.sections.section import Section, differing_keys
 from trimaran.zkcompat.tree.operations import TreeOperation, Znode, create, delete
 from trimaran.zkcompat.znodes.broker_info import BROKER_IDS, BrokerInfo, ListenerAddress
@@ -51,7 +52,7 @@ class BrokerSection(Section):
         if expected == found:
             return True
         wanted, actual = (
-            decode_or_none(lambda data: BrokerInfo.decode(0, data), data)
+            decode_or_none(lambda data: BrokerInfo.decode(BrokerId(0), data), data)
             for data in (expected, found)
         )
         if wanted is None or actual is None:
@@ -70,7 +71,7 @@ def _sorted(image: MetadataImage) -> list[tuple[int, BrokerRegistration]]:
 
 def _broker(name: str, image: MetadataImage) -> BrokerRegistration | None:
     is_id = name.isascii() and name.isdecimal() and str(int(name)) == name
-    return image.cluster.brokers.get(int(name)) if is_id else None
+    return image.cluster.brokers.get(BrokerId(name)) if is_id else None
 
 
 def _same_registration(old: BrokerRegistration | None, new: BrokerRegistration | None) -> bool:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.identity import LeaderEpoch
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys
 from trimaran.zkcompat.tree.operations import TreeOperation, Znode, create, delete, set_data
@@ -137,7 +138,7 @@ def _state_znode(partition: PartitionImage, image: MetadataImage) -> Znode:
         leader=partition.leader,
         leader_epoch=partition.leader_epoch,
         isr=partition.isr,
-        controller_epoch=max(image.provenance.epoch, 0),
+        controller_epoch=max(image.provenance.epoch, LeaderEpoch(0)),
         leader_recovery_state=partition.leader_recovery_state,
     )
     return Znode(state.encode())

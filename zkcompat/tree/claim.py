@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from trimaran.wire.identity import ControllerEpoch, LeaderEpoch, NodeId
 from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOperation
 from trimaran.zkcompat.znodes.controller import ControllerEpochZnode, ControllerZnode
 from trimaran.zkcompat.znodes.json_form import decode_or_none
@@ -37,15 +38,15 @@ class TransactionStep:
 class QuorumLeader:
     """The leader of the quorum and its raft epoch."""
 
-    id: int
-    epoch: int
+    id: NodeId
+    epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimGuard:
     """The claim's znodes as the active mirror knows them; created by `claim_steps`, moved by `advanced`."""
 
-    controller_epoch: int
+    controller_epoch: ControllerEpoch
     controller_epoch_version: int
     migration: Migration
     migration_version: int
@@ -87,7 +88,7 @@ def claim_steps(
     counts as never written. A damaged epoch counts as 0: the version check still keeps two claims apart.
     """
     known = decode_or_none(ControllerEpochZnode.decode, controller_epoch.data)
-    epoch = (known.epoch if known else 0) + 1
+    epoch = ControllerEpoch((known.epoch if known else 0) + 1)
     state = decode_or_none(Migration.decode, migration.data) or Migration()
     state = replace(state, controller_id=leader.id, controller_epoch=leader.epoch, dirty=dirty)
     steps = [

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.text.endpoint import PROTOCOL_NUMBERS, SECURITY_PROTOCOLS
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
@@ -31,14 +32,14 @@ class ListenerAddress:
 class BrokerInfo:
     """A registered, unfenced broker. `timestamp_ms` says when it was written and is not compared."""
 
-    broker_id: int
+    broker_id: BrokerId
     endpoints: Sequence[ListenerAddress]
     rack: str | None
     timestamp_ms: int
     jmx_port: int = -1
 
     @staticmethod
-    def path(broker_id: int) -> str:
+    def path(broker_id: BrokerId) -> str:
         return f"{BROKER_IDS}/{broker_id}"
 
     def encode(self) -> bytes:
@@ -60,7 +61,7 @@ class BrokerInfo:
         return encode_json(members)
 
     @classmethod
-    def decode(cls, broker_id: int, data: bytes | None) -> BrokerInfo:
+    def decode(cls, broker_id: BrokerId, data: bytes | None) -> BrokerInfo:
         members = decode_json(data)
         protocols = member(members, "listener_security_protocol_map", dict)
         endpoints = []

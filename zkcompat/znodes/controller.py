@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import NO_LEADER_EPOCH, ControllerEpoch, LeaderEpoch, NodeId
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member, number
 
 
@@ -14,9 +15,9 @@ class ControllerZnode:
     """The leading controller. The znode is ephemeral: it is also the mirror's claim, and ends with its session."""
 
     PATH: ClassVar = "/controller"
-    broker_id: int
+    broker_id: NodeId
     timestamp_ms: int
-    kraft_controller_epoch: int
+    kraft_controller_epoch: LeaderEpoch
 
     def encode(self) -> bytes:
         return encode_json(
@@ -32,11 +33,11 @@ class ControllerZnode:
     def decode(cls, data: bytes | None) -> ControllerZnode:
         members = decode_json(data)
         epoch = (
-            member(members, "kraftControllerEpoch", int)
+            member(members, "kraftControllerEpoch", LeaderEpoch)
             if "kraftControllerEpoch" in members
-            else -1
+            else NO_LEADER_EPOCH
         )
-        return cls(member(members, "brokerid", int), number(members, "timestamp"), epoch)
+        return cls(member(members, "brokerid", NodeId), number(members, "timestamp"), epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ControllerEpochZnode:
     """ZooKeeper's own controller epoch: one more at each claim, independent of the raft epoch."""
 
     PATH: ClassVar = "/controller_epoch"
-    epoch: int
+    epoch: ControllerEpoch
 
     def encode(self) -> bytes:
         return str(self.epoch).encode()
@@ -54,4 +55,4 @@ class ControllerEpochZnode:
         text = (data or b"").decode("ascii", "replace")
         if not text.isdecimal() or len(text) > 10:
             raise RemoteProtocolError("a controller epoch that is not a number")
-        return cls(int(text))
+        return cls(ControllerEpoch(text))

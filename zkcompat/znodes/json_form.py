@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.text.java_order import spread
 
 # No znode of Kafka's is deeper or larger: jute refuses packets over 1 MiB, and our objects nest three deep.
@@ -93,9 +94,9 @@ def decode_or_none(decode: Callable[[bytes | None], T], data: bytes | None) -> T
         return None
 
 
-def ids(values: list[object]) -> tuple[int, ...]:
+def ids(values: list[object]) -> tuple[BrokerId, ...]:
     """Returns the broker ids of a list."""
-    found = tuple(value for value in values if isinstance(value, int))
+    found = tuple(BrokerId(value) for value in values if isinstance(value, int))
     if len(found) != len(values):
         raise RemoteProtocolError("a list of broker ids with something else in it")
     return found

@@ -6,6 +6,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_NODE,
+    NO_OFFSET,
+    LeaderEpoch,
+    NodeId,
+    Offset,
+)
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 
@@ -18,10 +26,10 @@ class Migration:
     """
 
     PATH: ClassVar = "/migration"
-    offset: int = -1
-    controller_id: int = -1
-    epoch: int = -1
-    controller_epoch: int = -1
+    offset: Offset = NO_OFFSET
+    controller_id: NodeId = NO_NODE
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
+    controller_epoch: LeaderEpoch = NO_LEADER_EPOCH
     dirty: bool = False
 
     def encode(self) -> bytes:
@@ -42,9 +50,9 @@ class Migration:
         if member(members, "version", int) != 0:
             raise RemoteProtocolError(f"a migration state of version {members['version']}")
         return cls(
-            offset=member(members, "kraft_metadata_offset", int),
-            controller_id=member(members, "kraft_controller_id", int),
-            epoch=member(members, "kraft_metadata_epoch", int),
-            controller_epoch=member(members, "kraft_controller_epoch", int),
+            offset=member(members, "kraft_metadata_offset", Offset),
+            controller_id=member(members, "kraft_controller_id", NodeId),
+            epoch=member(members, "kraft_metadata_epoch", LeaderEpoch),
+            controller_epoch=member(members, "kraft_controller_epoch", LeaderEpoch),
             dirty=members.get("dirty") is True,
         )

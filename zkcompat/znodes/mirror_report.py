@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, member
 
 REPORT_PARENTS = ("/trimaran", "/trimaran/mirrors")
@@ -26,8 +27,8 @@ class MirrorReport:
     pid: int
     state: str
     told_ms: int
-    published_offset: int
-    quorum_offset: int
+    published_offset: Offset
+    quorum_offset: Offset
     lag_ms: int
     quorum_heard_ms: int
     claims: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trimaran.wire.identity import BrokerId, LeaderEpoch
 from trimaran.zkcompat.znodes.json_form import decode_json, ids, member
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
@@ -15,10 +16,10 @@ RECOVERY = '"leader_recovery_state"'
 class PartitionStateZnode:
     """Leader and in-sync replicas; `controller_epoch` is the raft epoch in which this was written."""
 
-    leader: int
-    leader_epoch: int
-    isr: Sequence[int]
-    controller_epoch: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: Sequence[BrokerId]
+    controller_epoch: LeaderEpoch
     leader_recovery_state: int = 0
 
     @staticmethod
@@ -47,9 +48,9 @@ class PartitionStateZnode:
     def decode(cls, data: bytes | None) -> PartitionStateZnode:
         members = decode_json(data)
         return cls(
-            leader=member(members, "leader", int),
-            leader_epoch=member(members, "leader_epoch", int),
+            leader=member(members, "leader", BrokerId),
+            leader_epoch=member(members, "leader_epoch", LeaderEpoch),
             isr=ids(member(members, "isr", list)),
-            controller_epoch=member(members, "controller_epoch", int),
+            controller_epoch=member(members, "controller_epoch", LeaderEpoch),
             leader_recovery_state=members.get("leader_recovery_state", 0),
         )

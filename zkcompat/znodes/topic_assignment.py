@@ -8,6 +8,7 @@ from typing import Any
 
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import BrokerId
 from trimaran.zkcompat.znodes.json_form import (
     decode_json,
     encode_json,
@@ -24,9 +25,9 @@ class TopicAssignment:
     """The replicas of each partition. Empty lists of adding and removing replicas are omitted."""
 
     topic_id: bytes
-    partitions: Mapping[int, Sequence[int]]
-    adding: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    removing: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    partitions: Mapping[int, Sequence[BrokerId]]
+    adding: Mapping[int, Sequence[BrokerId]] = field(default_factory=dict)
+    removing: Mapping[int, Sequence[BrokerId]] = field(default_factory=dict)
 
     @staticmethod
     def path(topic: str) -> str:
@@ -58,13 +59,13 @@ class TopicAssignment:
         )
 
 
-def _by_partition(replicas: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+def _by_partition(replicas: Mapping[int, Sequence[BrokerId]]) -> dict[str, list[BrokerId]]:
     texts = {str(partition): list(brokers) for partition, brokers in replicas.items() if brokers}
     return {text: texts[text] for text in scala_map_order(texts)}
 
 
-def _replicas(members: dict[str, Any], name: str) -> dict[int, tuple[int, ...]]:
-    found: dict[int, tuple[int, ...]] = {}
+def _replicas(members: dict[str, Any], name: str) -> dict[int, tuple[BrokerId, ...]]:
+    found: dict[int, tuple[BrokerId, ...]] = {}
     for text, brokers in member(members, name, dict).items():
         if not text.isdecimal() or not isinstance(brokers, list):
             raise RemoteProtocolError(f"{name} of a topic znode has {text!r}")

@@ -19,7 +19,7 @@ from trimaran.quorum.metadata.features import ELR_VERSION, FEATURES, REGISTERED_
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, FeatureRange, MetadataImage
 from trimaran.quorum.metadata.versions import KRAFT_VERSION, METADATA_VERSION
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import LeaderEpoch, NodeId
 from trimaran.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -56,7 +56,7 @@ class Cluster:
     `epoch`.
     """
 
-    node_id: int
+    node_id: NodeId
     controllers: Collection[int]
     quorum: Quorum
     epoch: LeaderEpoch

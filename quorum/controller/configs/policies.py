@@ -19,6 +19,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.quorum import events
 from trimaran.quorum.metadata.image import RESOURCE_TYPES
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ class NewTopic:
     name: str
     partitions: int
     replication_factor: int
-    assignments: Mapping[int, Sequence[int]] | None
+    assignments: Mapping[int, Sequence[BrokerId]] | None
     configs: Mapping[str, str]
 
 

@@ -13,6 +13,7 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.nodes.brokers import heartbeat
 from trimaran.quorum.controller.nodes.leases import Lease
 from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
+from trimaran.wire.identity import NO_OFFSET
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.transport.requests.access import cluster
@@ -60,7 +61,7 @@ def _beat(
     yield from active.write(Result(result.records, response, atomic=False))
     lease.metadata_offset = request.current_metadata_offset
     if reply.is_fenced:
-        lease.shutdown_offset, lease.draining = -1, False
+        lease.shutdown_offset, lease.draining = NO_OFFSET, False
     elif reply.shutting_down and lease.shutdown_offset < 0:
         lease.shutdown_offset = active.next_offset - 1
         lease.draining = True

@@ -27,7 +27,7 @@ from trimaran.quorum.controller.partitions.broker_changes import in_steps
 from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.metadata.image import BrokerRegistration
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, TopicIdPartition
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
     BrokerRegistrationResponse,
@@ -66,7 +66,9 @@ def broker_registration(
         left = partitions_of_old_incarnation(request, active.state, decided)
         if len(left) > PARTITIONS_PER_STEP:
             return left
-        result = register_broker(request, active.state, broker_epoch=active.next_offset, keys=left)
+        result = register_broker(
+            request, active.state, broker_epoch=BrokerEpoch(active.next_offset), keys=left
+        )
         response = yield from active.write(result)
         if known is None or result.response.broker_epoch != known.epoch:
             active.leases.end(request.broker_id)

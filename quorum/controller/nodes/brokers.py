@@ -38,7 +38,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, Offset, TopicIdPartition
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from trimaran.wire.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -136,7 +136,7 @@ def register_broker(
     request: BrokerRegistrationRequest,
     state: ControllerState,
     *,
-    broker_epoch: int,
+    broker_epoch: BrokerEpoch,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> Result[Message, BrokerRegistrationResponse]:
     """Registers an incarnation that may; the same one keeps its epoch and state.
@@ -202,7 +202,7 @@ def _names_directories(image: MetadataImage) -> bool:
 
 
 def _registration_record(
-    request: BrokerRegistrationRequest, broker_epoch: int, image: MetadataImage
+    request: BrokerRegistrationRequest, broker_epoch: BrokerEpoch, image: MetadataImage
 ) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -302,7 +302,7 @@ def heartbeat(
     lease: Lease,
     *,
     registered_at: int,
-    lowest_active_offset: int | None,
+    lowest_active_offset: Offset | None,
 ) -> Steps[Result[Message, HeartbeatResult]]:
     """In steps of many partitions: moves the broker on; `registered_at` is the offset of its registration.
 
@@ -395,7 +395,7 @@ def fence_broker(
 
 def taken_out(
     state: ControllerState,
-    broker_id: int,
+    broker_id: BrokerId,
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> Steps[list[Message]]:
@@ -452,7 +452,7 @@ def _cordoned_directories(
 
 
 def unregister_broker(
-    state: ControllerState, broker_id: int
+    state: ControllerState, broker_id: BrokerId
 ) -> Steps[Result[Message, UnregisterBrokerResponse]]:
     """In steps of many partitions: removes a broker that is gone for good; its replicas stay assigned to it.
 

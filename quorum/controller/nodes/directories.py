@@ -15,7 +15,7 @@ from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.image import BrokerRegistration, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition
 from trimaran.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -83,7 +83,7 @@ def assign_replicas(
     return Result(records, AssignReplicasToDirsResponse(directories=directories), atomic=False)
 
 
-def _check(partition: PartitionImage | None, broker_id: int) -> ErrorCode:
+def _check(partition: PartitionImage | None, broker_id: BrokerId) -> ErrorCode:
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if broker_id not in partition.replicas:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import inf
 
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
+from trimaran.wire.identity import NO_OFFSET, BrokerEpoch, BrokerId, Offset
 
-NO_OFFSET = -1
 # A broker that lives heartbeats to a new controller within this time: Kafka's every two seconds, ours sooner. A refused
 # connection is half a proof for a controller that has no connection of the broker that has closed.
 FIRST_HEARTBEAT_SECONDS = 2.5
@@ -26,11 +26,11 @@ class Lease:
     none has come yet.
     """
 
-    broker_id: int
-    broker_epoch: int
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
     deadline: float
-    metadata_offset: int = NO_OFFSET
-    shutdown_offset: int = NO_OFFSET
+    metadata_offset: Offset = NO_OFFSET
+    shutdown_offset: Offset = NO_OFFSET
     connection_id: int | None = None
     disconnected: bool = False
     draining: bool = False
@@ -42,7 +42,7 @@ class Leases:
 
     def __init__(self, session_seconds: float) -> None:
         self._session_seconds = session_seconds
-        self._leases: dict[int, Lease] = {}
+        self._leases: dict[BrokerId, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
         """Gives every unfenced broker a full lease, an orphaned one: a new controller has received no heartbeat, and a
@@ -53,7 +53,7 @@ class Leases:
                 lease = self.extend(broker.id, broker.epoch, now)
                 lease.disconnected, lease.expected_by = True, now + FIRST_HEARTBEAT_SECONDS
 
-    def extend(self, broker_id: int, broker_epoch: int, now: float) -> Lease:
+    def extend(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> Lease:
         """Called for every heartbeat, before anything else can fail it."""
         lease = self.get(broker_id, broker_epoch)
         if lease is None:
@@ -61,11 +61,11 @@ class Leases:
         lease.deadline, lease.expected_by = now + self._session_seconds, -inf
         return lease
 
-    def of(self, broker_id: int) -> Lease | None:
+    def of(self, broker_id: BrokerId) -> Lease | None:
         """The lease of the broker's newest incarnation, whether it is over or not."""
         return self._leases.get(broker_id)
 
-    def get(self, broker_id: int, broker_epoch: int) -> Lease | None:
+    def get(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Lease | None:
         """The lease of one incarnation, whether it is over or not."""
         lease = self._leases.get(broker_id)
         return lease if lease is not None and lease.broker_epoch == broker_epoch else None
@@ -75,7 +75,7 @@ class Leases:
         lease = self.get(broker.id, broker.epoch)
         return lease is not None and now < lease.deadline
 
-    def end(self, broker_id: int) -> None:
+    def end(self, broker_id: BrokerId) -> None:
         self._leases.pop(broker_id, None)
 
     def disconnected_leases(self) -> list[Lease]:
@@ -98,7 +98,7 @@ class Leases:
         """When the first lease ends, if no heartbeat extends it."""
         return min((lease.deadline for lease in self._leases.values()), default=None)
 
-    def lowest_active_offset(self, image: MetadataImage) -> int | None:
+    def lowest_active_offset(self, image: MetadataImage) -> Offset | None:
         """How far the slowest active broker has come in the metadata log; None without any."""
         return min(
             (

@@ -9,6 +9,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import ProducerId
 from trimaran.wire.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -29,13 +30,13 @@ def allocate_producer_ids(
         KafkaError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR, there are no ids left.
     """
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    start = max(image.producer_ids.next_producer_id, 0)
+    start = max(image.producer_ids.next_producer_id, ProducerId(0))
     if start > PRODUCER_ID_MAX - BLOCK_SIZE:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been given out")
     record = ProducerIdsRecord(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,
-        next_producer_id=start + BLOCK_SIZE,
+        next_producer_id=ProducerId(start + BLOCK_SIZE),
     )
     response = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=BLOCK_SIZE)
     return Result([record], response)

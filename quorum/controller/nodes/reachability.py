@@ -17,7 +17,7 @@ import trio
 from trimaran.quorum.controller.nodes import liveness
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, BrokerEpoch, BrokerId
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Interval of probes until an incarnation has answered for the first time. A refusal costs both sides a packet.
@@ -30,7 +30,7 @@ LOOKS_AT_ONCE = 10
 class _Known:
     """One incarnation; `refused`: all of its addresses did at the last probe."""
 
-    epoch: int
+    epoch: BrokerEpoch
     answered: frozenset[Address] = frozenset()
     refused: bool = False
     disproved: bool = False
@@ -40,7 +40,7 @@ class Reachability:
     """A publisher of the committed image; lives as long as the process, through all epochs that it leads."""
 
     def __init__(self) -> None:
-        self._known: dict[int, _Known] = {}
+        self._known: dict[BrokerId, _Known] = {}
         self._wanted = AutoResetEvent()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: object) -> None:
@@ -77,7 +77,7 @@ class Reachability:
         known.refused = look.is_down
         return look.is_down and not known.disproved and bool(known.answered & look.refused)
 
-    def heard(self, broker_id: int, broker_epoch: int) -> None:
+    def heard(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
         """The broker has sent a heartbeat: that its addresses refuse is no news of its process."""
         known = self._known.get(broker_id)
         if known is not None and known.epoch == broker_epoch and known.refused:

@@ -20,7 +20,7 @@ from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.raft.listener import LeaderAndEpoch
 from trimaran.quorum.replica.peers import CALL_ERRORS
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -37,7 +37,7 @@ TIMEOUT_SECONDS = 5.0
 PAUSE_SECONDS = 0.05
 PAUSE_SECONDS_MAX = 5.0
 
-AddressOf = Callable[[int], Address | None]
+AddressOf = Callable[[NodeId], Address | None]
 
 
 class Registrar:
@@ -45,7 +45,7 @@ class Registrar:
 
     def __init__(
         self,
-        node_id: int,
+        node_id: NodeId,
         incarnation_id: bytes,
         endpoints: Sequence[Endpoint],
         leader: Latest[LeaderAndEpoch],

@@ -14,7 +14,7 @@ from trimaran.quorum.controller.partitions.state import ControllerState, Partiti
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.quorum.metadata.topics_delta import merge_change
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, LeaderEpoch, PartitionEpoch, TopicIdPartition
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionRequestPartitionData,
@@ -101,7 +101,7 @@ def proposed_isr(proposal: AlterPartitionRequestPartitionData) -> list[BrokerSta
 
 
 def check_proposal(
-    broker_id: int,
+    broker_id: BrokerId,
     partition: PartitionImage | None,
     proposal: AlterPartitionRequestPartitionData,
     image: MetadataImage,
@@ -150,10 +150,10 @@ def _refused(index: int, code: ErrorCode) -> AlterPartitionResponsePartitionData
     return AlterPartitionResponsePartitionData(
         partition_index=index,
         error_code=code,
-        leader_id=0,
-        leader_epoch=0,
+        leader_id=BrokerId(0),
+        leader_epoch=LeaderEpoch(0),
         isr=[],
-        partition_epoch=0,
+        partition_epoch=PartitionEpoch(0),
     )
 
 

@@ -14,7 +14,7 @@ from trimaran.quorum.controller.partitions.changes import Election, change_parti
 from trimaran.quorum.controller.partitions.state import ControllerState, MayLead, PartitionRef
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
@@ -22,7 +22,9 @@ from trimaran.wire.schema import Message
 PARTITIONS_PER_CHECK = 50
 
 
-def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
+def check_broker_epoch(
+    image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch
+) -> None:
     """Raises KafkaError STALE_BROKER_EPOCH for every incarnation but the registered one."""
     broker = image.cluster.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
@@ -35,7 +37,7 @@ def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) 
 
 def changes_without(
     state: ControllerState,
-    broker_id: int,
+    broker_id: BrokerId,
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
@@ -55,7 +57,7 @@ def changes_without(
 
 
 def changes_after_loss(
-    state: ControllerState, broker_id: int, keys: Iterable[TopicIdPartition] | None = None
+    state: ControllerState, broker_id: BrokerId, keys: Iterable[TopicIdPartition] | None = None
 ) -> list[Message]:
     """The same of a broker that may have lost what it had: it is not eligible either (KIP-966, P4)."""
     if keys is None:
@@ -70,7 +72,7 @@ def changes_after_loss(
     return records
 
 
-def changes_when_unregistered(state: ControllerState, broker_id: int) -> Steps[list[Message]]:
+def changes_when_unregistered(state: ControllerState, broker_id: BrokerId) -> Steps[list[Message]]:
     """Takes the broker out of all ISRs and ELRs, since it may never come back."""
     index = state.index
     keys = dict.fromkeys((*index.in_sync(broker_id), *index.eligible(broker_id)))
@@ -89,7 +91,7 @@ def in_steps(
     return records
 
 
-def _is_alone(partition: PartitionImage, broker_id: int) -> bool:
+def _is_alone(partition: PartitionImage, broker_id: BrokerId) -> bool:
     """Whether the broker is the only replica of a partition without a leader: it stays in the ISR, which is never
     written empty.
 
@@ -100,7 +102,7 @@ def _is_alone(partition: PartitionImage, broker_id: int) -> bool:
 
 
 def _without(
-    state: ControllerState, ref: PartitionRef, broker_id: int, lost: int | None = None
+    state: ControllerState, ref: PartitionRef, broker_id: BrokerId, lost: BrokerId | None = None
 ) -> PartitionChangeRecord | None:
     partition = ref.partition
     isr = tuple(replica for replica in partition.isr if replica != broker_id)
@@ -121,7 +123,7 @@ def election_of(state: ControllerState, ref: PartitionRef) -> Election:
 
 def changes_with(
     state: ControllerState,
-    returning: int | None = None,
+    returning: BrokerId | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
     """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are
@@ -146,9 +148,9 @@ def changes_with(
     return records
 
 
-def _all_but(broker_id: int, allowed: MayLead) -> MayLead:
+def _all_but(broker_id: BrokerId, allowed: MayLead) -> MayLead:
     return lambda replica: replica != broker_id and allowed(replica)
 
 
-def leads_any(state: ControllerState, broker_id: int) -> bool:
+def leads_any(state: ControllerState, broker_id: BrokerId) -> bool:
     return bool(state.index.led_by(broker_id))

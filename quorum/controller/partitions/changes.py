@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from trimaran.quorum.controller.partitions.state import ControllerState, MayLead, PartitionRef
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.records.topics import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
@@ -38,7 +39,7 @@ def change_partition(
     *,
     wanted: PartitionImage | None = None,
     election: Election = Election.ONLINE,
-    lost: int | None = None,
+    lost: BrokerId | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings the partition to `wanted` and to the leader that follows from it; None for no change.
 
@@ -79,14 +80,14 @@ def elect(
     election: Election,
     *,
     last_known: bool = False,
-) -> tuple[int, bool]:
+) -> tuple[BrokerId, bool]:
     """The leader that the partition should have, -1 if no replica can lead, and whether it may lack committed records.
 
     A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
     empty.
     """
     allowed = new.isr or new.elr
-    first: tuple[int, ...] = (old.leader,)
+    first: tuple[BrokerId, ...] = (old.leader,)
     if election is Election.PREFERRED:
         first = (new.preferred_leader, old.leader)
     for replica in (*first, *new.replicas):
@@ -124,7 +125,7 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 
 def _eligible(
     ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
-) -> tuple[int, ...]:
+) -> tuple[BrokerId, ...]:
     """Returns the eligible leader replicas. While the ISR is too small to commit anything, each replica that leaves it
     has all that is committed.
     """
@@ -149,7 +150,7 @@ def _begins_epoch(old: PartitionImage, new: PartitionImage, metadata_version: in
     )
 
 
-def _last_known_leader(old: PartitionImage, leader: int) -> tuple[int, ...]:
+def _last_known_leader(old: PartitionImage, leader: BrokerId) -> tuple[BrokerId, ...]:
     if leader != NO_LEADER:
         return ()
     return old.last_known_elr if old.leader == NO_LEADER else (old.leader,)

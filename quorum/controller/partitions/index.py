@@ -14,7 +14,7 @@ from immutables import Map
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage, TopicImage, TopicsImage
 from trimaran.quorum.metadata.topic_names import has_collision_characters, in_metrics
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition
 
 Keys = dict[TopicIdPartition, None]
 """A set that keeps its order."""
@@ -39,9 +39,9 @@ class PartitionIndex:
 
     def __init__(self) -> None:
         self.topics: TopicsImage | None = TopicsImage()
-        self._in_sync: dict[int, Keys] = {}
-        self._eligible: dict[int, Keys] = {}
-        self._led: dict[int, Keys] = {}
+        self._in_sync: dict[BrokerId, Keys] = {}
+        self._eligible: dict[BrokerId, Keys] = {}
+        self._led: dict[BrokerId, Keys] = {}
         # Names that metrics cannot tell apart, where '.' and '_' are one character.
         self._named_alike: dict[str, dict[str, None]] = {}
         self.imbalanced: Keys = {}
@@ -56,15 +56,15 @@ class PartitionIndex:
 
     # --- questions
 
-    def in_sync(self, broker_id: int) -> Keys:
+    def in_sync(self, broker_id: BrokerId) -> Keys:
         """Partitions that have the broker in their ISR; a leader is always in it."""
         return self._in_sync.get(broker_id, _NONE)
 
-    def eligible(self, broker_id: int) -> Keys:
+    def eligible(self, broker_id: BrokerId) -> Keys:
         """Partitions that have the broker among their eligible leader replicas."""
         return self._eligible.get(broker_id, _NONE)
 
-    def led_by(self, broker_id: int) -> Keys:
+    def led_by(self, broker_id: BrokerId) -> Keys:
         return self._led.get(broker_id, _NONE)
 
     @property
@@ -167,7 +167,10 @@ class PartitionIndex:
 
 
 def _move(
-    places: dict[int, Keys], key: TopicIdPartition, old: Iterable[int], new: Iterable[int]
+    places: dict[BrokerId, Keys],
+    key: TopicIdPartition,
+    old: Iterable[BrokerId],
+    new: Iterable[BrokerId],
 ) -> None:
     if old == new:
         return

@@ -17,10 +17,11 @@ from trimaran.quorum.metadata.image import (
     PartitionImage,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
 
 
 def check_assignment(
-    broker_ids: Sequence[int], image: MetadataImage, factor: int | None = None
+    broker_ids: Sequence[BrokerId], image: MetadataImage, factor: int | None = None
 ) -> None:
     """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and
     `factor` of them.
@@ -58,7 +59,7 @@ class NewPartitions:
         self._active = {broker_id for broker_id, broker in brokers.items() if broker.active}
         self._directory = {broker: default_directory(image, broker) for broker in brokers}
         self.image = image
-        self._made: dict[tuple[int, ...], PartitionImage] = {}
+        self._made: dict[tuple[BrokerId, ...], PartitionImage] = {}
 
     def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
         """Places `count` partitions. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
@@ -70,7 +71,7 @@ class NewPartitions:
             yield 1
         return made
 
-    def make(self, replicas: tuple[int, ...]) -> PartitionImage:
+    def make(self, replicas: tuple[BrokerId, ...]) -> PartitionImage:
         """Raises KafkaError INVALID_REPLICATION_FACTOR: none of the replicas is active."""
         made = self._made.get(replicas)
         if made is None:
@@ -78,7 +79,7 @@ class NewPartitions:
         return made
 
     def assigned(
-        self, index: int, broker_ids: Sequence[int], factor: int | None = None
+        self, index: int, broker_ids: Sequence[BrokerId], factor: int | None = None
     ) -> PartitionImage:
         """Raises KafkaError INVALID_REPLICA_ASSIGNMENT: these replicas cannot be those of partition `index`."""
         check_assignment(broker_ids, self.image, factor)
@@ -92,7 +93,7 @@ class NewPartitions:
                 "shutdown.",
             ) from error
 
-    def _make(self, replicas: tuple[int, ...]) -> PartitionImage:
+    def _make(self, replicas: tuple[BrokerId, ...]) -> PartitionImage:
         """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
         isr = tuple([replica for replica in replicas if replica in self._active])
         if not isr:
@@ -104,7 +105,7 @@ class NewPartitions:
         return PartitionImage(replicas=replicas, directories=directories, isr=isr, leader=isr[0])
 
 
-def default_directory(image: MetadataImage, broker_id: int) -> bytes:
+def default_directory(image: MetadataImage, broker_id: BrokerId) -> bytes:
     """A broker with one directory has no choice; one with several decides itself and tells later."""
     broker = image.cluster.brokers.get(broker_id)
     directories = () if broker is None else broker.directories

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from trimaran.quorum.metadata.image import BrokerRegistration
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import BrokerId
 
 
 class Prng(Protocol):
@@ -28,7 +29,7 @@ class Prng(Protocol):
 class _Ring:
     """Brokers handed out in turn, each once in a round; every round begins one further on."""
 
-    brokers: list[int] = field(default_factory=list)
+    brokers: list[BrokerId] = field(default_factory=list)
     start: int = 0
     taken: int = 0
     round: int = 0
@@ -38,7 +39,7 @@ class _Ring:
             self.brokers.sort()
             self.start = prng.randrange(len(self.brokers))
 
-    def next(self, round_: int) -> int | None:
+    def next(self, round_: int) -> BrokerId | None:
         if not self.brokers:
             return None
         if self.round != round_:
@@ -56,7 +57,7 @@ class _Rack:
     unfenced: _Ring = field(default_factory=_Ring)
     fenced: _Ring = field(default_factory=_Ring)
 
-    def next(self, round_: int) -> int | None:
+    def next(self, round_: int) -> BrokerId | None:
         broker = self.unfenced.next(round_)
         return self.fenced.next(round_) if broker is None else broker
 
@@ -79,7 +80,7 @@ class _Racks:
         self._start = prng.randrange(len(self._racks)) if self._racks else 0
         self._round = 0
 
-    def place(self, replication_factor: int) -> tuple[int, ...]:
+    def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
         """The replicas of the next partition."""
         if self._round == self.unfenced > 1:
             self._shuffle()
@@ -101,7 +102,7 @@ class _Racks:
         self._start = (self._start + 1) % count
         return tuple(replicas)
 
-    def _take_leader(self) -> tuple[int, int]:
+    def _take_leader(self) -> tuple[BrokerId, int]:
         for step in range(len(self._racks)):
             position = (self._start + step) % len(self._racks)
             broker = self._racks[position].unfenced.next(self._round)
@@ -121,7 +122,7 @@ def place_replicas(
     partition_count: int,
     replication_factor: int,
     prng: Prng,
-) -> Iterator[tuple[int, ...]]:
+) -> Iterator[tuple[BrokerId, ...]]:
     """Replicas for `partition_count` new partitions; the first of each is the preferred leader.
 
     Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a

@@ -22,7 +22,7 @@ from trimaran.quorum.controller.partitions.topics import RECORDS_MAX, text_of, t
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.quorum.metadata.topic_names import quoted
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition, TopicPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -109,7 +109,7 @@ def _alter(
     return _begin(ref, asked.replicas, state)
 
 
-def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
+def _check_factor(partition: PartitionImage, target: Sequence[BrokerId]) -> None:
     present = len(set(partition.replicas) - set(partition.removing))
     if present != len(target):
         raise KafkaError(
@@ -119,7 +119,7 @@ def _check_factor(partition: PartitionImage, target: Sequence[int]) -> None:
 
 
 def _begin(
-    ref: PartitionRef, target: Sequence[int], state: ControllerState
+    ref: PartitionRef, target: Sequence[BrokerId], state: ControllerState
 ) -> PartitionChangeRecord | None:
     """All present replicas stay until those that are added have caught up.
 
@@ -163,7 +163,7 @@ def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord 
 
 
 def _with_replicas(
-    partition: PartitionImage, replicas: Sequence[int], state: ControllerState
+    partition: PartitionImage, replicas: Sequence[BrokerId], state: ControllerState
 ) -> PartitionImage:
     return partition._replace(
         replicas=tuple(replicas),

@@ -19,12 +19,12 @@ from trimaran.quorum.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, TopicIdPartition
 
 MIN_IN_SYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
-MayLead = Callable[[int], bool]
+MayLead = Callable[[BrokerId], bool]
 
 
 class PartitionRef(NamedTuple):
@@ -95,11 +95,11 @@ class ControllerState:
             if topic is not None and partition is not None:
                 yield PartitionRef(topic, number, partition)
 
-    def may_lead(self, partition: PartitionImage, returning: int | None = None) -> MayLead:
+    def may_lead(self, partition: PartitionImage, returning: BrokerId | None = None) -> MayLead:
         """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""
         brokers = self.image.cluster.brokers
 
-        def check(broker_id: int) -> bool:
+        def check(broker_id: BrokerId) -> bool:
             broker = brokers.get(broker_id)
             return (
                 broker is not None

@@ -20,7 +20,7 @@ from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP
 from trimaran.quorum.controller.tasks.turns import WRITE_AGAIN_SECONDS, list_partitions, perform
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ async def suspect_disconnected(active: ActiveController) -> None:
         await trio.sleep(PROBE_INTERVAL_SECONDS)
 
 
-async def _probe(active: ActiveController, broker_id: int, broker_epoch: int) -> None:
+async def _probe(active: ActiveController, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
     broker = _incarnation(active.image, broker_id, broker_epoch)
     if broker is None or not await active.reachability.has_ended(broker):
         return
@@ -81,7 +81,9 @@ async def _probe(active: ActiveController, broker_id: int, broker_epoch: int) ->
         await _fence(active, broker_id, broker_epoch, "its process has ended")
 
 
-async def _fence(active: ActiveController, broker_id: int, broker_epoch: int, why: str) -> None:
+async def _fence(
+    active: ActiveController, broker_id: BrokerId, broker_epoch: BrokerEpoch, why: str
+) -> None:
     """Takes the broker out of its ISRs a part at a time; what is left of them goes with the fencing."""
     active.leases.end(broker_id)
     broker = _incarnation(active.image, broker_id, broker_epoch)
@@ -120,7 +122,7 @@ async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) 
 
 
 def _incarnation(
-    image: MetadataImage, broker_id: int, broker_epoch: int
+    image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> BrokerRegistration | None:
     broker = image.cluster.brokers.get(broker_id)
     return broker if broker is not None and broker.epoch == broker_epoch else None

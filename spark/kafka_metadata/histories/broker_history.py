@@ -18,6 +18,7 @@ from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import NEVER, Moment, WalkStep, seconds_between
 from trimaran.spark.kafka_metadata.topic_histories.partitions import BROKER_RECORDS
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -76,7 +77,7 @@ class BrokerHistoryFold(Fold):
     def __init__(self) -> None:
         super().__init__()
         self._cluster = ClusterDelta(ClusterImage())
-        self._open: dict[int, BrokerInterval] = {}
+        self._open: dict[BrokerId, BrokerInterval] = {}
 
     def replay(self, step: WalkStep) -> None:
         broker_id = self._take(step.message)
@@ -98,7 +99,7 @@ class BrokerHistoryFold(Fold):
             self._close(old, step.moment, step.moment)
         self._open[broker_id] = new
 
-    def _take(self, message: object) -> int:
+    def _take(self, message: object) -> BrokerId:
         match message:
             case RegisterBrokerRecord():
                 self._cluster.register_broker(message)

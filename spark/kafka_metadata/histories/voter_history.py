@@ -21,6 +21,7 @@ from trimaran.spark.data_source.columns import (
 from trimaran.spark.kafka_metadata.log_walk.fold import EventFold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.control import LeaderChangeMessage, VotersRecord
 
 # fmt: off
@@ -49,7 +50,7 @@ class VoterChange(NamedTuple):
 
     moment: Moment
     event: str
-    voter_id: int
+    voter_id: NodeId
     voter: Voter
     voters: list[int]
     is_dynamic: bool
@@ -65,7 +66,7 @@ class VoterHistoryFold(EventFold):
 
     def __init__(self) -> None:
         super().__init__()
-        self._voters: dict[int, Voter] | None = None
+        self._voters: dict[NodeId, Voter] | None = None
         self._dynamic = False
 
     def take(self, step: WalkStep) -> None:
@@ -75,7 +76,7 @@ class VoterHistoryFold(EventFold):
                 self._turn(
                     step,
                     {
-                        v.voter_id: Voter(
+                        NodeId(v.voter_id): Voter(
                             v.voter_directory_id,
                             tuple(f"{e.name}://{e.host}:{e.port}" for e in v.endpoints),
                         )
@@ -83,14 +84,14 @@ class VoterHistoryFold(EventFold):
                     },
                 )
             case LeaderChangeMessage() as message if not self._dynamic:
-                told: dict[int, Voter] = {
-                    v.voter_id: Voter(v.voter_directory_id, ()) for v in message.voters
+                told: dict[NodeId, Voter] = {
+                    NodeId(v.voter_id): Voter(v.voter_directory_id, ()) for v in message.voters
                 }
                 self._turn(step, told)
             case _:
                 pass
 
-    def _turn(self, step: WalkStep, voters: dict[int, Voter]) -> None:
+    def _turn(self, step: WalkStep, voters: dict[NodeId, Voter]) -> None:
         old, self._voters = self._voters, voters
         if step.from_snapshot and not self.tells_snapshot:
             return

@@ -26,6 +26,7 @@ from trimaran.spark.kafka_metadata.plan import MetadataTask
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import Offset
 from trimaran.wire.messages.control import (
     ControlType,
     LeaderChangeMessage,
@@ -63,7 +64,7 @@ class ControlRow(NamedTuple):
     path: str
     position: int
     batch: BatchView
-    offset: int
+    offset: Offset
     timestamp_ms: int
     kind: ControlType
     message: Any
@@ -114,7 +115,7 @@ def read(
 
 
 def _rows(
-    task: MetadataTask, source: str, path: str, position: int, batch: BatchView, at: int | None
+    task: MetadataTask, source: str, path: str, position: int, batch: BatchView, at: Offset | None
 ) -> Iterator[ControlRow]:
     if not batch.is_control:
         return
@@ -122,7 +123,7 @@ def _rows(
         kind = decode_control_key(record.key or b"")
         unknown = kind is ControlType.UNKNOWN
         value = None if unknown else decode_control_value(kind, record.value or b"")
-        offset = record.offset if at is None else at
+        offset = Offset(record.offset) if at is None else at
         yield ControlRow(
             task, source, path, position, batch, offset, record.timestamp_ms, kind, value
         )

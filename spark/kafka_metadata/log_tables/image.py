@@ -42,6 +42,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import known
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import BrokerId, LeaderEpoch, Offset, PartitionEpoch
 
 CHUNK_ROWS = 10_000
 
@@ -89,9 +90,9 @@ class ImageRow(NamedTuple):
     topic_id: str | None = None
     topic: str | None = None
     partition: int | None = None
-    leader: int | None = None
-    leader_epoch: int | None = None
-    partition_epoch: int | None = None
+    leader: BrokerId | None = None
+    leader_epoch: LeaderEpoch | None = None
+    partition_epoch: PartitionEpoch | None = None
     replicas: Sequence[int] | None = None
     isr: Sequence[int] | None = None
     elr: Sequence[int] | None = None
@@ -99,7 +100,7 @@ class ImageRow(NamedTuple):
     removing: Sequence[int] | None = None
     directories: Sequence[str] | None = None
     partitions: int | None = None
-    broker_id: int | None = None
+    broker_id: BrokerId | None = None
     rack: str | None = None
     fenced: bool | None = None
     resource_type: str | None = None
@@ -146,7 +147,7 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
     return replay.state
 
 
-def _end_before(batch: BatchView, until_ms: int | None) -> int | None:
+def _end_before(batch: BatchView, until_ms: int | None) -> Offset | None:
     """The first offset of the batch that is later than wanted; None when there is none."""
     if until_ms is None or batch.max_timestamp <= until_ms:
         return None

@@ -27,6 +27,7 @@ from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
 from trimaran.spark.kafka_metadata.table import Table
 from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.control import ControlType, decode_control_key
 from trimaran.wire.records.topics import PartitionRecord, TopicRecord
 
@@ -51,7 +52,7 @@ COLUMNS = (
 class SnapshotRow(NamedTuple):
     """A row: a snapshot. `seen` counts its records by type; `error` is None for a sound one."""
 
-    node_id: int
+    node_id: NodeId
     snapshot: Snapshot
     last_record_ms: int | None
     seen: Counter[int]

@@ -20,6 +20,7 @@ from trimaran.spark.kafka_metadata.log_walk.decoding import decode_messages
 from trimaran.spark.kafka_metadata.plan import MetadataTask, Snapshot
 from trimaran.spark.origins.origin import DataUnreadable, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from trimaran.wire.messages.control import ControlType, decode_control_key, decode_control_value
 from trimaran.wire.records.transactions import (
     AbortTransactionRecord,
@@ -40,12 +41,12 @@ _TRANSACTION_KEYS = frozenset(record.KEY for record in _TRANSACTIONS)
 class Moment(NamedTuple):
     """The moment of a record: offset, time, epoch of the controller."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
-    epoch: int
+    epoch: LeaderEpoch
 
 
-NEVER = Moment(-1, -1, -1)
+NEVER = Moment(NO_OFFSET, -1, NO_LEADER_EPOCH)
 
 
 def seconds_between(since: Moment, until: Moment) -> float | None:
@@ -187,7 +188,7 @@ class Walk:
         groups = [batch.base_offset for batch in batches]
         moments = map(_moment, zip(offsets, times, map(epochs.__getitem__, index), strict=True))
         steps = zip(moments, messages, map(groups.__getitem__, index), repeat(False), strict=False)
-        self.last = Moment(offsets[-1], times[-1], epochs[index[-1]])
+        self.last = Moment(Offset(offsets[-1]), times[-1], LeaderEpoch(epochs[index[-1]]))
         return [_step(cells) for cells in steps if cells[1] is not None]
 
     def _rows(self, columns: Columns, inside: range) -> tuple[int, int]:

@@ -25,6 +25,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     known,
     without,
 )
+from trimaran.wire.identity import LeaderEpoch, PartitionEpoch
 
 
 class Change(NamedTuple):
@@ -74,8 +75,8 @@ class PartitionInterval(NamedTuple):
 
     since: Moment
     change: Change
-    leader_epoch: int
-    partition_epoch: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
 
 
 class IntervalRow(NamedTuple):
@@ -89,8 +90,8 @@ class IntervalRow(NamedTuple):
     number: int
     since: Moment
     change: Change
-    leader_epoch: int
-    partition_epoch: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
     end: Moment | None
     measured_to: Moment
 

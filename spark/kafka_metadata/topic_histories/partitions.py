@@ -10,6 +10,7 @@ from trimaran.quorum.metadata.image import EMPTY, NO_LEADER, PartitionImage
 from trimaran.quorum.metadata.topics_delta import PartitionChange, TopicDelta
 from trimaran.spark.kafka_metadata.log_walk.walk import WalkStep
 from trimaran.wire.buffers.primitives import uuid_to_text
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.records.brokers import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
@@ -76,7 +77,7 @@ class TopicReplay:
         for topic, number, before in held:
             yield topic, number, before, topic.partitions[number]
 
-    def why_gone(self, broker_id: int) -> str | None:
+    def why_gone(self, broker_id: BrokerId) -> str | None:
         """Why a broker serves no more: `unregistered`, `controlled_shutdown`, `fenced`; None where it serves."""
         broker = self.delta.cluster.broker(broker_id)
         if broker is None:
@@ -100,7 +101,7 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
     return "leader_change" if new.leader_epoch != old.leader_epoch else "other"
 
 
-def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def without(one: tuple[BrokerId, ...], other: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     """Returns the brokers that are in `one` and not in `other`, sorted."""
     # There are few: sets of them would cost more.
     return tuple(sorted([broker for broker in one if broker not in other]))
@@ -109,5 +110,5 @@ def without(one: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
 remembered_without = lru_cache(maxsize=1 << 12)(without)  # for rows that are mostly the same few
 
 
-def known(leader: int) -> int | None:
+def known(leader: BrokerId) -> BrokerId | None:
     return None if leader == NO_LEADER else leader

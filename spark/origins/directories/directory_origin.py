@@ -25,8 +25,8 @@ from trimaran.spark.origins.directories.discovery import (
 from trimaran.spark.origins.directories.file_range import FileRange
 from trimaran.spark.origins.directories.replicas import Checkpoints, StoredReplica, choose, examine
 from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTransactions
-from trimaran.spark.origins.origin import Bounds, DataUnreadable
-from trimaran.wire.identity import TopicPartition
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Span
+from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 
 # A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
@@ -112,7 +112,7 @@ class DirectoryOrigin:
             end = last_stable(replica, end)
         return Bounds(replica.start_offset, max(end, replica.start_offset))
 
-    def _end(self, replica: StoredReplica, fail: bool) -> int:
+    def _end(self, replica: StoredReplica, fail: bool) -> Offset:
         if self._settings.end == "log_end" or (replica.is_empty and not replica.high_watermark):
             return replica.end_offset
         mark = self._high_watermark(replica)
@@ -132,7 +132,7 @@ class DirectoryOrigin:
             )
         return min(mark, replica.end_offset)
 
-    def _high_watermark(self, replica: StoredReplica) -> int | None:
+    def _high_watermark(self, replica: StoredReplica) -> Offset | None:
         """A mark of any replica of the same epoch holds for this one; followers hear of it later."""
         if self._settings.replicas == "all":
             return replica.high_watermark
@@ -145,7 +145,7 @@ class DirectoryOrigin:
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int | None]:
+    ) -> Mapping[TopicPartition, Offset | None]:
         return {
             key: offset_at(self._chosen[key], timestamp_ms, self._bounds(key))
             for key, timestamp_ms in timestamps.items()
@@ -153,7 +153,7 @@ class DirectoryOrigin:
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, tuple[int, int]],
+        spans: Mapping[TopicPartition, Span],
         split_bytes: int | None,
         tasks_min: int,
     ) -> list[tuple[FileRange, ...]]:
@@ -163,7 +163,7 @@ class DirectoryOrigin:
         return pack(self._ranges(spans, target), target)
 
     def _ranges(
-        self, spans: Mapping[TopicPartition, tuple[int, int]], target_bytes: int
+        self, spans: Mapping[TopicPartition, Span], target_bytes: int
     ) -> Iterator[FileRange]:
         for key, (start, end) in spans.items():
             for replica in self.copies(key):
@@ -200,7 +200,7 @@ def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange
 
 
 def split(
-    replica: StoredReplica, start_offset: int, end_offset: int, target_bytes: int
+    replica: StoredReplica, start_offset: Offset, end_offset: Offset, target_bytes: int
 ) -> Iterator[FileRange]:
     """Ranges of about `target_bytes` over the segments that may hold offsets of [start, end).
 
@@ -234,8 +234,8 @@ def split(
 def _pieces(
     replica: StoredReplica,
     segment: SegmentFile,
-    start_offset: int,
-    end_offset: int,
+    start_offset: Offset,
+    end_offset: Offset,
     target_bytes: int,
 ) -> Iterator[tuple[int, int, Boundary | None]]:
     """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened.
@@ -266,7 +266,7 @@ def _pieces(
 # --- the last stable offset and times ---
 
 
-def last_stable(replica: StoredReplica, high_watermark: int) -> int:
+def last_stable(replica: StoredReplica, high_watermark: Offset) -> Offset:
     """Returns the first offset of the transactions that are open at the high watermark; without any the high watermark.
 
     The newest sound producer snapshot below tells what was open there; the log tells the rest.
@@ -287,7 +287,9 @@ def last_stable(replica: StoredReplica, high_watermark: int) -> int:
     return open_ones.last_stable(high_watermark)
 
 
-def _snapshot_below(replica: StoredReplica, offset: int) -> tuple[int, list[tuple[int, int]]]:
+def _snapshot_below(
+    replica: StoredReplica, offset: Offset
+) -> tuple[Offset, list[tuple[ProducerId, Offset]]]:
     """(where it stands, its open transactions); the log's beginning where there is no sound one."""
     found = replica.found
     names = [entry.name for entry in found.storage.entries(found.path)]
@@ -302,17 +304,17 @@ def _snapshot_below(replica: StoredReplica, offset: int) -> tuple[int, list[tupl
             continue
         begun = [(producer, e.transaction_start) for producer, e in state.entries()]
         return base, [(producer, start) for producer, start in begun if start >= 0]
-    return 0, []
+    return Offset(0), []
 
 
-def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> int | None:
+def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> Offset | None:
     """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
     answer.
     """
     return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
 
 
-def batches_from(replica: StoredReplica, offset: int) -> Iterator[BatchView]:
+def batches_from(replica: StoredReplica, offset: Offset) -> Iterator[BatchView]:
     """Yields the batches of those segments that may hold the offset or later ones."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
@@ -324,7 +326,7 @@ def batches_from(replica: StoredReplica, offset: int) -> Iterator[BatchView]:
             yield batch
 
 
-def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> int | None:
+def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> Offset | None:
     """As `offset_at`, of batches in order."""
     for batch in batches:
         if batch.base_offset >= bounds.end:
@@ -333,15 +335,15 @@ def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds
             continue
         offset = _offset_in(batch, timestamp_ms, bounds)
         if offset is not None:
-            return offset
+            return Offset(offset)
     return None
 
 
-def _offset_in(batch: BatchView, timestamp_ms: int, bounds: Bounds) -> int | None:
+def _offset_in(batch: BatchView, timestamp_ms: int, bounds: Bounds) -> Offset | None:
     if not batch.count:
         return None
     columns = decode_columns([as_v2(batch)], OFFSET_BYTES_MAX)
     for offset, time in zip(columns.offset, columns.timestamp_ms, strict=True):
         if time >= timestamp_ms and bounds.start <= offset < bounds.end:
-            return offset
+            return Offset(offset)
     return None

@@ -19,10 +19,11 @@ from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.directories.storage import LOCAL, FileStorage, expand, locate
 from trimaran.spark.origins.origin import DataUnreadable
+from trimaran.wire.identity import NO_NODE, NodeId
 
 METADATA_TOPIC = "__cluster_metadata"
 DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search, links in circles neither
-UNKNOWN_NODE = -1
+UNKNOWN_NODE = NO_NODE
 STORAGE = "storage."  # options that begin with it are fsspec's
 StorageOptions = tuple[tuple[str, str], ...]
 
@@ -35,7 +36,7 @@ class LogDirectoryFound:
     """
 
     path: str
-    node_id: int
+    node_id: NodeId
     cluster_id: str = ""
     storage: FileStorage = LOCAL
     only: frozenset[tuple[str, int | None]] = frozenset()
@@ -48,7 +49,7 @@ class PartitionFound:
     path: str
     topic: str
     partition: int
-    node_id: int
+    node_id: NodeId
     log_dir: str = ""
     storage: FileStorage = LOCAL
     only: frozenset[int] = frozenset()
@@ -154,7 +155,7 @@ def _log_directory(storage: FileStorage, path: str) -> LogDirectoryFound:
         properties = MetaProperties.load(Path(path), storage.files)
     except MetaPropertiesError as error:
         raise DataUnreadable(str(error)) from None
-    return LogDirectoryFound(path, properties.node_id, properties.cluster_id, storage)
+    return LogDirectoryFound(path, NodeId(properties.node_id), properties.cluster_id, storage)
 
 
 def _search(storage: FileStorage, folder: str, depth: int) -> Iterator[LogDirectoryFound]:

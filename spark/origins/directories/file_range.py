@@ -21,6 +21,7 @@ from trimaran.spark.origins.damage import lose, next_sound
 from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
 from trimaran.spark.origins.origin import Located, Reading
+from trimaran.wire.identity import NodeId, Offset
 
 
 @dataclass(frozen=True)
@@ -35,15 +36,15 @@ class LogFiles:
     """
 
     found: PartitionFound
-    bases: tuple[int, ...]
-    dense_from: int = 0
-    cleaned_to: int = 0
-    start_offset: int = 0
+    bases: tuple[Offset, ...]
+    dense_from: Offset = Offset(0)
+    cleaned_to: Offset = Offset(0)
+    start_offset: Offset = Offset(0)
 
-    def path(self, base_offset: int) -> str:
+    def path(self, base_offset: Offset) -> str:
         return f"{self.found.path}/{base_offset:020d}{LOG_SUFFIX}"
 
-    def following(self, base_offset: int) -> int | None:
+    def following(self, base_offset: Offset) -> Offset | None:
         """The base offset of the next segment."""
         index = self.bases.index(base_offset) + 1
         return self.bases[index] if index < len(self.bases) else None
@@ -64,11 +65,11 @@ class FileRange:
     """
 
     log: LogFiles
-    base_offset: int
+    base_offset: Offset
     start_position: int
     end_position: int
-    start_offset: int
-    end_offset: int
+    start_offset: Offset
+    end_offset: Offset
     first: Boundary | None = None
     is_last: bool = True
 
@@ -81,7 +82,7 @@ class FileRange:
         return self.log.found.partition
 
     @property
-    def node_id(self) -> int:
+    def node_id(self) -> NodeId:
         return self.log.found.node_id
 
     @property
@@ -89,7 +90,7 @@ class FileRange:
         return self.log.found.log_dir or None
 
     @property
-    def log_start(self) -> int:
+    def log_start(self) -> Offset:
         return self.log.start_offset
 
     @property
@@ -157,13 +158,13 @@ class FileRange:
             position = sound
         self._ensure_joined(expected, reading)
 
-    def _expected(self) -> int:
+    def _expected(self) -> Offset:
         """Returns the offset that the first batch must have if no gap can be before it."""
         if self.first is not None and self.start_position:
             return self.first.base_offset
         return self.base_offset
 
-    def _ensure_none_missing(self, expected: int, found: int, reading: Reading) -> None:
+    def _ensure_none_missing(self, expected: Offset, found: Offset, reading: Reading) -> None:
         start, end = (
             max(expected, self.start_offset, self.log.dense_from),
             min(found, self.end_offset),
@@ -174,7 +175,7 @@ class FileRange:
                 fail=reading.fail_on_data_loss,
             )
 
-    def _ensure_joined(self, expected: int, reading: Reading) -> None:
+    def _ensure_joined(self, expected: Offset, reading: Reading) -> None:
         """The next segment must go on where this one ended."""
         if not self.is_last or (following := self.log.following(self.base_offset)) is None:
             return
@@ -183,7 +184,7 @@ class FileRange:
         ):
             self._ensure_none_missing(expected, following, reading)
 
-    def _begins_below(self, following: int, expected: int) -> bool:
+    def _begins_below(self, following: Offset, expected: Offset) -> bool:
         """Old followers named a segment after the last offset of its first compressed message, not the first."""
         try:
             found = next(scan_batches(self.log.path(following), files=self.files), None)
@@ -191,7 +192,7 @@ class FileRange:
             return False
         return found is not None and found[1].base_offset <= expected
 
-    def _tell_damage(self, position: int, expected: int, reading: Reading) -> None:
+    def _tell_damage(self, position: int, expected: Offset, reading: Reading) -> None:
         lose(
             f"{self.name}: damaged at position {position}, where offset {expected} should begin: no valid batch "
             "is there",
@@ -243,7 +244,7 @@ class FileRange:
         )
         return None if found is None else Boundary(position, found[1].base_offset, found[1].crc)
 
-    def _scan_on(self, base_offset: int, position: int) -> Iterator[Located]:
+    def _scan_on(self, base_offset: Offset, position: int) -> Iterator[Located]:
         """All batches from a place on to the end of the log, for what became of transactions."""
         for base in self.log.bases[self.log.bases.index(base_offset) :]:
             path = Path(self.log.path(base))

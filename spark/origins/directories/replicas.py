@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,9 +37,9 @@ from trimaran.spark.origins.directories.discovery import (
 )
 from trimaran.spark.origins.directories.file_range import LogFiles
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.identity import LeaderEpoch, Offset, TopicPartition
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
 
-MAX_OFFSET = (1 << 63) - 1
+MAX_OFFSET = Offset((1 << 63) - 1)
 COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 
 
@@ -46,9 +47,9 @@ COMPACTING = (CLEANED_SUFFIX, SWAP_SUFFIX, DELETED_SUFFIX)
 class Checkpoints:
     """The checkpoint files of a log directory. They are read before the segments, because segments only grow."""
 
-    high_watermarks: Mapping[TopicPartition, int]
-    starts: Mapping[TopicPartition, int]
-    cleaned: Mapping[TopicPartition, int]
+    high_watermarks: Mapping[TopicPartition, Offset]
+    starts: Mapping[TopicPartition, Offset]
+    cleaned: Mapping[TopicPartition, Offset]
 
     @classmethod
     def read(cls, directory: LogDirectoryFound) -> Checkpoints:
@@ -64,6 +65,20 @@ class Checkpoints:
 NO_CHECKPOINTS = Checkpoints({}, {}, {})
 
 
+class SegmentPlace(NamedTuple):
+    """A position in a segment."""
+
+    path: str
+    position: int
+
+
+class EpochStart(NamedTuple):
+    """A leader epoch, and its first offset here."""
+
+    epoch: LeaderEpoch
+    offset: Offset
+
+
 @dataclass(frozen=True, slots=True)
 class StoredReplica:
     """A partition's directory with its bounds.
@@ -76,12 +91,12 @@ class StoredReplica:
 
     log: LogFiles
     segments: tuple[SegmentFile, ...]
-    start_offset: int
-    end_offset: int
+    start_offset: Offset
+    end_offset: Offset
     end_position: int  # in the last segment
-    high_watermark: int | None
-    epoch: int = -1
-    lost_from: int | None = None
+    high_watermark: Offset | None
+    epoch: LeaderEpoch = NO_LEADER_EPOCH
+    lost_from: Offset | None = None
 
     @property
     def found(self) -> PartitionFound:
@@ -96,7 +111,7 @@ class StoredReplica:
         return self.end_offset <= self.start_offset
 
     @property
-    def committed(self) -> int:
+    def committed(self) -> Offset:
         """The end of the committed records in this directory."""
         known = self.start_offset if self.high_watermark is None else self.high_watermark
         return min(known, self.end_offset)
@@ -105,19 +120,31 @@ class StoredReplica:
 def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
     """Looks at a partition's directory. Raises OSError, DataUnreadable."""
     key = TopicPartition(found.topic, found.partition)
-    high_watermark, start = checkpoints.high_watermarks.get(key), checkpoints.starts.get(key, 0)
+    high_watermark, start = (
+        checkpoints.high_watermarks.get(key),
+        checkpoints.starts.get(key, Offset(0)),
+    )
     epochs = _epochs(found)
     listing = list_partition(found)
     segments = listing.segments
     bases = tuple(segment.base_offset for segment in segments)
-    cleaned_to = checkpoints.cleaned.get(key, 0)
+    cleaned_to = checkpoints.cleaned.get(key, Offset(0))
     dense_from = _dense_from(cleaned_to, listing)
     if not segments:
         log = LogFiles(found, (), dense_from, cleaned_to)
-        begin = epochs[0][1] if epochs else 0
+        begin = epochs[0].offset if epochs else Offset(0)
         lost = begin if (high_watermark or 0) > max(start, begin) else None
-        start = max(start, high_watermark or 0)
-        return StoredReplica(log, (), start, start, 0, high_watermark, _latest(epochs, -1), lost)
+        start = max(start, high_watermark or Offset(0))
+        return StoredReplica(
+            log,
+            (),
+            start,
+            start,
+            0,
+            high_watermark,
+            _latest(epochs, NO_LEADER_EPOCH),
+            lost,
+        )
     end = _end_of(segments[-1], found)
     start_offset = max(segments[0].base_offset, start)
     log = LogFiles(found, bases, dense_from, cleaned_to, start_offset)
@@ -140,31 +167,32 @@ def _end_of(segment: SegmentFile, found: PartitionFound) -> LogEnd:
         raise DataUnreadable(f"{segment.path} was deleted during the query; run it again") from None
 
 
-def _dense_from(cleaned: int, listing: Listing) -> int:
+def _dense_from(cleaned: Offset, listing: Listing) -> Offset:
     """Below it compaction may have left gaps; anywhere, while it is at work and has not said how far it came."""
     busy = any(name.endswith(COMPACTING) for name in listing.others)
     return MAX_OFFSET if busy else cleaned
 
 
-def _lost_from(start: int, epochs: Sequence[tuple[int, int]], listing: Listing) -> int | None:
+def _lost_from(start: Offset, epochs: Sequence[EpochStart], listing: Listing) -> Offset | None:
     """Retention moves the first epoch up with the log's start; what lies between it and the segments went otherwise."""
     first = listing.segments[0].base_offset
     orphans = [base_offset_of(name, INDEX_SUFFIX) for name in listing.others]
-    begins: list[int] = [offset for offset in orphans if offset is not None]
-    begins += [offset for _, offset in epochs[:1]]
+    begins: list[Offset] = [offset for offset in orphans if offset is not None]
+    begins += [epoch.offset for epoch in epochs[:1]]
     begin = max(start, min(begins, default=first))
     return begin if begin < first and not listing.is_being_trimmed else None
 
 
-def _latest(epochs: Sequence[tuple[int, int]], of_last_batch: int) -> int:
-    return max(of_last_batch, epochs[-1][0] if epochs else -1)
+def _latest(epochs: Sequence[EpochStart], of_last_batch: LeaderEpoch) -> LeaderEpoch:
+    return max(of_last_batch, epochs[-1].epoch if epochs else NO_LEADER_EPOCH)
 
 
-def _epochs(found: PartitionFound) -> list[tuple[LeaderEpoch, Offset]]:
-    """(epoch, first offset), ascending; none where the file is missing, as in logs of old Kafkas."""
+def _epochs(found: PartitionFound) -> list[EpochStart]:
+    """Ascending; none where the file is missing, as in logs of old Kafkas."""
     path = Path(found.path) / LEADER_EPOCHS
     try:
-        return LeaderEpochs.parse(path, found.storage.files.read_bytes(path)).entries()
+        entries = LeaderEpochs.parse(path, found.storage.files.read_bytes(path)).entries()
+        return list(starmap(EpochStart, entries))
     except (FileNotFoundError, CheckpointDamaged):
         return []
 
@@ -194,15 +222,15 @@ TAIL_BYTES = 1 << 20  # the log's end is looked for from a place about so far be
 class LogEnd(NamedTuple):
     """`position` in the last segment; `epoch` that of the last batch, -1 without one."""
 
-    offset: int
+    offset: Offset
     position: int
-    epoch: int
+    epoch: LeaderEpoch
 
 
 def find_end(segment: SegmentFile, files: Files) -> LogEnd:
     """The end of a log by its last segment. Raises OSError."""
     file = files.open(Path(segment.path), write=False)
-    end = LogEnd(segment.base_offset, 0, -1)
+    end = LogEnd(segment.base_offset, 0, NO_LEADER_EPOCH)
     for start, _ in reversed(split_segment(segment, TAIL_BYTES, files)):
         found = _last_sound(files, file, start, segment)
         if found is not None:

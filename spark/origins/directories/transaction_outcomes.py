@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.origin import DataUnreadable, Located
+from trimaran.wire.identity import Offset, ProducerId
 
 # From a segment (by base offset) and a position in it on, all batches of the log.
-ScanOn = Callable[[int, int], Iterator[Located]]
+ScanOn = Callable[[Offset, int], Iterator[Located]]
 
 
 class Outcomes:
@@ -25,9 +26,9 @@ class Outcomes:
     def __init__(self, scan_on: ScanOn) -> None:
         self._scan_on = scan_on
         self._ahead: Iterator[Located] | None = None
-        self._markers: dict[int, deque[tuple[int, bool]]] = defaultdict(deque)
+        self._markers: dict[ProducerId, deque[tuple[Offset, bool]]] = defaultdict(deque)
 
-    def is_aborted(self, located: Located, base_offset: int, name: str) -> bool:
+    def is_aborted(self, located: Located, base_offset: Offset, name: str) -> bool:
         """Returns whether the batch, of the segment `base_offset`, is of an aborted transaction.
 
         Raises:
@@ -62,7 +63,7 @@ class Outcomes:
 class UndecidedTransactions:
     """Takes the batches of a log in order and finds the first offset of the transactions that are still open."""
 
-    def __init__(self, begun: Iterable[tuple[int, int]] = ()) -> None:
+    def __init__(self, begun: Iterable[tuple[ProducerId, Offset]] = ()) -> None:
         """`begun`: (producer id, first offset) of those open where the showing begins."""
         self._first_offsets = dict(begun)
 
@@ -73,6 +74,6 @@ class UndecidedTransactions:
         elif read_end_marker(batch) is not None:
             self._first_offsets.pop(batch.producer_id, None)
 
-    def last_stable(self, high_watermark: int) -> int:
+    def last_stable(self, high_watermark: Offset) -> Offset:
         """Returns the last stable offset: below it no transaction is open."""
         return min(self._first_offsets.values(), default=high_watermark)

@@ -18,12 +18,12 @@ from trimaran.log.batches.batch import BatchView, has_valid_crc, iter_batches
 from trimaran.log.old_formats.old_batches import opened
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.damage import lose
-from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading
+from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, Span
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
 from trimaran.wire.client.destinations import Leader, Node
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_NODE, NodeId, Offset, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -56,8 +56,8 @@ class BrokerOrigin:
         self._settings = settings
         self._isolation = READ_COMMITTED if committed else 0
         self._topic_ids: dict[str, bytes] = {}
-        self._leaders: dict[TopicPartition, int] = {}
-        self._starts: dict[TopicPartition, int] = {}
+        self._leaders: dict[TopicPartition, NodeId] = {}
+        self._starts: dict[TopicPartition, Offset] = {}
 
     def partitions(self) -> Sequence[TopicPartition]:
         with self._settings.client() as client:
@@ -86,7 +86,7 @@ class BrokerOrigin:
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
-    ) -> Mapping[TopicPartition, int | None]:
+    ) -> Mapping[TopicPartition, Offset | None]:
         with self._settings.client() as client:
             self._refresh(client)
             found = self._offsets(client, timestamps)
@@ -94,12 +94,12 @@ class BrokerOrigin:
 
     def _offsets(
         self, client: BlockingClient, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int]:
+    ) -> dict[TopicPartition, Offset]:
         """Looks up many partitions in few requests; partitions without an answer are retried one by one."""
-        found: dict[TopicPartition, int] = {}
-        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        found: dict[TopicPartition, Offset] = {}
+        by_leader: dict[NodeId, list[TopicPartition]] = defaultdict(list)
         for key in timestamps:
-            by_leader[self._leaders.get(key, -1)].append(key)
+            by_leader[self._leaders.get(key, NO_NODE)].append(key)
         for leader, keys in by_leader.items():
             for first in range(0, len(keys) if leader >= 0 else 0, IN_A_ROW):
                 some = keys[first : first + IN_A_ROW]
@@ -132,7 +132,7 @@ class BrokerOrigin:
 
     def tasks(
         self,
-        spans: Mapping[TopicPartition, tuple[int, int]],
+        spans: Mapping[TopicPartition, Span],
         split_bytes: int | None,  # noqa: ARG002 - brokers tell no sizes
         tasks_min: int,
     ) -> list[tuple[BrokerRange, ...]]:
@@ -148,13 +148,13 @@ class BrokerOrigin:
             tasks += [(self._range(key, a, b),) for a, b in pairwise(edges) if a < b]
         return tasks
 
-    def _range(self, key: TopicPartition, start: int, end: int) -> BrokerRange:
-        topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, -1)
-        log_start = self._starts.get(key, 0)
+    def _range(self, key: TopicPartition, start: Offset, end: Offset) -> BrokerRange:
+        topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, NO_NODE)
+        log_start = self._starts.get(key, Offset(0))
         return BrokerRange(self._settings, *key, leader, topic_id, start, end, log_start)
 
 
-def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
     """Returns the offsets that were answered without an error."""
     wanted = set(asked)
     return {
@@ -180,11 +180,11 @@ class BrokerRange:
     cluster: ClusterSettings
     topic: str
     partition: int
-    node_id: int
+    node_id: NodeId
     topic_id: bytes
-    start_offset: int
-    end_offset: int
-    log_start: int
+    start_offset: Offset
+    end_offset: Offset
+    log_start: Offset
 
     @property
     def log_dir(self) -> str | None:
@@ -208,7 +208,7 @@ class _PartitionReader:
         self._reading = reading
         self._offset = wanted.start_offset
         self._epoch = -1  # of the batch before the offset, as far as it is known
-        self._log_start = 0  # the log's beginning, if it was found to have moved
+        self._log_start = Offset(0)  # the log's beginning, if it was found to have moved
 
     def batches(self) -> Iterator[Located]:
         self._ensure_same_topic()

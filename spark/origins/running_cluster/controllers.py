@@ -15,6 +15,7 @@ from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
 from trimaran.spark.origins.origin import Located, Reading
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +23,8 @@ class LiveSnapshot:
     """The snapshot that a leader's log begins with: the state up to `end_offset`."""
 
     cluster: ClusterSettings
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     size: int
 
     @property
@@ -48,9 +49,9 @@ class ControllerRange:
     """Offsets [start, end) of the metadata log; `node_id` led the quorum when it was planned."""
 
     cluster: ClusterSettings
-    node_id: int
-    start_offset: int
-    end_offset: int
+    node_id: NodeId
+    start_offset: Offset
+    end_offset: Offset
 
     @property
     def topic(self) -> str:
@@ -65,8 +66,8 @@ class ControllerRange:
         return None
 
     @property
-    def log_start(self) -> int:
-        return 0
+    def log_start(self) -> Offset:
+        return Offset(0)
 
     @property
     def name(self) -> str:
@@ -105,12 +106,12 @@ class LiveLog:
     """The bounds of a leader's log."""
 
     snapshot: LiveSnapshot | None
-    high_watermark: int
-    leader_id: int
+    high_watermark: Offset
+    leader_id: NodeId
 
     @property
-    def start_offset(self) -> int:
-        return self.snapshot.end_offset if self.snapshot else 0
+    def start_offset(self) -> Offset:
+        return self.snapshot.end_offset if self.snapshot else Offset(0)
 
 
 def survey_quorum(settings: ClusterSettings) -> LiveLog:
@@ -118,9 +119,10 @@ def survey_quorum(settings: ClusterSettings) -> LiveLog:
     with settings.client() as client:
         quorum = LiveQuorum(client)
         first, mark = quorum.begins_with(), quorum.high_watermark()
-        leader = client.routing.controller_id
+        leader = NodeId(client.routing.controller_id)
         snapshot = None
         if first is not None:
-            size = len(quorum.snapshot(first.end_offset, first.epoch))
-            snapshot = LiveSnapshot(settings, first.end_offset, first.epoch, size)
+            end_offset, epoch = Offset(first.end_offset), LeaderEpoch(first.epoch)
+            size = len(quorum.snapshot(end_offset, epoch))
+            snapshot = LiveSnapshot(settings, end_offset, epoch, size)
         return LiveLog(snapshot, mark, leader)

@@ -2,12 +2,16 @@
 
 from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.producers.state import ProducerState
-from trimaran.quorum.raft.types import OffsetAndEpoch
+from trimaran.quorum.controller.nodes.leases import Leases
+from trimaran.quorum.controller.partitions.broker_changes import check_broker_epoch
+from trimaran.quorum.metadata.image import MetadataImage, PartitionImage, Provenance
+from trimaran.quorum.raft.types import OffsetAndEpoch, ReplicaKey
 from trimaran.wire.identity import (
     Address,
     BrokerEpoch,
     BrokerId,
     LeaderEpoch,
+    NodeId,
     Offset,
     PartitionEpoch,
     Position,
@@ -16,6 +20,7 @@ from trimaran.wire.identity import (
     TopicIdPartition,
     TopicPartition,
 )
+from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
 def read(offset: Offset) -> None: ...
@@ -52,6 +57,25 @@ def epochs_and_ids(leader: LeaderEpoch, partition: PartitionEpoch, broker: Broke
     register(BrokerId(1), leader)  # error: arg-type
     produce(ProducerId(1), ProducerEpoch(0))
     produce(BrokerId(1), ProducerEpoch(0))  # error: arg-type
+
+
+def nodes(node: NodeId, broker: BrokerId, image: PartitionImage) -> None:
+    ReplicaKey(node)
+    ReplicaKey(broker)
+    ReplicaKey(1)  # error: arg-type
+    image.directory_of(broker)
+    image.directory_of(node)  # error: arg-type
+    image.directory_of(image.leader)
+    image.directory_of(image.partition_epoch)  # error: arg-type
+
+
+def registrations(image: MetadataImage, request: BrokerHeartbeatRequest, now: float) -> None:
+    Provenance(image.provenance.offset, image.provenance.epoch, 0)
+    Provenance(image.provenance.epoch, image.provenance.offset, 0)  # error: arg-type, arg-type
+    Leases(9.0).extend(request.broker_id, request.broker_epoch, now)
+    Leases(9.0).extend(request.broker_epoch, request.broker_id, now)  # error: arg-type, arg-type
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    check_broker_epoch(image, request.broker_id, request.current_metadata_offset)  # error: arg-type
 
 
 def names(topic_id: bytes) -> None:

@@ -11,6 +11,7 @@ from trimaran.console.page import NotHere, Page, PageRequest, Row, table
 from trimaran.errors.user_error import UserError
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import BrokerId
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -80,7 +81,7 @@ def _registration(question: PageRequest) -> dict[str, Any]:
         image = question.cluster.log.state().image
     except UserError:
         return {"registration": None}
-    found = image.cluster.brokers.get(int(question.path["broker"]))
+    found = image.cluster.brokers.get(BrokerId(question.path["broker"]))
     if found is None:
         return {"registration": None}
     return {

@@ -14,6 +14,7 @@ from trimaran.client.groups import (
     total_lag,
 )
 from trimaran.console.page import NotHere, Page, PageRequest, Row, table
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -41,7 +42,9 @@ def _lag(client: BlockingClient, row: Row) -> Row:
     seconds = None
     if behind is not None:
         seconds = (
-            age_seconds(client, behind["topic"], behind["partition"], behind["committed"] or 0)
+            age_seconds(
+                client, behind["topic"], behind["partition"], behind["committed"] or Offset(0)
+            )
             if behind["lag"]
             else 0.0
         )

@@ -16,6 +16,7 @@ from trimaran.quorum.metadata.as_json import topic_as_json
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.snapshot_files import SUFFIX, parse_snapshot_name
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +32,7 @@ NAMES_MAX = 200  # of a directory; more are found by their text
 def view(question: PageRequest) -> dict[str, Any]:
     log = question.cluster.log
     first, last = log.bounds()
-    offset = question.number("offset", last)
+    offset = Offset(question.number("offset", last))
     if time := question.text("time").strip():
         offset = log.offset_at(parse_time_ms(time))
     state = log.state_at(offset)
@@ -136,7 +137,8 @@ def _tree(question: PageRequest, image: MetadataImage) -> dict[str, Any]:
 def view_diff(question: PageRequest) -> dict[str, Any]:
     log = question.cluster.log
     first, last = log.bounds()
-    before, after = question.number("from", first), question.number("to", last)
+    before = Offset(question.number("from", first))
+    after = Offset(question.number("to", last))
     rows = list(state_differences(log.state_at(before), log.state_at(after), lambda topic: topic))
     shown = table(
         question, rows, columns=("path", "change"), sort="path", search=("path", "change")

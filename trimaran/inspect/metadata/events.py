@@ -13,7 +13,7 @@ from trimaran.node.text.wording import entity_text
 from trimaran.quorum.metadata.as_json import OPERATIONS, PERMISSIONS, name_of
 from trimaran.quorum.metadata.epochs import leader_change
 from trimaran.quorum.metadata.image import RESOURCE_TYPES, MetadataImage, PartitionImage
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import BrokerId, Offset, TopicIdPartition
 from trimaran.wire.records import brokers, configs, features, misc, quotas, security, topics
 from trimaran.wire.records.metadata import UnknownRecord, read_metadata_record
 from trimaran.wire.records.sensitive import is_sensitive
@@ -33,7 +33,7 @@ _NO_LEADER_CHANGE = -2
 class MetadataEvent:
     """`level`: info, warn or bad. `subject` names the thing, `link` its page in the console, both may be empty."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     kind: str
     level: str
@@ -46,9 +46,9 @@ class MetadataEvent:
 class Change:
     """The state of a partition from an offset on."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
-    leader: int
+    leader: BrokerId
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
 
@@ -59,7 +59,7 @@ class ConfigChange:
     Secrets are hidden.
     """
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     kind: str
     resource: str
@@ -106,7 +106,7 @@ class PartitionHistory:
 class _Moment:
     """A record's place, and the images around its batch: names of what is gone are only in the one before."""
 
-    offset: int
+    offset: Offset
     timestamp_ms: int
     before: MetadataImage
     after: MetadataImage

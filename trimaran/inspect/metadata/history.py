@@ -14,6 +14,7 @@ from trimaran.inspect.metadata.events import (
     what_happened,
 )
 from trimaran.quorum.metadata.replay import Replay
+from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -76,7 +77,7 @@ class History:
             yield what_happened(batch, before, after), after
 
 
-def configs_of(image: MetadataImage, offset: int) -> Iterator[ConfigChange]:
+def configs_of(image: MetadataImage, offset: Offset) -> Iterator[ConfigChange]:
     """Returns the configs in the image at the beginning of a log; their times are unknown."""
     for (kind, resource), values in image.configs.by_resource.items():
         for name, value in values.items():

@@ -6,6 +6,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.source import Base
 from trimaran.quorum.observing import live_quorum
 from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class LiveSource(live_quorum.LiveQuorum):
@@ -15,7 +16,7 @@ class LiveSource(live_quorum.LiveQuorum):
         super().__init__(client)
         self.name = name
 
-    def base(self, upto: int | None) -> Base | None:
+    def base(self, upto: Offset | None) -> Base | None:
         """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
         snapshot = self.begins_with()
         if snapshot is None:
@@ -28,8 +29,8 @@ class LiveSource(live_quorum.LiveQuorum):
                 f"snapshots",
                 exit_code=Exit.USAGE,
             )
-        data = self.snapshot(snapshot.end_offset, snapshot.epoch)
-        return Base(snapshot.end_offset, snapshot.epoch, data)
+        end_offset, epoch = Offset(snapshot.end_offset), LeaderEpoch(snapshot.epoch)
+        return Base(end_offset, epoch, self.snapshot(end_offset, epoch))
 
     def begins_after(self) -> Base | None:
         """The leader's snapshot: what is older it no longer tells."""

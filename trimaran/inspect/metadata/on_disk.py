@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.inspect.metadata.source import Base
@@ -13,6 +14,15 @@ from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.snapshot_files import parse_snapshot_name
+from trimaran.wire.identity import LeaderEpoch, Offset
+
+
+class Snapshot(NamedTuple):
+    """A snapshot on disk, named by the end and the epoch of the records that it holds."""
+
+    end_offset: Offset
+    epoch: LeaderEpoch
+    path: Path
 
 
 class MetadataDirectory:
@@ -21,7 +31,7 @@ class MetadataDirectory:
     def __init__(self, path: Path) -> None:
         self.name = str(path)
         self.segments: list[str]
-        self.snapshots: list[tuple[int, int, Path]]
+        self.snapshots: list[Snapshot]
         if path.is_file():
             self._of_file(path)
             return
@@ -49,25 +59,27 @@ class MetadataDirectory:
                 exit_code=Exit.USAGE,
             )
         self.segments = [str(path)] if is_segment else []
-        self.snapshots = [(*snapshot_id, path)] if snapshot_id else []
+        self.snapshots = [Snapshot(*snapshot_id, path)] if snapshot_id else []
 
-    def base(self, upto: int | None) -> Base | None:
+    def base(self, upto: Offset | None) -> Base | None:
         """Returns the last snapshot that is not beyond this offset; also the file of offset 0, with which a
         directory is formatted.
         """
-        usable = [snapshot for snapshot in self.snapshots if upto is None or snapshot[0] <= upto]
+        usable = [
+            snapshot for snapshot in self.snapshots if upto is None or snapshot.end_offset <= upto
+        ]
         return self._first_followed(usable[-1:])
 
     def begins_after(self) -> Base | None:
         """The oldest snapshot that the log goes on from."""
         return self._first_followed(self.snapshots)
 
-    def _first_followed(self, snapshots: list[tuple[int, int, Path]]) -> Base | None:
+    def _first_followed(self, snapshots: list[Snapshot]) -> Base | None:
         """The first of them that the log goes on from; None if the log alone says it all. Raises UserError."""
         first = self._first_offset()
-        for end_offset, epoch, path in snapshots:
-            if end_offset >= first:
-                return Base(end_offset, epoch, path.read_bytes())
+        for snapshot in snapshots:
+            if snapshot.end_offset >= first:
+                return Base(snapshot.end_offset, snapshot.epoch, snapshot.path.read_bytes())
         if first > 0:
             raise UserError(
                 f"{self.name} does not reach back that far",
@@ -77,13 +89,13 @@ class MetadataDirectory:
             )
         return None
 
-    def _first_offset(self) -> int:
-        return min((int(Path(path).stem) for path in self.segments), default=0)
+    def _first_offset(self) -> Offset:
+        return min((Offset(Path(path).stem) for path in self.segments), default=Offset(0))
 
-    def _oldest_snapshot(self) -> int:
-        return min((end_offset for end_offset, _, _ in self.snapshots), default=0)
+    def _oldest_snapshot(self) -> Offset:
+        return min((snapshot.end_offset for snapshot in self.snapshots), default=Offset(0))
 
-    def batches(self, start: int) -> Iterator[BatchView]:
+    def batches(self, start: Offset) -> Iterator[BatchView]:
         """Ends early where a live log ends in the middle of a batch."""
         starts = [int(Path(path).stem) for path in self.segments]
         for index, path in enumerate(self.segments):
@@ -94,6 +106,6 @@ class MetadataDirectory:
                     yield batch
 
 
-def _snapshots_in(folder: Path) -> list[tuple[int, int, Path]]:
+def _snapshots_in(folder: Path) -> list[Snapshot]:
     found = [(parse_snapshot_name(path.name), path) for path in sorted(folder.iterdir())]
-    return [(*snapshot_id, path) for snapshot_id, path in found if snapshot_id]
+    return [Snapshot(*snapshot_id, path) for snapshot_id, path in found if snapshot_id]

@@ -13,14 +13,15 @@ from typing import Protocol
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.batch import BatchView
 from trimaran.quorum.metadata.replay import MetadataState, Replay
+from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
     """A snapshot: the state of all offsets below `end_offset`."""
 
-    end_offset: int
-    epoch: int
+    end_offset: Offset
+    epoch: LeaderEpoch
     data: bytes
 
 
@@ -29,7 +30,7 @@ class MetadataSource(Protocol):
 
     name: str
 
-    def base(self, upto: int | None) -> Base | None:
+    def base(self, upto: Offset | None) -> Base | None:
         """Returns the snapshot to begin with for the state below this offset (None: the newest); None if the log
         alone says it.
         """
@@ -37,11 +38,11 @@ class MetadataSource(Protocol):
     def begins_after(self) -> Base | None:
         """The snapshot that the oldest batches follow; None if the log alone says it all."""
 
-    def batches(self, start: int) -> Iterator[BatchView]:
+    def batches(self, start: Offset) -> Iterator[BatchView]:
         """The log's batches from the one that holds `start` on."""
 
 
-def replay(source: MetadataSource, at: int | None = None) -> MetadataState:
+def replay(source: MetadataSource, at: Offset | None = None) -> MetadataState:
     """The state after the record at offset `at`, or the newest.
 
     Raises:
@@ -70,7 +71,7 @@ def offset_as_of(source: MetadataSource, time_ms: int) -> int:
         UserError: the source does not reach back to then.
     """
     last = None
-    for batch in source.batches(0):
+    for batch in source.batches(Offset(0)):
         if batch.max_timestamp > time_ms:
             break
         last = batch.last_offset

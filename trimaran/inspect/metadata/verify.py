@@ -107,7 +107,7 @@ class _Log:
         self._check_snapshots()
         return found
 
-    def _follow(self, base_offset: int, epoch: int, next_offset: int) -> None:
+    def _follow(self, base_offset: Offset, epoch: LeaderEpoch, next_offset: Offset) -> None:
         if self._start is None:
             self._start = base_offset
         elif base_offset != self._end:

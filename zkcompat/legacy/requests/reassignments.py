@@ -14,7 +14,7 @@ from typing import Any
 
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import BrokerId, TopicPartition
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -34,7 +34,7 @@ from trimaran.zkcompat.znodes.json_form import decode_json, encode_json, ids, me
 REASSIGN_PARTITIONS = "/admin/reassign_partitions"
 DELETE = TransactionStep("delete", REASSIGN_PARTITIONS)
 
-Replicas = tuple[int, ...]
+Replicas = tuple[BrokerId, ...]
 Targets = Mapping[TopicPartition, Replicas]
 
 

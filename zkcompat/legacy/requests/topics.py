@@ -13,6 +13,7 @@ from typing import Any
 
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
+from trimaran.wire.identity import BrokerId
 from trimaran.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -42,14 +43,14 @@ BY_ASSIGNMENT = -1
 class Assignment:
     """A topic's assignment as a tool wrote it, in any version of the znode."""
 
-    partitions: Mapping[int, Sequence[int]]
+    partitions: Mapping[int, Sequence[BrokerId]]
     has_id: bool
 
     @classmethod
     def decode(cls, data: bytes | None) -> Assignment:
         """Raises RemoteProtocolError."""
         members = decode_json(data)
-        found: dict[int, Sequence[int]] = {}
+        found: dict[int, Sequence[BrokerId]] = {}
         for text, replicas in member(members, "partitions", dict).items():
             if not (text.isascii() and text.isdecimal() and len(text) <= 10):
                 raise RemoteProtocolError(f"a partition {text[:20]!r}")
