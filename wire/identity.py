@@ -81,7 +81,7 @@ else:
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
     NodeId = BrokerId = ProducerId = int
 
-# What a number is while there is none, as Kafka writes it.
+# The values that stand for no number, as in Kafka.
 NO_OFFSET = Offset(-1)
 NO_NODE = NodeId(-1)
 NO_LEADER_EPOCH = LeaderEpoch(-1)

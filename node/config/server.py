@@ -88,7 +88,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def broker_id(self) -> BrokerId:
-        """The same, of a broker."""
+        """Returns the `node.id` of a broker."""
         return BrokerId(self["node.id"])
 
     @property
