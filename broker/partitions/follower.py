@@ -52,13 +52,14 @@ def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[Par
 
 
 class PartitionFollower:
-    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end.
+    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end. `is_new`: the replica
+    has no log yet.
 
     A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that
     it is.
     """
 
-    __slots__ = ("_is_new", "_services", "ended", "epoch", "leader_id", "on_ready", "replica")
+    __slots__ = ("_services", "ended", "epoch", "is_new", "leader_id", "on_ready", "replica")
 
     def __init__(self, replica: Replica, state: PartitionImage) -> None:
         self.replica = replica
@@ -67,7 +68,7 @@ class PartitionFollower:
         self.ended = False
         self.on_ready: Callable[[PartitionFollower], None] | None = None
         self._services = replica.services
-        self._is_new = replica.is_new
+        self.is_new = replica.is_new
         if not self.ready:
             self._services.commit.mark_dirty(self.log, self._flushed)
 
@@ -75,14 +76,12 @@ class PartitionFollower:
     def log(self) -> PartitionLog:
         """Opened or made when first asked for; raises KafkaError KAFKA_STORAGE_ERROR."""
         log = self.replica.log
-        self._is_new = False
+        self.is_new = False
         return log
 
     @property
     def ready(self) -> bool:
-        return (
-            self._is_new or self._services.commit.durable_end(self.log) >= self.log.log_end_offset
-        )
+        return self.is_new or self._services.commit.durable_end(self.log) >= self.log.log_end_offset
 
     def position(self) -> FetchPosition:
         """Returns the position of the next fetch; only while `ready`."""
@@ -92,7 +91,7 @@ class PartitionFollower:
     @property
     def reached(self) -> FetchPosition:
         """As `position`, durable or not."""
-        if self._is_new:
+        if self.is_new:
             return EMPTY_LOG
         log = self.log
         return FetchPosition(log.log_end_offset, log.latest_epoch, log.log_start_offset)
@@ -128,7 +127,7 @@ class PartitionFollower:
         checkpoint of the start, another history would be here again (P3). So do their producers: as leader the broker
         would answer that a batch is here that never was in the leader's log (P5).
         """
-        if self._is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
+        if self.is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
         if self.begins_anew(leader_log_start_offset):
             yield from self.cut_segments_above(Offset(0))
@@ -139,7 +138,7 @@ class PartitionFollower:
 
     def begins_anew(self, leader_log_start_offset: Offset) -> bool:
         """Whether `drop_deleted` takes the files away, too."""
-        if self._is_new:
+        if self.is_new:
             return False
         return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
 
@@ -148,7 +147,7 @@ class PartitionFollower:
 
         A new leader may know less of what is committed: then what is known here stands (P7).
         """
-        if self._is_new:
+        if self.is_new:
             self.replica.saved_watermark = Offset(0)
             return
         replica, log = self.replica, self.log

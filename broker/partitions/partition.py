@@ -136,7 +136,10 @@ class Partition(Replica):
         """Goes over to newer metadata; returns True if a new epoch began."""
         old, self.state = self.state, state
         node_id = self.services.node_id
-        if self.known_end and node_id in state.isr and node_id not in old.isr:
+        has_joined = node_id in state.isr and node_id not in old.isr
+        if has_joined and self._joined_empty():
+            self.begin_empty()
+        if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
                 self.go_on_as_it_is()  # it has all that is committed now
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
@@ -151,6 +154,11 @@ class Partition(Replica):
         self._saved_leader = None
         self.watchers.notify_all()
         return True
+
+    def _joined_empty(self) -> bool:
+        """Returns whether the leader admitted this replica to the ISR at offset 0, before it had a log."""
+        is_clean = not self.state.leader_recovery_state
+        return is_clean and self._follower is not None and self._follower.is_new
 
     def _count_isr_change(self, old: PartitionImage) -> None:
         before, after = set(old.isr), set(self.state.isr)

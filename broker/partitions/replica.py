@@ -154,6 +154,12 @@ class Replica:
             directory.offsets.lower_recovery_point(self.topic_partition, end)
         self.known_end = 0
 
+    def begin_empty(self) -> None:
+        """Notes that all committed records come from the leader: an older copy of the replica holds none that is
+        needed, so its log may be made.
+        """
+        self._is_new_here = self._log is None
+
     @property
     def standing(self) -> Standing:
         """Returns the claim of the metadata on the records that this replica may have."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.broker.batches import batch
-from tests.cluster.data_side import open_harness, partition, topic
+from tests.cluster.data_side import open_harness, partition, topic, topics_image
 from trimaran.broker.partitions.watchers import Interest
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.config import LogConfig
@@ -54,6 +54,48 @@ def test_replica_without_directory_fetches_like_empty_log(harness):
     assert held.open_follower().ready
     assert where(held.open_follower()) == (0, -1, 0)
     assert held.open_log is None
+
+
+def copy_of_an_earlier_replica(path):
+    """A broker that has begun with a replica, of which there is only what an earlier assignment has left."""
+    before = open_harness(path, 12)
+    follow(before).open_follower().append(record(0))
+    before.flush()
+    before.directories.close(broker_epoch=None, high_watermarks={})
+    (path / "t-0").rename(path / f"t-0.{'a' * 32}-delete")
+    now = open_harness(path, 12)
+    spare = topic("t", partition((11, 12), 11, isr=(11,)))
+    now.partitions.begin_with(topics_image(spare))
+    now.set_image(spare)
+    return now
+
+
+def join(harness, leader, leader_epoch=0, **fields):
+    state = partition(
+        (11, 12), leader, isr=(11, 12), leader_epoch=leader_epoch, partition_epoch=1, **fields
+    )
+    harness.set_image(topic("t", state))
+    return harness.partitions.find("t", 0)
+
+
+@pytest.mark.parametrize(("leader", "leader_epoch"), [(11, 0), (13, 1), (12, 1)])
+def test_replica_that_joined_empty_gets_a_log(tmp_path, leader, leader_epoch):
+    harness = copy_of_an_earlier_replica(tmp_path)
+    assert where(harness.partitions.find("t", 0).open_follower()) == (0, -1, 0)
+    held = join(harness, leader, leader_epoch)
+    held = join(harness, leader, leader_epoch + 1)
+    assert held.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("has_followed", [True, False])
+def test_replica_elected_uncleanly_keeps_its_copy(tmp_path, has_followed):
+    """No leader has seen that it is empty, or the records of the one that did are lost."""
+    harness = copy_of_an_earlier_replica(tmp_path)
+    if has_followed:
+        assert harness.partitions.find("t", 0).open_follower().is_new
+    held = join(harness, 12, 1, leader_recovery_state=int(has_followed))
+    with pytest.raises(KafkaError, match="may be all that is left of it"):
+        held.log  # noqa: B018
 
 
 def test_appended_records_count_as_unflushed(harness):
