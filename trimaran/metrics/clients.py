@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
 from trimaran.broker.telemetry.clients import ClientMetrics
 from trimaran.broker.telemetry.received import ClientSeries, ReceivedMetrics
-from trimaran.metrics.families import Families, counter, gauge
+from trimaran.metrics.families import Families, Table, counter, families, gauge
 
 _PREFIX = "kafka_clients_"
 _OF_KAFKA = "org.apache.kafka."
@@ -24,50 +25,64 @@ _IDENTITY = ("client_instance_id", "client_id", "client_software_name", "client_
 _DOC = "Pushed by clients (KIP-714)."
 
 
-def client_metrics(metrics: ClientMetrics) -> Families:
-    """Nothing where clients are not asked."""
-    if metrics.received is None:
-        return
-    counts = metrics.counts
-    for name, doc, value in (
-        (
-            "unknown_subscription_request",
-            "Pushes for another subscription.",
-            counts.unknown_subscriptions,
-        ),
-        ("throttle", "Requests that came before their time.", counts.throttled),
-        ("plugin_export", "Pushes that were taken.", counts.exported),
-        ("plugin_error", "Pushes that were no metrics.", counts.refused),
-    ):
-        yield counter(f"kafka_server_client_metrics_{name}", doc, value)
-    yield gauge(
-        "kafka_server_client_metrics_instance_count", "Clients that push here.", len(metrics)
-    )
-    yield counter(
+class PushState(NamedTuple):
+    metrics: ClientMetrics
+    received: ReceivedMetrics
+
+
+_CLIENTS = "kafka_server_client_metrics"
+PUSH_METRICS: Table[PushState] = (
+    counter(
+        f"{_CLIENTS}_unknown_subscription_request",
+        "Pushes for another subscription.",
+        lambda s: s.metrics.counts.unknown_subscriptions,
+    ),
+    counter(
+        f"{_CLIENTS}_throttle",
+        "Requests that came before their time.",
+        lambda s: s.metrics.counts.throttled,
+    ),
+    counter(
+        f"{_CLIENTS}_plugin_export", "Pushes that were taken.", lambda s: s.metrics.counts.exported
+    ),
+    counter(
+        f"{_CLIENTS}_plugin_error",
+        "Pushes that were no metrics.",
+        lambda s: s.metrics.counts.refused,
+    ),
+    gauge(f"{_CLIENTS}_instance_count", "Clients that push here.", lambda s: len(s.metrics)),
+    counter(
         "trimaran_client_metrics_dropped",
         "Numbers of clients that had no room.",
-        metrics.received.dropped,
-    )
-    yield from _pushed(metrics.received)
+        lambda s: s.received.dropped,
+    ),
+)
+
+
+def client_metrics(metrics: ClientMetrics) -> Families:
+    """Yields nothing if clients are not asked for their metrics."""
+    if metrics.received is not None:
+        yield from families(PUSH_METRICS, PushState(metrics, metrics.received))
+        yield from _pushed(metrics.received)
 
 
 def _pushed(received: ReceivedMetrics) -> Families:
-    families: dict[str, Metric] = {}
+    pushed: dict[str, Metric] = {}
     for client in received.clients():
-        _add(families, client)
+        _add(pushed, client)
         yield None
-    yield from families.values()
+    yield from pushed.values()
 
 
-def _add(families: dict[str, Metric], client: ClientSeries) -> None:
+def _add(pushed: dict[str, Metric], client: ClientSeries) -> None:
     """A name is of the kind that came first: a gauge and a counter of one name would be no text for a scraper."""
     identity = {name: client.labels[name] for name in _IDENTITY if name in client.labels}
     for (name, labels, is_sum), value in client.values.items():
         kind = "counter" if is_sum else "gauge"
         family_name = _family_name(name)
-        family = families.get(family_name)
+        family = pushed.get(family_name)
         if family is None:
-            family = families[family_name] = Metric(family_name, _DOC, kind)
+            family = pushed[family_name] = Metric(family_name, _DOC, kind)
         if family.type == kind:
             suffix = _TOTAL if is_sum else ""
             family.add_sample(family_name + suffix, _label_names(dict(labels)) | identity, value)

@@ -7,19 +7,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from trimaran.metrics.families import Families, gauge
+from trimaran.metrics.families import Families, Table, families, gauge
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 
 # Partitions between two turns of the loop: a millisecond's worth.
 _PER_TURN = 2_000
 
-_COUNTS = (
-    ("activebrokercount", "Brokers that are registered and not fenced."),
-    ("fencedbrokercount", "Brokers that are registered and fenced."),
-    ("globaltopiccount", "Topics."),
-    ("globalpartitioncount", "Partitions."),
-    ("offlinepartitionscount", "Partitions without a leader."),
-    ("preferredreplicaimbalancecount", "Partitions not led by their first replica."),
+_CONTROLLER = "kafka_controller_kafkacontroller"
+CLUSTER_METRICS: Table[Counter[str]] = (
+    gauge(
+        f"{_CONTROLLER}_activebrokercount",
+        "Brokers that are registered and not fenced.",
+        lambda c: c["active_brokers"],
+    ),
+    gauge(
+        f"{_CONTROLLER}_fencedbrokercount",
+        "Brokers that are registered and fenced.",
+        lambda c: c["fenced_brokers"],
+    ),
+    gauge(f"{_CONTROLLER}_globaltopiccount", "Topics.", lambda c: c["topics"]),
+    gauge(f"{_CONTROLLER}_globalpartitioncount", "Partitions.", lambda c: c["partitions"]),
+    gauge(
+        f"{_CONTROLLER}_offlinepartitionscount",
+        "Partitions without a leader.",
+        lambda c: c["offline_partitions"],
+    ),
+    gauge(
+        f"{_CONTROLLER}_preferredreplicaimbalancecount",
+        "Partitions not led by their first replica.",
+        lambda c: c["imbalanced_partitions"],
+    ),
 )
 
 
@@ -36,14 +53,13 @@ class ClusterCounts:
             yield from _count_partitions(image, count)
             self._topics, self._count = image.topics, count
         fenced = sum(broker.fenced for broker in image.cluster.brokers.values())
-        self._count["fencedbrokercount"] = fenced
-        self._count["activebrokercount"] = len(image.cluster.brokers) - fenced
-        for name, doc in _COUNTS:
-            yield gauge(f"kafka_controller_kafkacontroller_{name}", doc, self._count[name])
+        self._count["fenced_brokers"] = fenced
+        self._count["active_brokers"] = len(image.cluster.brokers) - fenced
+        yield from families(CLUSTER_METRICS, self._count)
 
 
 def _count_partitions(image: MetadataImage, count: Counter[str]) -> Iterator[None]:
-    count["globaltopiccount"] = len(image.topics.by_name)
+    count["topics"] = len(image.topics.by_name)
     since = 0
     for topic in image.topics.by_name.values():
         for partition in topic.partitions.values():
@@ -55,6 +71,6 @@ def _count_partitions(image: MetadataImage, count: Counter[str]) -> Iterator[Non
 
 
 def _count_partition(partition: PartitionImage, count: Counter[str]) -> None:
-    count["globalpartitioncount"] += 1
-    count["offlinepartitionscount"] += partition.leader == NO_LEADER
-    count["preferredreplicaimbalancecount"] += partition.leader != partition.preferred_leader
+    count["partitions"] += 1
+    count["offline_partitions"] += partition.leader == NO_LEADER
+    count["imbalanced_partitions"] += partition.leader != partition.preferred_leader

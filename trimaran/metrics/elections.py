@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trimaran.metrics.families import Families, counter
+from trimaran.metrics.families import Table, counter
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import NO_LEADER, MetadataImage, PartitionImage
 from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
@@ -32,17 +32,18 @@ class ElectionCounts:
                     self.elections += 1
                     self.unclean_elections += _is_unclean(old, new)
 
-    def metrics(self) -> Families:
-        yield counter(
-            "kafka_controller_controllerstats_leaderelections",
-            "Partitions that got another leader.",
-            self.elections,
-        )
-        yield counter(
-            "kafka_controller_controllerstats_uncleanleaderelections",
-            "The same, from outside the ISR: committed records may be lost.",
-            self.unclean_elections,
-        )
+
+_STATS = "kafka_controller_controllerstats"
+ELECTION_METRICS: Table[ElectionCounts] = (
+    counter(
+        f"{_STATS}_leaderelections", "Partitions that got another leader.", lambda c: c.elections
+    ),
+    counter(
+        f"{_STATS}_uncleanleaderelections",
+        "The same, from outside the ISR: committed records may be lost.",
+        lambda c: c.unclean_elections,
+    ),
+)
 
 
 def _is_unclean(old: PartitionImage, new: PartitionImage) -> bool:

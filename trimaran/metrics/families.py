@@ -1,8 +1,13 @@
-"""Metric families, made shorter than `prometheus_client` makes them."""
+"""Metrics as lines: a table for each subject declares its metrics, and a scrape makes families of them.
+
+The page docs/metric_names.md is written from these tables. They are listed in `trimaran.metrics.registry`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -19,53 +24,118 @@ Families = Iterator[Metric | None]
 """None: the loop may turn here. What comes of the same state must come before."""
 
 Rows = Iterable[tuple[Sequence[str], float]]
-"""Label values, and the value."""
+"""Values of the labels, in their order, and the value. No values of labels: a sample without labels."""
+
+TimeRows = Iterable[tuple[Sequence[str], TimeSummary]]
 
 # The quantiles of Kafka's histograms, except p75 and p98.
 QUANTILES = (0.5, 0.95, 0.99, 0.999)
+# Samples between two turns of the loop: a millisecond's worth.
+_PER_TURN = 500
+
+S = TypeVar("S")
 
 
-def gauge(name: str, doc: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, doc, value=value)
+@dataclass(frozen=True, slots=True)
+class MetricLine(Generic[S]):
+    """One metric.
+
+    Args:
+        name: without `_total`, which counters get.
+        text: for `# HELP`, and for the page.
+        read: the value, from what its subject has gathered; None: the metric is absent now. With labels: rows.
+        bound: the most values that the labels have together, such as "topics on this broker".
+        unit: 1000 to show seconds of a summary as milliseconds.
+    """
+
+    kind: Literal["gauge", "counter", "summary", "histogram"]
+    name: str
+    text: str
+    read: Callable[[S], Any]
+    labels: tuple[str, ...] = ()
+    bound: str = ""
+    unit: float = 1.0
+
+    def __post_init__(self) -> None:
+        if bool(self.labels) != bool(self.bound):
+            raise ValueError(f"{self.name}: labels need a bound, and a bound needs labels")
+
+    def family(self, state: S) -> Families:
+        found = self.read(state)
+        if found is None:
+            return
+        if self.kind == "histogram":
+            buckets, seconds = found.buckets(), found.seconds
+            yield HistogramMetricFamily(self.name, self.text, buckets=buckets, sum_value=seconds)
+        elif self.kind == "summary":
+            yield self._summary(found if self.labels else [((), found)])
+        else:
+            made = CounterMetricFamily if self.kind == "counter" else GaugeMetricFamily
+            family = made(self.name, self.text, labels=self.labels)
+            for number, row in enumerate(found if self.labels else [((), found)], 1):
+                family.add_metric(*row)
+                if number % _PER_TURN == 0:
+                    yield None
+            yield family
+
+    def _summary(self, rows: TimeRows) -> Metric:
+        """Returns quantiles of the last one to two minutes, count and sum of all time."""
+        family = SummaryMetricFamily(self.name, self.text)
+        for values, times in rows:
+            labels = dict(zip(self.labels, values, strict=True))
+            quantiles = times.quantiles(QUANTILES)
+            for quantile, seconds in zip(QUANTILES, quantiles, strict=True):
+                quantile_labels = {**labels, "quantile": str(quantile)}
+                family.add_sample(self.name, quantile_labels, seconds * self.unit)
+            family.add_sample(f"{self.name}_count", labels, times.count)
+            family.add_sample(f"{self.name}_sum", labels, times.seconds * self.unit)
+        return family
 
 
-def gauges(name: str, doc: str, labels: Sequence[str], rows: Rows) -> Metric:
-    return _with_rows(GaugeMetricFamily(name, doc, labels=labels), rows)
+Table: TypeAlias = tuple[MetricLine[S], ...]
 
 
-def counter(name: str, doc: str, value: float) -> Metric:
-    """`name` without `_total`, which is added."""
-    return CounterMetricFamily(name, doc, value=value)
+def families(table: Table[S], state: S) -> Families:
+    """Yields the families of a table, in its order."""
+    for line in table:
+        yield from line.family(state)
 
 
-def counters(name: str, doc: str, labels: Sequence[str], rows: Rows) -> Metric:
-    """`name` without `_total`, which is added."""
-    return _with_rows(CounterMetricFamily(name, doc, labels=labels), rows)
+def gauge(name: str, text: str, read: Callable[[S], float | None]) -> MetricLine[S]:
+    return MetricLine("gauge", name, text, read)
 
 
-def _with_rows(family: GaugeMetricFamily | CounterMetricFamily, rows: Rows) -> Metric:
-    for values, value in rows:
-        family.add_metric(values, value)
-    return family
+def gauges(
+    name: str, text: str, labels: tuple[str, ...], bound: str, read: Callable[[S], Rows]
+) -> MetricLine[S]:
+    return MetricLine("gauge", name, text, read, labels, bound)
 
 
-def times(
+def counter(name: str, text: str, read: Callable[[S], float | None]) -> MetricLine[S]:
+    return MetricLine("counter", name, text, read)
+
+
+def counters(
+    name: str, text: str, labels: tuple[str, ...], bound: str, read: Callable[[S], Rows]
+) -> MetricLine[S]:
+    return MetricLine("counter", name, text, read, labels, bound)
+
+
+def times(name: str, text: str, read: Callable[[S], TimeSummary]) -> MetricLine[S]:
+    return MetricLine("summary", name, text, read)
+
+
+def times_by(
     name: str,
-    doc: str,
-    rows: Iterable[tuple[Mapping[str, str], TimeSummary]],
+    text: str,
+    labels: tuple[str, ...],
+    bound: str,
+    read: Callable[[S], TimeRows],
     *,
     unit: float = 1.0,
-) -> Metric:
-    """Quantiles of the last one to two minutes, count and sum of all time; `unit` is 1000 for milliseconds."""
-    family = SummaryMetricFamily(name, doc)
-    for labels, summary in rows:
-        values = summary.quantiles(QUANTILES)
-        for quantile, seconds in zip(QUANTILES, values, strict=True):
-            family.add_sample(name, {**labels, "quantile": str(quantile)}, seconds * unit)
-        family.add_sample(f"{name}_count", dict(labels), summary.count)
-        family.add_sample(f"{name}_sum", dict(labels), summary.seconds * unit)
-    return family
+) -> MetricLine[S]:
+    return MetricLine("summary", name, text, read, labels, bound, unit)
 
 
-def histogram(name: str, doc: str, value: CumulativeHistogram) -> Metric:
-    return HistogramMetricFamily(name, doc, buckets=value.buckets(), sum_value=value.seconds)
+def histogram(name: str, text: str, read: Callable[[S], CumulativeHistogram]) -> MetricLine[S]:
+    return MetricLine("histogram", name, text, read)

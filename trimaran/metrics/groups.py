@@ -3,35 +3,48 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.coordinator import GroupCoordinator
-from trimaran.metrics.families import Families, gauge, gauges
+from trimaran.metrics.families import Families, Table, families, gauge, gauges
+
+
+@dataclass(slots=True)
+class GroupCounts:
+    """Counts of the loaded shards; `states` are by type and state."""
+
+    states: Counter[tuple[str, str]] = field(default_factory=Counter)
+    offsets: int = 0
+    shards: int = 0
+
+
+_GROUPS = "kafka_server_groupmetadatamanager"
+GROUP_METRICS: Table[GroupCounts] = (
+    gauges(
+        f"{_GROUPS}_numgroups",
+        "Groups that this broker coordinates.",
+        ("type", "state"),
+        "kinds of groups × their states",
+        lambda c: c.states.items(),
+    ),
+    gauge(f"{_GROUPS}_numoffsets", "Committed offsets of those groups.", lambda c: c.offsets),
+    gauge(
+        "trimaran_group_shards", "Partitions of __consumer_offsets served here.", lambda c: c.shards
+    ),
+)
 
 
 def group_metrics(groups: GroupCoordinator) -> Families:
-    """Metrics of the loaded shards."""
-    states: Counter[tuple[str, str]] = Counter()
-    offsets = shards = 0
+    counts = GroupCounts()
     for epoch in list(groups.runtime.epochs):
         if epoch.state is not ShardState.ACTIVE:
             continue
         shard = epoch.active()
-        shards += 1
+        counts.shards += 1
         for listed in groups.listed(shard):
             for group in listed:
-                states[group.group_type, group.group_state] += 1
-                offsets += shard.store.offset_count(group.group_id)
+                counts.states[group.group_type, group.group_state] += 1
+                counts.offsets += shard.store.offset_count(group.group_id)
             yield None
-    yield gauges(
-        "kafka_server_groupmetadatamanager_numgroups",
-        "Groups that this broker coordinates.",
-        ("type", "state"),
-        states.items(),
-    )
-    yield gauge(
-        "kafka_server_groupmetadatamanager_numoffsets",
-        "Committed offsets of those groups.",
-        offsets,
-    )
-    yield gauge("trimaran_group_shards", "Partitions of __consumer_offsets served here.", shards)
+    yield from families(GROUP_METRICS, counts)

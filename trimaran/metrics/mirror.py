@@ -4,72 +4,85 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trimaran.metrics.families import Families, counter, gauge, gauges
+from trimaran.metrics.families import Families, Table, counter, families, gauge, gauges
 
 if TYPE_CHECKING:
     from trimaran.zkcompat.mirroring.mirror import Mirror
 
-_OURS = "trimaran_zk_mirror"
+
+def _records_behind(mirror: Mirror) -> int:
+    return max(0, mirror.feed.image.provenance.offset - mirror.status.published_offset)
+
+
+_ZK = "trimaran_zk_mirror"
+MIRROR_METRICS: Table[Mirror] = (
+    gauges(
+        f"{_ZK}_state",
+        "1, with the state in its label.",
+        ("state",),
+        "1",
+        lambda m: [((m.status.state,), 1)],
+    ),
+    gauge(
+        f"{_ZK}_published_offset",
+        "Offset of the metadata log that ZooKeeper shows.",
+        lambda m: m.status.published_offset,
+    ),
+    gauge(
+        f"{_ZK}_lag_records",
+        "Records of the metadata log that ZooKeeper does not show.",
+        _records_behind,
+    ),
+    gauge(
+        f"{_ZK}_lag_seconds",
+        "Since when the oldest of them is committed.",
+        lambda m: m.feed.lag_ms(m.status.published_offset) / 1000,
+    ),
+    gauge(
+        f"{_ZK}_quorum_silent_seconds",
+        "For how long the quorum has said nothing.",
+        lambda m: m.feed.silent_seconds(),
+    ),
+    gauge(
+        f"{_ZK}_quarantined",
+        "Znodes that ZooKeeper refuses, held back.",
+        lambda m: len(m.quarantine),
+    ),
+    gauge(
+        f"{_ZK}_unknown_records",
+        "Records of a later Kafka in the metadata log: the znodes may be stale by them.",
+        lambda m: m.feed.image.unknown.count,
+    ),
+    gauge(
+        f"{_ZK}_connected",
+        "1 while there is a session with ZooKeeper, else 0.",
+        lambda m: m.keeper.is_connected,
+    ),
+    gauge(
+        f"{_ZK}_controller_epoch",
+        "Version of the claim that this mirror writes under.",
+        lambda m: m.status.controller_epoch,
+    ),
+    counter(f"{_ZK}_writes", "Operations written.", lambda m: m.status.writes),
+    counter(f"{_ZK}_transactions", "Transactions written.", lambda m: m.status.transactions),
+    counter(f"{_ZK}_claims", "Claims of the tree.", lambda m: m.status.claims),
+    counter(f"{_ZK}_comparisons", "Comparisons of the whole tree.", lambda m: m.status.comparisons),
+    counter(
+        f"{_ZK}_verifications", "Verifications of the whole tree.", lambda m: m.status.verifications
+    ),
+    counter(
+        f"{_ZK}_repairs",
+        "Times that znodes of others' making or changing were put right.",
+        lambda m: m.status.repairs,
+    ),
+    gauge(
+        "kafka_controller_kafkacontroller_zkwritebehindlag",
+        "Records of the metadata log that ZooKeeper does not show.",
+        _records_behind,
+    ),
+)
 
 
 def mirror_metrics(mirror: Mirror) -> Families:
     """Metrics of the mirror in this process, whether it writes or stands by."""
-    status, feed = mirror.status, mirror.feed
-    quorum_offset = feed.image.provenance.offset
-    behind = max(0, quorum_offset - status.published_offset)
-    yield gauges(
-        f"{_OURS}_state", "1, with the state in its label.", ("state",), [((status.state,), 1)]
-    )
-    for name, doc, value in (
-        (
-            "published_offset",
-            "Offset of the metadata log that ZooKeeper shows.",
-            status.published_offset,
-        ),
-        ("lag_records", "Records of the metadata log that ZooKeeper does not show.", behind),
-        (
-            "lag_seconds",
-            "Since when the oldest of them is committed.",
-            feed.lag_ms(status.published_offset) / 1000,
-        ),
-        (
-            "quorum_silent_seconds",
-            "For how long the quorum has said nothing.",
-            feed.silent_seconds(),
-        ),
-        ("quarantined", "Znodes that ZooKeeper refuses, held back.", len(mirror.quarantine)),
-        (
-            "unknown_records",
-            "Records of a later Kafka in the metadata log: the znodes may be stale by them.",
-            feed.image.unknown.count,
-        ),
-        (
-            "connected",
-            "1 while there is a session with ZooKeeper, else 0.",
-            mirror.keeper.is_connected,
-        ),
-        (
-            "controller_epoch",
-            "Version of the claim that this mirror writes under.",
-            status.controller_epoch,
-        ),
-    ):
-        yield gauge(f"{_OURS}_{name}", doc, value)
-    for name, doc, value in (
-        ("writes", "Operations written.", status.writes),
-        ("transactions", "Transactions written.", status.transactions),
-        ("claims", "Claims of the tree.", status.claims),
-        ("comparisons", "Comparisons of the whole tree.", status.comparisons),
-        ("verifications", "Verifications of the whole tree.", status.verifications),
-        (
-            "repairs",
-            "Times that znodes of others' making or changing were put right.",
-            status.repairs,
-        ),
-    ):
-        yield counter(f"{_OURS}_{name}", doc, value)
-    yield gauge(
-        "kafka_controller_kafkacontroller_zkwritebehindlag",
-        "Records of the metadata log that ZooKeeper does not show.",
-        behind,
-    )
+    return families(MIRROR_METRICS, mirror)

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from trimaran.metrics.families import Families, families
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
-from trimaran.metrics.process import loop_metrics
+from trimaran.metrics.process import LOOP_METRICS
 from trimaran.metrics.serving import serving_metrics
 from trimaran.wire.identity import Address
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
-    from trimaran.metrics.families import Families
     from trimaran.zkcompat.mirroring.mirror import Mirror
 
 
@@ -47,7 +47,7 @@ class MirrorMonitor:
         self._mirror = mirror
 
     def families(self) -> Families:
-        yield from loop_metrics(self.loop_times)
+        yield from families(LOOP_METRICS, self.loop_times)
         if self._mirror is not None:
             yield from mirror_metrics(self._mirror)
 

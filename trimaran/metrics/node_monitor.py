@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from trimaran.metrics.clients import client_metrics
 from trimaran.metrics.cluster import ClusterCounts
-from trimaran.metrics.elections import ElectionCounts
-from trimaran.metrics.families import Families, gauge, histogram
+from trimaran.metrics.elections import ELECTION_METRICS, ElectionCounts
+from trimaran.metrics.families import Families, families
+from trimaran.metrics.flushes import flush_metrics
 from trimaran.metrics.groups import group_metrics
 from trimaran.metrics.loop_times import LoopTimes
 from trimaran.metrics.mirror import mirror_metrics
-from trimaran.metrics.process import loop_metrics
-from trimaran.metrics.raft import controller_metadata_metrics, metadata_metrics, raft_metrics
+from trimaran.metrics.process import LOOP_METRICS
+from trimaran.metrics.raft import (
+    ACTIVE_METRICS,
+    broker_metadata_metrics,
+    controller_metadata_metrics,
+    raft_metrics,
+)
 from trimaran.metrics.replicas import replica_metrics
 from trimaran.metrics.requests import connection_metrics, request_metrics
 from trimaran.metrics.serving import address_of, serving_metrics
 from trimaran.metrics.topics import topic_metrics
 from trimaran.quorum.controller.server import RunningController
-from trimaran.wire.transport.metrics.cumulative_histogram import CumulativeHistogram
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 if TYPE_CHECKING:
     from trimaran.broker.process.server import RunningBroker
-    from trimaran.log.durability.group_commit import GroupCommit
     from trimaran.node.config.server import ServerConfig
     from trimaran.zkcompat.mirroring.mirror import Mirror
 
@@ -82,17 +86,13 @@ class NodeMonitor:
     def families(self) -> Families:
         """All metrics at this moment."""
         controller, broker = self._controller, self._broker
-        yield from loop_metrics(self.loop_times)
+        yield from families(LOOP_METRICS, self.loop_times)
         servers = [role.server for role in (controller, broker) if role is not None]
         if servers:
             yield from request_metrics(servers)
             yield from connection_metrics(servers)
             yield from _raft_metrics(controller, broker)
-            yield histogram(
-                "trimaran_fsync_seconds",
-                "Time in which a share of the dirty logs of a directory was flushed, by the kernel or a thread.",
-                _all_flushes(controller, broker),
-            )
+            yield from flush_metrics(controller, broker)
         if controller is not None:
             yield from self._controller_metrics(controller)
         if broker is not None:
@@ -101,14 +101,10 @@ class NodeMonitor:
             yield from mirror_metrics(self._mirror)
 
     def _controller_metrics(self, controller: RunningController) -> Families:
-        yield gauge(
-            "kafka_controller_kafkacontroller_activecontrollercount",
-            "1 for the active controller, else 0.",
-            controller.context.controller.is_active,
-        )
+        yield from families(ACTIVE_METRICS, controller.context.controller.is_active)
         yield from controller_metadata_metrics(controller.loader.image, controller.node)
         yield from self._cluster.metrics(controller.loader.image)
-        yield from self._elections.metrics()
+        yield from families(ELECTION_METRICS, self._elections)
 
 
 def _raft_metrics(controller: RunningController | None, broker: RunningBroker | None) -> Families:
@@ -121,31 +117,12 @@ def _raft_metrics(controller: RunningController | None, broker: RunningBroker | 
 
 def _broker_metrics(broker: RunningBroker) -> Families:
     ctx = broker.context
-    yield from metadata_metrics(ctx.metadata.image, broker.parts.quorum.node)
+    yield from broker_metadata_metrics(ctx.metadata.image, broker.parts.quorum.node)
     yield from topic_metrics(ctx.partitions.traffic)
     yield from replica_metrics(ctx)
     yield from group_metrics(ctx.groups)
     if ctx.client_metrics is not None:
         yield from client_metrics(ctx.client_metrics)
-
-
-def _all_flushes(
-    controller: RunningController | None, broker: RunningBroker | None
-) -> CumulativeHistogram:
-    total = CumulativeHistogram()
-    for commit_ in {id(commit): commit for commit in _commits(controller, broker)}.values():
-        total.add(commit_.times)
-    return total
-
-
-def _commits(
-    controller: RunningController | None, broker: RunningBroker | None
-) -> Iterator[GroupCommit]:
-    if controller is not None:
-        yield controller.group_commit
-    if broker is not None:
-        yield broker.parts.storage.metadata_commit
-        yield from broker.parts.storage.commits.values()
 
 
 def lacking_to_controller(controller: RunningController | None) -> list[str]:

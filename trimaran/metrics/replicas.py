@@ -7,107 +7,174 @@ start is not opened for this, and has no metrics.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import trio
-from prometheus_client.core import GaugeMetricFamily
 
 from trimaran.broker.handlers.context import Context
 from trimaran.broker.partitions.partition import Partition
-from trimaran.metrics.families import Families, gauge
+from trimaran.metrics.families import Families, Table, families, gauge, gauges
 
 # Replicas between two turns of the loop: a millisecond's worth.
 _PER_TURN = 200
 _LABELS = ("topic", "partition")
+_LED, _OPEN = "partitions led here", "open logs"
 
-_OF_BROKER = (
-    ("partitioncount", "Replicas on this broker."),
-    ("leadercount", "Partitions led here."),
-    ("underreplicatedpartitions", "Partitions led here with replicas outside the ISR."),
-    ("underminisrpartitioncount", "Partitions led here with fewer than min.insync.replicas."),
-    ("atminisrpartitioncount", "Partitions led here with just min.insync.replicas."),
-    ("reassigningpartitions", "Partitions led here that are being reassigned."),
-    ("offlinereplicacount", "Replicas in a log directory that is offline."),
+
+class LedPartition(NamedTuple):
+    """A partition led here: whether its ISR is just as large as it must be, and whether it is smaller."""
+
+    labels: tuple[str, str]
+    is_at_min: bool
+    is_under_min: bool
+
+
+class OpenLog(NamedTuple):
+    labels: tuple[str, str]
+    size_bytes: int
+    start_offset: int
+    end_offset: int
+    segments: int
+
+
+@dataclass(slots=True)
+class ReplicaState:
+    """What a walk over the replicas has found."""
+
+    ctx: Context
+    counts: Counter[str] = field(default_factory=Counter)
+    led: list[LedPartition] = field(default_factory=list)
+    logs: list[OpenLog] = field(default_factory=list)
+    offline_directories: int = 0
+
+
+_MANAGER = "kafka_server_replicamanager"
+_LOG = "kafka_log_log"
+_PARTITION = "kafka_cluster_partition"
+REPLICA_METRICS: Table[ReplicaState] = (
+    gauge(f"{_MANAGER}_partitioncount", "Replicas on this broker.", lambda s: s.counts["replicas"]),
+    gauge(f"{_MANAGER}_leadercount", "Partitions led here.", lambda s: len(s.led)),
+    gauge(
+        f"{_MANAGER}_underreplicatedpartitions",
+        "Partitions led here with replicas outside the ISR.",
+        lambda s: s.counts["under_replicated"],
+    ),
+    gauge(
+        f"{_MANAGER}_underminisrpartitioncount",
+        "Partitions led here with fewer than min.insync.replicas.",
+        lambda s: sum(partition.is_under_min for partition in s.led),
+    ),
+    gauge(
+        f"{_MANAGER}_atminisrpartitioncount",
+        "Partitions led here with just min.insync.replicas.",
+        lambda s: sum(partition.is_at_min for partition in s.led),
+    ),
+    gauge(
+        f"{_MANAGER}_reassigningpartitions",
+        "Partitions led here that are being reassigned.",
+        lambda s: s.counts["reassigning"],
+    ),
+    gauge(
+        f"{_MANAGER}_offlinereplicacount",
+        "Replicas in a log directory that is offline.",
+        lambda s: s.counts["offline"],
+    ),
+    gauges(
+        f"{_PARTITION}_atminisr",
+        "1 or 0, of a partition led here; see kafka_server_replicamanager_*.",
+        _LABELS,
+        _LED,
+        lambda s: ((partition.labels, partition.is_at_min) for partition in s.led),
+    ),
+    gauges(
+        f"{_PARTITION}_underminisr",
+        "1 or 0, of a partition led here; see kafka_server_replicamanager_*.",
+        _LABELS,
+        _LED,
+        lambda s: ((partition.labels, partition.is_under_min) for partition in s.led),
+    ),
+    gauges(
+        f"{_LOG}_size",
+        "Bytes of the segments.",
+        _LABELS,
+        _OPEN,
+        lambda s: ((log.labels, log.size_bytes) for log in s.logs),
+    ),
+    gauges(
+        f"{_LOG}_logstartoffset",
+        "First offset.",
+        _LABELS,
+        _OPEN,
+        lambda s: ((log.labels, log.start_offset) for log in s.logs),
+    ),
+    gauges(
+        f"{_LOG}_logendoffset",
+        "Offset of the next record.",
+        _LABELS,
+        _OPEN,
+        lambda s: ((log.labels, log.end_offset) for log in s.logs),
+    ),
+    gauges(
+        f"{_LOG}_numlogsegments",
+        "Segments.",
+        _LABELS,
+        _OPEN,
+        lambda s: ((log.labels, log.segments) for log in s.logs),
+    ),
+    gauge(
+        "kafka_server_leaderreplication_byte_rate",
+        "Bytes a second of throttled replicas.",
+        lambda s: s.ctx.throttles.leader.rate(trio.current_time()),
+    ),
+    gauge(
+        "kafka_server_followerreplication_byte_rate",
+        "Bytes a second of throttled replicas.",
+        lambda s: s.ctx.throttles.follower.rate(trio.current_time()),
+    ),
+    gauge(
+        "kafka_server_alterlogdirsreplication_byte_rate",
+        "Bytes a second of throttled replicas.",
+        lambda s: s.ctx.throttles.moves.rate(trio.current_time()),
+    ),
+    gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "Log directories that are offline.",
+        lambda s: s.offline_directories,
+    ),
 )
 
 
 def replica_metrics(ctx: Context) -> Families:
-    at_min, under_min = _partition_family("atminisr"), _partition_family("underminisr")
-    logs = _LogFamilies()
-    count: Counter[str] = Counter()
+    state = ReplicaState(ctx)
     offline = set(ctx.directories.offline_ids())
+    state.offline_directories = len(offline)
     for number, partition in enumerate(ctx.partitions, 1):
-        count["partitioncount"] += 1
-        count["offlinereplicacount"] += partition.state.directory_of(ctx.node_id) in offline
+        state.counts["replicas"] += 1
+        state.counts["offline"] += partition.state.directory_of(ctx.node_id) in offline
         if partition.leads:
-            _count_led(partition, count, at_min, under_min)
-        logs.add(partition)
+            _count_led(partition, state)
+        _add_log(partition, state)
         if number % _PER_TURN == 0:
             yield None
-    for name, doc in _OF_BROKER:
-        yield gauge(f"kafka_server_replicamanager_{name}", doc, count[name])
-    yield from (at_min, under_min, *logs)
-    for name, throttle in (
-        ("leader", ctx.throttles.leader),
-        ("follower", ctx.throttles.follower),
-        ("alterlogdirs", ctx.throttles.moves),
-    ):
-        yield gauge(
-            f"kafka_server_{name}replication_byte_rate",
-            "Bytes a second of throttled replicas.",
-            throttle.rate(trio.current_time()),
-        )
-    yield gauge(
-        "kafka_log_logmanager_offlinelogdirectorycount",
-        "Log directories that are offline.",
-        len(offline),
-    )
+    yield from families(REPLICA_METRICS, state)
 
 
-def _count_led(
-    one: Partition, count: Counter[str], at_min: GaugeMetricFamily, under_min: GaugeMetricFamily
-) -> None:
-    state = one.state
-    in_sync, least = len(state.isr), min(one.settings.min_insync_replicas, len(state.replicas))
-    is_at, is_under = in_sync == least, in_sync < least
-    count["leadercount"] += 1
+def _count_led(partition: Partition, found: ReplicaState) -> None:
+    state = partition.state
+    in_sync = len(state.isr)
+    least = min(partition.settings.min_insync_replicas, len(state.replicas))
     # As in Kafka: while a reassignment adds replicas, those that it began with are what must be in sync.
-    count["underreplicatedpartitions"] += in_sync < len(state.replicas) - len(state.adding)
-    count["atminisrpartitioncount"] += is_at
-    count["underminisrpartitioncount"] += is_under
-    count["reassigningpartitions"] += bool(state.adding or state.removing)
-    labels = (one.topic, str(one.index))
-    at_min.add_metric(labels, is_at)
-    under_min.add_metric(labels, is_under)
+    found.counts["under_replicated"] += in_sync < len(state.replicas) - len(state.adding)
+    found.counts["reassigning"] += bool(state.adding or state.removing)
+    labels = (partition.topic, str(partition.index))
+    found.led.append(LedPartition(labels, in_sync == least, in_sync < least))
 
 
-def _partition_family(name: str) -> GaugeMetricFamily:
-    doc = "1 or 0, of a partition led here; see kafka_server_replicamanager_*."
-    return GaugeMetricFamily(f"kafka_cluster_partition_{name}", doc, labels=_LABELS)
-
-
-class _LogFamilies:
-    """Metrics of the open logs."""
-
-    def __init__(self) -> None:
-        self._size = _log_family("size", "Bytes of the segments.")
-        self._start = _log_family("logstartoffset", "First offset.")
-        self._end = _log_family("logendoffset", "Offset of the next record.")
-        self._segments = _log_family("numlogsegments", "Segments.")
-
-    def __iter__(self) -> Iterator[GaugeMetricFamily]:
-        return iter((self._size, self._start, self._end, self._segments))
-
-    def add(self, partition: Partition) -> None:
-        log = partition.open_log
-        if log is None:
-            return
-        labels = (partition.topic, str(partition.index))
-        self._size.add_metric(labels, log.size_bytes)
-        self._start.add_metric(labels, log.log_start_offset)
-        self._end.add_metric(labels, log.log_end_offset)
-        self._segments.add_metric(labels, len(log.segment_base_offsets))
-
-
-def _log_family(name: str, doc: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"kafka_log_log_{name}", doc, labels=_LABELS)
+def _add_log(partition: Partition, found: ReplicaState) -> None:
+    log = partition.open_log
+    if log is None:
+        return
+    labels = (partition.topic, str(partition.index))
+    start, end, segments = log.log_start_offset, log.log_end_offset, len(log.segment_base_offsets)
+    found.logs.append(OpenLog(labels, log.size_bytes, start, end, segments))

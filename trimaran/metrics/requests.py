@@ -3,16 +3,131 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
-from trimaran.metrics.families import Families, counter, counters, gauge, gauges, times
+from trimaran.metrics.families import (
+    Families,
+    Table,
+    counter,
+    counters,
+    families,
+    gauge,
+    gauges,
+    times_by,
+)
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.transport.metrics.request_metrics import RequestMetrics
+from trimaran.wire.transport.metrics.time_histogram import TimeSummary
 from trimaran.wire.transport.server.server import Server
 
 # In Kafka it is the number of a network thread; we have one.
 _PROCESSOR = "0"
+
+
+@dataclass(slots=True)
+class RequestCounts:
+    """Requests by API and version, and by API and error; times by API."""
+
+    versions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    times: dict[str, TimeSummary] = field(default_factory=dict)
+
+
+_REQUESTS = "kafka_network_requestmetrics"
+_SOCKETS = "kafka_server_socket_server_metrics"
+REQUEST_METRICS: Table[RequestCounts] = (
+    counters(
+        f"{_REQUESTS}_requests",
+        "Requests answered.",
+        ("request", "version"),
+        "served versions of APIs",
+        lambda counts: counts.versions.items(),
+    ),
+    counters(
+        f"{_REQUESTS}_errors",
+        "Requests answered, by the error of the whole answer.",
+        ("request", "error"),
+        "APIs × errors",
+        lambda counts: counts.errors.items(),
+    ),
+    times_by(
+        f"{_REQUESTS}_totaltimems",
+        "Milliseconds from a decoded request to its answer, with all that it waited for.",
+        ("request",),
+        "APIs",
+        lambda counts: [((name,), summary) for name, summary in counts.times.items()],
+        unit=1000,
+    ),
+)
+
+CONNECTION_METRICS: Table[list[Server]] = (
+    gauges(
+        f"{_SOCKETS}_connection_count",
+        "Open connections.",
+        ("listener", "networkProcessor"),
+        "listeners",
+        lambda servers: [
+            ((name, _PROCESSOR), count) for name, count in _by_listener(servers).items()
+        ],
+    ),
+    counter(
+        f"{_SOCKETS}_connection_creation",
+        "Connections accepted.",
+        lambda servers: sum(server.counters.accepted for server in servers),
+    ),
+    counter(
+        f"{_SOCKETS}_connection_close",
+        "Connections closed.",
+        lambda servers: sum(server.counters.closed for server in servers),
+    ),
+    counter(
+        f"{_SOCKETS}_failed_authentication",
+        "Logins that failed, TLS handshakes included.",
+        lambda servers: sum(
+            server.counters.failed_authentications + server.counters.failed_handshakes
+            for server in servers
+        ),
+    ),
+    counter(
+        f"{_SOCKETS}_expired_connections_killed",
+        "Connections closed because their login was over.",
+        lambda servers: sum(server.counters.expired_sessions for server in servers),
+    ),
+    counter(
+        "trimaran_connections_refused",
+        "Connections closed at once: too many of them.",
+        lambda servers: sum(server.counters.refused for server in servers),
+    ),
+    counter(
+        "trimaran_connections_delayed",
+        "Connections that came too fast for their listener, and waited.",
+        lambda servers: sum(server.counters.delayed for server in servers),
+    ),
+    counter(
+        "trimaran_connections_excess_closed",
+        "Connections of clients closed because fewer are allowed.",
+        lambda servers: sum(server.counters.excess_closed for server in servers),
+    ),
+    counter(
+        "trimaran_bad_frames",
+        "Connections closed because what they sent was no request.",
+        lambda servers: sum(
+            server.counters.bad_frames + server.counters.bad_requests for server in servers
+        ),
+    ),
+    gauge(
+        "trimaran_connection_memory_bytes",
+        "Bytes held for requests and answers of connections.",
+        lambda servers: sum(pool.used for server in servers for pool in server.pools()),
+    ),
+    gauge(
+        "trimaran_connection_memory_waiting",
+        "Connections that wait for memory.",
+        lambda servers: sum(pool.waiting for server in servers for pool in server.pools()),
+    ),
+)
 
 
 def request_metrics(servers: list[Server]) -> Families:
@@ -22,34 +137,14 @@ def request_metrics(servers: list[Server]) -> Families:
         for route in server.registry.routes():
             if route.metrics.times.count:
                 apis.setdefault(route.metrics.name, []).append(route.metrics)
-    versions: Counter[tuple[str, str]] = Counter()
-    errors: Counter[tuple[str, str]] = Counter()
+    counts = RequestCounts()
     for name, each in apis.items():
-        for item in each:
-            for (version, code), count in item.outcomes.items():
-                versions[name, str(version)] += count
-                errors[name, _name_of(code)] += count
-    yield counters(
-        "kafka_network_requestmetrics_requests",
-        "Requests answered.",
-        ("request", "version"),
-        versions.items(),
-    )
-    yield counters(
-        "kafka_network_requestmetrics_errors",
-        "Requests answered, by the error of the whole answer.",
-        ("request", "error"),
-        errors.items(),
-    )
-    yield times(
-        "kafka_network_requestmetrics_totaltimems",
-        "Milliseconds from a decoded request to its answer, with all that it waited for.",
-        [
-            ({"request": name}, reduce(add, (item.times.summary() for item in each)))
-            for name, each in apis.items()
-        ],
-        unit=1000,
-    )
+        for metrics in each:
+            for (version, code), count in metrics.outcomes.items():
+                counts.versions[name, str(version)] += count
+                counts.errors[name, _name_of(code)] += count
+        counts.times[name] = reduce(add, (metrics.times.summary() for metrics in each))
+    return families(REQUEST_METRICS, counts)
 
 
 def _name_of(code: int) -> str:
@@ -61,60 +156,12 @@ def _name_of(code: int) -> str:
 
 def connection_metrics(servers: list[Server]) -> Families:
     """Metrics of all listeners."""
-    by_listener: Counter[str] = Counter()
+    return families(CONNECTION_METRICS, servers)
+
+
+def _by_listener(servers: list[Server]) -> Counter[str]:
+    found: Counter[str] = Counter()
     for server in servers:
-        by_listener.update(dict.fromkeys(server.addresses, 0))
-        by_listener.update(connection.info.listener for connection in server.connections.values())
-    yield gauges(
-        "kafka_server_socket_server_metrics_connection_count",
-        "Open connections.",
-        ("listener", "networkProcessor"),
-        [((name, _PROCESSOR), count) for name, count in by_listener.items()],
-    )
-    counted = [server.counters for server in servers]
-    for name, doc, value in (
-        ("connection_creation", "Connections accepted.", sum(c.accepted for c in counted)),
-        ("connection_close", "Connections closed.", sum(c.closed for c in counted)),
-        (
-            "failed_authentication",
-            "Logins that failed, TLS handshakes included.",
-            sum(c.failed_authentications + c.failed_handshakes for c in counted),
-        ),
-        (
-            "expired_connections_killed",
-            "Connections closed because their login was over.",
-            sum(c.expired_sessions for c in counted),
-        ),
-    ):
-        yield counter(f"kafka_server_socket_server_metrics_{name}", doc, value)
-    yield counter(
-        "trimaran_connections_refused",
-        "Connections closed at once: too many of them.",
-        sum(c.refused for c in counted),
-    )
-    yield counter(
-        "trimaran_connections_delayed",
-        "Connections that came too fast for their listener, and waited.",
-        sum(c.delayed for c in counted),
-    )
-    yield counter(
-        "trimaran_connections_excess_closed",
-        "Connections of clients closed because fewer are allowed.",
-        sum(c.excess_closed for c in counted),
-    )
-    yield counter(
-        "trimaran_bad_frames",
-        "Connections closed because what they sent was no request.",
-        sum(c.bad_frames + c.bad_requests for c in counted),
-    )
-    pools = [pool for server in servers for pool in server.pools()]
-    yield gauge(
-        "trimaran_connection_memory_bytes",
-        "Bytes held for requests and answers of connections.",
-        sum(pool.used for pool in pools),
-    )
-    yield gauge(
-        "trimaran_connection_memory_waiting",
-        "Connections that wait for memory.",
-        sum(pool.waiting for pool in pools),
-    )
+        found.update(dict.fromkeys(server.addresses, 0))
+        found.update(connection.info.listener for connection in server.connections.values())
+    return found

@@ -2,44 +2,85 @@
 
 from __future__ import annotations
 
-from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
-from trimaran.metrics.families import Families, counter, counters
+from collections.abc import Callable
+from typing import NamedTuple
 
-# Kafka's name, our counter, what it is.
-_COUNTERS = (
-    ("bytesin", "bytes_in", "Bytes of batches that producers sent."),
-    ("bytesout", "bytes_out", "Bytes of batches that consumers got."),
-    ("messagesin", "messages_in", "Records that producers sent."),
-    ("bytesrejected", "bytes_rejected", "Bytes of batches that were too large."),
-    ("totalproducerequests", "produces", "Partitions in Produce requests."),
-    ("failedproducerequests", "failed_produces", "The same, answered by an error."),
-    ("totalfetchrequests", "fetches", "Partitions answered in Fetch requests."),
-    ("failedfetchrequests", "failed_fetches", "The same, answered by an error."),
-    ("replicationbytesin", "replication_bytes_in", "Bytes of batches copied from leaders."),
-    ("replicationbytesout", "replication_bytes_out", "Bytes of batches that followers got."),
+from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
+from trimaran.metrics.families import Families, MetricLine, Table, counter, counters, families
+
+
+class TrafficState(NamedTuple):
+    traffic: Traffic
+    topics: list[tuple[str, TopicTraffic]]
+    total: TopicTraffic
+
+
+def _by_topic(
+    name: str, text: str, read: Callable[[TopicTraffic], int]
+) -> MetricLine[TrafficState]:
+    """Declares a counter with a sample for each topic, and one without a topic for the total."""
+    return counters(
+        name,
+        f"{text} Without a topic: of all.",
+        ("topic",),
+        "topics on this broker + 1",
+        lambda s: [
+            *(((topic,), read(traffic)) for topic, traffic in s.topics),
+            ((), read(s.total)),
+        ],
+    )
+
+
+_TOPICS = "kafka_server_brokertopicmetrics"
+TOPIC_METRICS: Table[TrafficState] = (
+    _by_topic(f"{_TOPICS}_bytesin", "Bytes of batches that producers sent.", lambda t: t.bytes_in),
+    _by_topic(f"{_TOPICS}_bytesout", "Bytes of batches that consumers got.", lambda t: t.bytes_out),
+    _by_topic(f"{_TOPICS}_messagesin", "Records that producers sent.", lambda t: t.messages_in),
+    _by_topic(
+        f"{_TOPICS}_bytesrejected",
+        "Bytes of batches that were too large.",
+        lambda t: t.bytes_rejected,
+    ),
+    _by_topic(
+        f"{_TOPICS}_totalproducerequests", "Partitions in Produce requests.", lambda t: t.produces
+    ),
+    _by_topic(
+        f"{_TOPICS}_failedproducerequests",
+        "The same, answered by an error.",
+        lambda t: t.failed_produces,
+    ),
+    _by_topic(
+        f"{_TOPICS}_totalfetchrequests",
+        "Partitions answered in Fetch requests.",
+        lambda t: t.fetches,
+    ),
+    _by_topic(
+        f"{_TOPICS}_failedfetchrequests",
+        "The same, answered by an error.",
+        lambda t: t.failed_fetches,
+    ),
+    _by_topic(
+        f"{_TOPICS}_replicationbytesin",
+        "Bytes of batches copied from leaders.",
+        lambda t: t.replication_bytes_in,
+    ),
+    _by_topic(
+        f"{_TOPICS}_replicationbytesout",
+        "Bytes of batches that followers got.",
+        lambda t: t.replication_bytes_out,
+    ),
+    counter(
+        "kafka_server_replicamanager_isrshrinks",
+        "Replicas left the ISR of a partition led here.",
+        lambda s: s.traffic.isr_shrinks,
+    ),
+    counter(
+        "kafka_server_replicamanager_isrexpands",
+        "Replicas joined the ISR of a partition led here.",
+        lambda s: s.traffic.isr_expands,
+    ),
 )
 
 
 def topic_metrics(traffic: Traffic) -> Families:
-    topics = list(traffic)
-    total = traffic.total()
-    for name, attribute, doc in _COUNTERS:
-        family = counters(
-            f"kafka_server_brokertopicmetrics_{name}",
-            f"{doc} Without a topic: of all.",
-            ("topic",),
-            [((topic,), _value(each_topic, attribute)) for topic, each_topic in topics],
-        )
-        family.add_sample(f"{family.name}_total", {}, _value(total, attribute))
-        yield family
-        yield None
-    for name, doc, value in (
-        ("isrshrinks", "Replicas left the ISR of a partition led here.", traffic.isr_shrinks),
-        ("isrexpands", "Replicas joined the ISR of a partition led here.", traffic.isr_expands),
-    ):
-        yield counter(f"kafka_server_replicamanager_{name}", doc, value)
-
-
-def _value(traffic: TopicTraffic, attribute: str) -> int:
-    found: int = getattr(traffic, attribute)
-    return found
+    return families(TOPIC_METRICS, TrafficState(traffic, list(traffic), traffic.total()))
