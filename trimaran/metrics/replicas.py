@@ -40,7 +40,7 @@ class OpenLog(NamedTuple):
 
 @dataclass(slots=True)
 class ReplicaState:
-    """What a walk over the replicas has found."""
+    """Findings of a walk over the replicas."""
 
     ctx: Context
     counts: Counter[str] = field(default_factory=Counter)
