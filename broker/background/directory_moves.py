@@ -299,11 +299,11 @@ def align(source: PartitionLog, copy: PartitionLog) -> None:
     """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises
     KafkaError.
     """
-    while copy.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:
-        epoch, end = source.end_offset_for_epoch(copy.latest_epoch)
+    while copy.epochs.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:
+        epoch, end = source.end_offset_for_epoch(copy.epochs.latest_epoch)
         if epoch < 0:
             end = source.log_start_offset
-        elif epoch < copy.latest_epoch:
+        elif epoch < copy.epochs.latest_epoch:
             end = min(end, copy.end_offset_for_epoch(epoch)[1])
         if end >= copy.log_end_offset:
             break

@@ -69,7 +69,8 @@ def produce(
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return _fail_all(request, ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
     response, parts = yield from resolve(request, partitions)
-    response.throttle_time_ms = ctx.quotas.produced(call)
+    if ctx.quotas.produce.is_set:
+        response.throttle_time_ms = ctx.quotas.produced(call)
     if len(parts) > 1:
         yield None
     if ctx.authorizer is not None:

@@ -94,7 +94,7 @@ class PartitionFollower:
         if self.is_new:
             return EMPTY_LOG
         log = self.log
-        return FetchPosition(log.log_end_offset, log.latest_epoch, log.log_start_offset)
+        return FetchPosition(log.log_end_offset, log.epochs.latest_epoch, log.log_start_offset)
 
     def append(self, records: memoryview) -> bool:
         """Writes what the leader sent and starts its flush; batches that are here already are left out.

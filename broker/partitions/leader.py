@@ -63,6 +63,8 @@ class PartitionLeader:
         self.start_offset = self.log.log_end_offset
         self.log.begin_epoch(self.epoch)
         self._services = replica.services
+        self._commit = self._services.commit.of(self.log)
+        self.rules = replica.settings.rules  # of the topic, as they are now
         self._in_sync = InSyncReplicas(replica, state)
         self._look_again = False  # followers had news while a change of the ISR was under way
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
@@ -133,7 +135,7 @@ class PartitionLeader:
     def _flush_what_recovery_left(self) -> None:
         """Bytes above the flushed offset may be in the page cache only; the watermark must not count them yet."""
         if self._services.commit.durable_end(self.log) < self.log.log_end_offset:
-            self._services.commit.mark_dirty(self.log, self._flushed)
+            self._commit.mark_dirty(self.log, self._flushed)
         else:
             self._watermarks.advance_high()
 
@@ -144,28 +146,19 @@ class PartitionLeader:
 
     # -- appending
 
-    def produce(
-        self, records: memoryview, views: Sequence[BatchView], acks: int
-    ) -> tuple[AppendInfo, Offset]:
-        """Appends a client's validated batches, or finds that its idempotent producer has sent them before.
-
-        Returns:
-            The response, and the offset that the high watermark must reach before acks=all may be answered.
-
-        Raises:
-            KafkaError: as `append`, and what the producer state objects to.
+    def appended_before(self, views: Sequence[BatchView]) -> AppendInfo | None:
+        """Returns what `append` returned for the same batches, if their idempotent producer has sent them before, less
+        the time. Raises KafkaError: what the state of the producer objects to.
         """
         for view in views:
             if view.producer_id >= 0 and (duplicate := self.log.producers.validate(view)):
-                info = AppendInfo(
+                return AppendInfo(
                     Offset(duplicate.base_offset),
                     Offset(duplicate.last_offset),
                     -1,
                     self.log.log_start_offset,
                 )
-                return info, duplicate.last_offset + 1
-        info = self.append(records, views, acks=acks)
-        return info, info.last_offset + 1
+        return None
 
     def append(
         self,
@@ -185,23 +178,23 @@ class PartitionLeader:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written), RECORD_LIST_TOO_LARGE,
                 KAFKA_STORAGE_ERROR.
         """
-        if self.ended:
+        if self.high_watermark.closed:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if acks == ACKS_ALL and self._in_sync.is_under_min:
             raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
         if self.replica.known_end:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "records of this epoch are missing")
-        services = self._services
+        now_ms = self._services.now_ms()
         info = self.log.append_as_leader(
-            records, list(views), leader_epoch=self.epoch, now_ms=services.now_ms()
+            records, list(views), leader_epoch=self.epoch, now_ms=now_ms
         )
-        services.commit.mark_dirty(self.log, self._flushed, len(records), is_awaited=is_awaited)
+        self._commit.mark_dirty(self.log, self._flushed, len(records), is_awaited=is_awaited)
         self.replica.watchers.end_moved()
         return info
 
     def expedite(self) -> None:
         """Notes that a request waits for the commit of an append that was not awaited at first."""
-        self._services.commit.expedite(self.log)
+        self._commit.expedite(self.log)
 
     @property
     def disk_is_behind(self) -> bool:
@@ -210,7 +203,7 @@ class PartitionLeader:
 
     async def wait_flushed(self, offset: int) -> None:
         """As `GroupCommit.wait_flushed`."""
-        await self._services.commit.wait_flushed(self.log, Offset(offset))
+        await self._commit.wait_flushed(self.log, Offset(offset))
 
     # -- followers
 
@@ -290,7 +283,7 @@ class PartitionLeader:
         if not 0 <= offset <= watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset)
-        self._services.commit.flush_soon(self.log)  # the epochs say where the log starts, too
+        self._commit.flush_soon(self.log)  # the epochs say where the log starts, too
         self.replica.watchers.notify_all()
         self._watermarks.advance_low()
         return offset
@@ -360,6 +353,7 @@ class PartitionLeader:
 
     def settings_changed(self) -> None:
         """The topic's configuration is another one: fewer may be asked for than before."""
+        self.rules = self.replica.settings.rules
         if not self.ended:
             self._watermarks.advance_high()
 

@@ -37,10 +37,11 @@ class FollowerReads(NamedTuple):
 class Partition(Replica):
     """At most one of leader and follower epoch is alive, and it is of `state`'s epoch.
 
-    `_epoch` is that epoch's block, held open here: closing it, whatever else happens, is what ends the epoch.
+    `leader_or_none` is the leader epoch once it has been asked for. `_epoch` is the block of the epoch that is alive,
+    held open here: closing it, whatever else happens, is what ends the epoch.
     """
 
-    __slots__ = ("_epoch", "_follower", "_leader", "_saved_leader")
+    __slots__ = ("_epoch", "_follower", "_saved_leader", "leader_or_none")
 
     def __init__(
         self,
@@ -54,7 +55,7 @@ class Partition(Replica):
     ) -> None:
         super().__init__(services, topic_partition, topic_id, state, saved_watermark, is_new=is_new)
         self._epoch: ExitStack | None = None
-        self._leader: PartitionLeader | None = None
+        self.leader_or_none: PartitionLeader | None = None
         self._follower: PartitionFollower | None = None
         # The state of this epoch while its log is released.
         self._saved_leader: SavedLeaderState | None = None
@@ -63,14 +64,14 @@ class Partition(Replica):
         """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a
         log.
         """
-        unasked = self._leader is None and self.leads and not self.deleted
+        unasked = self.leader_or_none is None and self.leads and not self.deleted
         return unasked and replica_id in self.state.isr and self.is_new
 
     @property
     def high_watermark(self) -> Offset:
         """The newest one known here; does not open the log."""
-        if self._leader is not None:
-            return self._leader.high_watermark.offset
+        if self.leader_or_none is not None:
+            return self.leader_or_none.high_watermark.offset
         return self.saved_watermark
 
     def open_leader(self) -> PartitionLeader:
@@ -79,19 +80,19 @@ class Partition(Replica):
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER; as `log`.
         """
-        if self._leader is None:
+        if self.leader_or_none is None:
             if not self.leads or self.deleted:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             self._refuse_to_lead_a_part()
             block = ExitStack()
-            self._leader = block.enter_context(
+            self.leader_or_none = block.enter_context(
                 open_leader_epoch(self, self.state, self._saved_leader)
             )
             self._epoch = block
             self._saved_leader = None
-            self.saved_watermark = self._leader.high_watermark.offset
+            self.saved_watermark = self.leader_or_none.high_watermark.offset
             self.watchers.notify_all()
-        return self._leader
+        return self.leader_or_none
 
     def _refuse_to_lead_a_part(self) -> None:
         """Raises KafkaError: the log is shorter than it was known to be, and no unclean election has accepted that."""
@@ -119,11 +120,6 @@ class Partition(Replica):
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return FollowerReads(self._log, self.watermark_in_log())
 
-    @property
-    def leader_or_none(self) -> PartitionLeader | None:
-        """The leader epoch if it has been asked for already."""
-        return self._leader
-
     def open_follower(self) -> PartitionFollower | None:
         """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
         if self._follower is None and self.follows and not self.deleted:
@@ -145,8 +141,8 @@ class Partition(Replica):
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)
-            if self._leader is not None:
-                self._leader.update(state)
+            if self.leader_or_none is not None:
+                self.leader_or_none.update(state)
             elif state.isr != old.isr:
                 self.watchers.notify_all()  # a replica that has left it needs a leader to come back
             return False
@@ -166,9 +162,9 @@ class Partition(Replica):
         self.services.traffic.isr_expands += not after <= before
 
     def _end_epoch(self) -> None:
-        if self._leader is not None:
-            self.saved_watermark = self._leader.high_watermark.offset
-        self._leader = self._follower = None
+        if self.leader_or_none is not None:
+            self.saved_watermark = self.leader_or_none.high_watermark.offset
+        self.leader_or_none = self._follower = None
         if self._epoch is not None:
             self._epoch.close()
             self._epoch = None
@@ -177,13 +173,13 @@ class Partition(Replica):
         """The topic's configuration is another one."""
         if self._log is not None:
             self._log.config = self.settings.log
-        if self._leader is not None:
-            self._leader.settings_changed()
+        if self.leader_or_none is not None:
+            self.leader_or_none.settings_changed()
 
     def release_log(self) -> None:
         """Releases the epoch and the log, which is elsewhere now or nowhere; both are opened again on demand."""
-        if self._leader is not None:
-            self._saved_leader = self._leader.saved_state
+        if self.leader_or_none is not None:
+            self._saved_leader = self.leader_or_none.saved_state
         self._end_epoch()
         self.watchers.notify_all()
         if self._log is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trimaran.broker.partitions.traffic import Traffic
+from trimaran.broker.partitions.traffic import TopicTraffic, Traffic
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.broker.producing.verify import check_not_ended
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -17,38 +17,40 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 
 
 def append(parts: Sequence[PartitionAppend], acks: int, traffic: Traffic) -> Handling[None]:
-    """Appends the batches of each part, or notes in its response why not."""
+    """Appends the batches of each part, or notes in its response why not. Counts what came in: duplicates count as
+    received, topics without a replica here do not.
+    """
     for part in parts:
         leader, batches = part.leader, part.batches
         if batches and leader is not None and not part.failed:
             try:
                 if part.verified_from >= 0:
                     check_not_ended(part)
-                records = memoryview(batches[0].buffer)
-                info, part.required_offset = leader.produce(records, batches, acks)
+                info = leader.appended_before(batches) if batches[0].producer_id >= 0 else None
+                if info is None:
+                    info = leader.append(memoryview(batches[0].buffer), batches, acks=acks)
             except KafkaError as error:
                 part.fail(error)
             else:
+                part.required_offset = info.last_offset + 1
                 response = part.response
                 response.base_offset = info.base_offset
                 response.log_append_time_ms = info.log_append_time_ms
                 response.log_start_offset = info.log_start_offset
-        _count(part, traffic)
+        topic = part.partition.traffic if part.partition else traffic.find(part.key.topic)
+        if topic is not None:
+            topic.produces += 1
+            if part.failed:
+                _count_failed(part, topic)
+            else:
+                for batch in part.batches:
+                    topic.bytes_in += batch.size
+                    topic.messages_in += batch.count
         if len(parts) > 1:
             yield None
 
 
-def _count(part: PartitionAppend, traffic: Traffic) -> None:
-    """Counts what came in; duplicates count as received, topics without a replica here do not."""
-    topic = part.partition.traffic if part.partition else traffic.find(part.key.topic)
-    if topic is None:
-        return
-    topic.produces += 1
-    if part.failed:
-        topic.failed_produces += 1
-        if part.response.error_code in _TOO_LARGE:
-            topic.bytes_rejected += len(part.records)
-        return
-    for batch in part.batches:
-        topic.bytes_in += batch.size
-        topic.messages_in += batch.count
+def _count_failed(part: PartitionAppend, topic: TopicTraffic) -> None:
+    topic.failed_produces += 1
+    if part.response.error_code in _TOO_LARGE:
+        topic.bytes_rejected += len(part.records)

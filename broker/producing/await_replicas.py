@@ -33,8 +33,8 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
     if not replicated(parts):
         for part in parts:
             part.release()
-        deadline = trio.current_time() + max(0, timeout_ms) / 1000
-        wait, ready = partial(_wait_replicated, parts, deadline), partial(replicated, parts)
+        wait = partial(_wait_replicated, parts, max(0, timeout_ms) / 1000)
+        ready = partial(replicated, parts)
         yield Wait(wait, ready, holds_request=False)
     for part in parts:
         if part.leader is not None and part.required_offset >= 0:
@@ -53,8 +53,8 @@ def replicated(parts: Iterable[PartitionAppend]) -> bool:
     return True
 
 
-async def _wait_replicated(parts: Sequence[PartitionAppend], deadline: float) -> None:
-    with trio.move_on_at(deadline):
+async def _wait_replicated(parts: Sequence[PartitionAppend], seconds: float) -> None:
+    with trio.move_on_after(seconds):
         for part in parts:
             if part.leader is not None and part.required_offset >= 0:
                 try:

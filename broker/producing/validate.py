@@ -1,8 +1,8 @@
 """Stages 2 and 3 of Produce: the client may write to the topic, this broker leads the partition, and the batches obey
 the topic's rules. All batches of a request are checked before any is appended.
 
-A batch is checked at once within a budget (`trimaran.log.validation.validate.Budget`: 2 MiB of records, decompressed).
-The thread for such work checks a batch that takes longer, and converts message sets of v0 and v1.
+A batch is checked at once within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). The thread for such work
+checks a batch that takes longer, and converts message sets of v0 and v1.
 
 Source: `KafkaApis.handleProduceRequest`, which asks for WRITE on the transactional id if any batch is transactional,
 and for WRITE on each topic before it looks whether there is one.
@@ -22,8 +22,8 @@ from trimaran.log.old_formats.message_sets import MAGIC_POSITION
 from trimaran.log.old_formats.up_conversion import convert_produced
 from trimaran.log.validation.rejected_records import RECORDS_NAMED_MAX
 from trimaran.log.validation.validate import (
+    BYTES_CHECKED_AT_ONCE_MAX,
     DECOMPRESSED_BYTES_MAX,
-    Budget,
     OverBudget,
     ProduceRules,
     validate_produced,
@@ -101,12 +101,16 @@ def validate(
         leader = part.leader
         if part.failed or leader is None:
             continue
-        records, rules = part.records, leader.replica.settings.rules
+        records, rules = part.records, leader.rules
         try:
             if version < FIRST_VERSION_OF_BATCHES:
                 raise OverBudget
             part.batches = validate_produced(
-                records, rules, now_ms=now_ms(), version=version, budget=Budget()
+                records,
+                rules,
+                now_ms=now_ms(),
+                version=version,
+                budget=BYTES_CHECKED_AT_ONCE_MAX,
             )
         except OverBudget:
             try:
@@ -144,8 +148,9 @@ def _try(
 ) -> list[BatchView] | None:
     """As `_check`; None if it takes long."""
     try:
-        budget = Budget(BYTES_TRIED_MAX)
-        return validate_produced(records, rules, now_ms=now_ms, version=version, budget=budget)
+        return validate_produced(
+            records, rules, now_ms=now_ms, version=version, budget=BYTES_TRIED_MAX
+        )
     except OverBudget:
         return None
 

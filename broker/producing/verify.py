@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from trimaran.broker.producing.partition_append import PartitionAppend
+from trimaran.log.batches.batch import ATTRIBUTES_TRANSACTIONAL as TRANSACTIONAL
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -58,7 +59,7 @@ def verify(
     """
     unknown = []
     for part in parts:
-        if part.failed or not part.batches or not part.batches[0].is_transactional:
+        if part.failed or not part.batches or not part.batches[0].attributes & TRANSACTIONAL:
             continue
         if must_verify(part, transactional_id):
             unknown.append(part)

@@ -233,7 +233,7 @@ class LogDirectory:
         except KafkaError:
             self.health.check()
             return -1, -1
-        return log.latest_epoch, log.log_end_offset
+        return log.epochs.latest_epoch, log.log_end_offset
 
     def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:
         return self._opening.setdefault(key, Lock())

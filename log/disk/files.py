@@ -30,17 +30,17 @@ _NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by this system, file s
 class OpenFile:
     """An open file; closed with the last reference to it, so readers outlive deletion of the name."""
 
-    __slots__ = ("_fd", "path")
+    __slots__ = ("fd", "path")
 
     def __init__(self, fd: int, path: Path) -> None:
-        self._fd = fd
+        self.fd = fd
         self.path = path
 
     def fileno(self) -> int:
-        return self._fd
+        return self.fd
 
     def __del__(self) -> None:
-        os.close(self._fd)
+        os.close(self.fd)
 
 
 class FileStatus(NamedTuple):
@@ -92,7 +92,7 @@ class Files:
 
     def pwrite(self, file: OpenFile, data: bytes | bytearray | memoryview, position: int) -> None:
         """Writes all of `data`; a short write is continued (the rest usually brings the error)."""
-        fd = file.fileno()
+        fd = file.fd
         written = os.pwrite(fd, data, position)
         while written < len(data):
             written += os.pwrite(fd, memoryview(data)[written:], position + written)

@@ -27,11 +27,12 @@ UNDEFINED_OFFSET = Offset(-1)
 class LeaderEpochs:
     """The entries of one log; `version` counts changes so that a flush knows what it saved."""
 
-    __slots__ = ("_epochs", "_starts", "version")
+    __slots__ = ("_epochs", "_starts", "latest_epoch", "version")
 
     def __init__(self, entries: Iterable[tuple[LeaderEpoch, Offset]] = ()) -> None:
         self._epochs: list[LeaderEpoch] = []
         self._starts: list[Offset] = []
+        self.latest_epoch = UNDEFINED
         self.version = 0
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -69,10 +70,6 @@ class LeaderEpochs:
         """(epoch, start offset), ascending."""
         return list(zip(self._epochs, self._starts, strict=True))
 
-    @property
-    def latest_epoch(self) -> LeaderEpoch:
-        return self._epochs[-1] if self._epochs else UNDEFINED
-
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Says that `epoch` begins at `start_offset`; entries that contradict it go."""
         if epoch < 0:
@@ -85,6 +82,7 @@ class LeaderEpochs:
             starts.pop()
         epochs.append(epoch)
         starts.append(start_offset)
+        self.latest_epoch = epoch
         self.version += 1
 
     def end_offset_for(
@@ -115,6 +113,7 @@ class LeaderEpochs:
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
+            self.latest_epoch = self._epochs[-1] if keep else UNDEFINED
             self.version += 1
 
     def truncate_from_start(self, start_offset: Offset) -> None:

@@ -353,6 +353,10 @@ class Durability:
         self._commits = commits
         self._fsync = fsync
 
+    def of(self, log: FlushableLog) -> GroupCommit:
+        """Returns the commits of the log's directory."""
+        return self._commits[log.health]
+
     def durable_end(self, log: FlushableLog) -> Offset:
         """Returns the end (exclusive) of the records that may be reported to others."""
         return log.flushed_offset if self._fsync else log.log_end_offset
@@ -368,17 +372,9 @@ class Durability:
         """As `GroupCommit.mark_dirty`."""
         self._commits[log.health].mark_dirty(log, on_flushed, written, is_awaited=is_awaited)
 
-    def expedite(self, log: FlushableLog) -> None:
-        """As `GroupCommit.expedite`."""
-        self._commits[log.health].expedite(log)
-
     def is_behind(self, log: FlushableLog) -> bool:
         """Whether the directory of the log has more unsynced bytes than are allowed without waiting for the disk."""
         return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
-
-    async def wait_flushed(self, log: FlushableLog, offset: Offset) -> None:
-        """As `GroupCommit.wait_flushed`."""
-        await self._commits[log.health].wait_flushed(log, offset)
 
     def flush_soon(self, log: FlushableLog) -> None:
         """As `GroupCommit.flush_soon`."""

@@ -15,12 +15,12 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.durability.flush import Flush, Flushing, Names
 from trimaran.log.durability.health import DirectoryHealth
+from trimaran.log.partitions.retention import date_oldest
 from trimaran.log.segments.in_steps import rebuild_in_steps
 from trimaran.log.segments.index import IndexLost
 from trimaran.log.segments.segment import Segment, SegmentDamaged
@@ -156,15 +156,11 @@ class LocalLog:
             self._segments.replace_active(base_offset, now_ms, self._preallocated_bytes)
         self._flushing.names_changed()
 
-    def _write(self, data: memoryview, views: Sequence[BatchView], now_ms: int) -> None:
-        """One call; `log_end_offset` stays for the caller to move."""
-        active = self._segments.active
-        self._flushing.touched = True
-        if not active.size:
-            active.opened_ms = now_ms
-            active.create(self._preallocated_bytes)
-            self._flushing.names_changed()
-        active.append(data, views, self.config.index_interval_bytes)
+    def _create_files(self, active: Segment, now_ms: int) -> None:
+        """Makes the files of the active segment before its first append."""
+        active.opened_ms = now_ms
+        active.create(self._preallocated_bytes)
+        self._flushing.names_changed()
 
     @property
     def _preallocated_bytes(self) -> int:
@@ -224,6 +220,14 @@ class LocalLog:
                 steps = rebuild_in_steps(segment, self.config.index_interval_bytes)
                 yield from self._while_it_lasts(steps)
                 self._lost_indexes.discard(segment)
+
+    def date_oldest(self, now_ms: int, segments_max: int) -> Steps[None]:
+        """Learns how old the oldest segments are, before `apply_retention` asks. Raises KafkaError as
+        `_while_it_lasts`.
+        """
+        with self.storage(f"retention of {self.directory}"):
+            oldest = self._segments.all[:segments_max]
+            yield from self._while_it_lasts(date_oldest(oldest, self.config, now_ms))
 
     # Flushing
 

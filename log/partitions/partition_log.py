@@ -25,12 +25,12 @@ from trimaran.log.partitions.local_log import Cut
 from trimaran.log.partitions.names import parse_directory_name
 from trimaran.log.partitions.opening import LOG_START, LastRun, load_log
 from trimaran.log.partitions.readable_log import ReadableLog
-from trimaran.log.partitions.retention import LogBounds, date_oldest, deletable
+from trimaran.log.partitions.retention import LogBounds, deletable
 from trimaran.log.producers.manager import ProducerStateManager
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.index import IndexDamaged
 from trimaran.log.segments.recovery import lacks_index
-from trimaran.log.segments.rolling import must_roll, runs_within_segment
+from trimaran.log.segments.rolling import must_roll, room_left, runs_within_segment
 from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.log.steps import Steps, at_once
@@ -115,10 +115,6 @@ class PartitionLog(ReadableLog):
 
     # Facts
 
-    @property
-    def latest_epoch(self) -> LeaderEpoch:
-        return self.epochs.latest_epoch
-
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
@@ -178,7 +174,8 @@ class PartitionLog(ReadableLog):
         `batches` are exactly the bytes of `views`, validated; they are stamped in place when writable, else copied.
         Raises KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
         """
-        self.health.check()
+        if self.health.offline is not None:
+            self.health.check()
         if len(batches) > self.config.segment_bytes:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
@@ -246,14 +243,25 @@ class PartitionLog(ReadableLog):
         return AppendInfo(first_offset, views[-1].last_offset, -1, self.log_start_offset)
 
     def _append(self, data: memoryview, views: list[BatchView], now_ms: int) -> None:
-        producers, last = self.producers, views[-1]
+        producers, last = self._producers.state, views[-1]
+        if producers is None:
+            producers = self.producers
         last_offset = last.base_offset + last.last_offset_delta
-        active = self._segments.active
+        config, active, newest_ms = self.config, self._segments.active, last.max_timestamp
+        room = active.room
         try:
-            if must_roll(active, self.config, len(data), last_offset, last.max_timestamp, now_ms):
-                self._roll(self._base_of_next(views[0].base_offset, last_offset), now_ms)
-            self._write(data, views, now_ms)
-            self._producers.go_on()
+            fits = room.config is config and active.size + len(data) <= room.end
+            if not (fits and last_offset <= room.last_offset and 0 <= newest_ms <= room.newest_ms):
+                if must_roll(active, config, len(data), last_offset, newest_ms, now_ms):
+                    self._roll(self._base_of_next(views[0].base_offset, last_offset), now_ms)
+                    active = self._segments.active
+                active.room = room_left(active, config)
+            self._flushing.touched = True
+            if not active.size:
+                self._create_files(active, now_ms)
+            active.append(data, views, config.index_interval_bytes)
+            if self._producers.unfinished is not None:
+                self._producers.go_on()
             for view in views:
                 if view.producer_id >= 0:
                     self._follow_producer(producers, view)
@@ -424,12 +432,6 @@ class PartitionLog(ReadableLog):
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
             self._flushing.touched = True  # the epochs say where the log starts, too
-
-    def date_oldest(self, now_ms: int, segments_max: int) -> Steps[None]:
-        """Learns how old the oldest segments are, before `apply_retention` asks. Raises as `find_aborted`."""
-        with self.storage(f"retention of {self.directory}"):
-            oldest = self._segments.all[:segments_max]
-            yield from self._while_it_lasts(date_oldest(oldest, self.config, now_ms))
 
     def apply_retention(
         self, now_ms: int, high_watermark: int, segments_max: int | None = None

@@ -29,17 +29,19 @@ AT_ONCE_MAX, PIECE = 5_000, 2_000
 
 
 class ProducerStateManager:
-    """`state` is that at the log's end; None until it is loaded, and after a truncation. Methods raise OSError."""
+    """`state` is that at the log's end; None until it is loaded, and after a truncation. `unfinished` is a
+    snapshot that was begun. Methods raise OSError.
+    """
 
     # There is one for each open log.
-    __slots__ = ("_directory", "_files", "_segments", "_unfinished", "state")
+    __slots__ = ("_directory", "_files", "_segments", "state", "unfinished")
 
     def __init__(self, directory: Path, segments: Segments, files: Files) -> None:
         self.state: ProducerState | None = None
         self._directory = directory
         self._segments = segments
         self._files = files
-        self._unfinished: SnapshotInPieces | None = None
+        self.unfinished: SnapshotInPieces | None = None
 
     def load(self, start_offset: Offset, end_offset: Offset) -> Steps[ProducerState]:
         """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. A state
@@ -67,23 +69,23 @@ class ProducerStateManager:
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()
-        elif self._unfinished is None:
-            self._unfinished = SnapshotInPieces(self.state)
-            self.state.before_change = self._unfinished.note
+        elif self.unfinished is None:
+            self.unfinished = SnapshotInPieces(self.state)
+            self.state.before_change = self.unfinished.note
 
     def go_on(self) -> None:
         """Makes the next piece of a snapshot that was begun."""
-        unfinished, state = self._unfinished, self.state
+        unfinished, state = self.unfinished, self.state
         if unfinished is None or state is None:
             return
         unfinished.go_on(PIECE)
         if unfinished.is_complete:
-            self._unfinished = state.before_change = None
+            self.unfinished = state.before_change = None
             write_snapshot_in_pieces(self._directory, unfinished, self._files)
 
     def forget(self) -> None:
         """Drops the state; the next `load` builds it again."""
-        self.state = self._unfinished = None
+        self.state = self.unfinished = None
 
     def truncate(self, end_offset: Offset) -> None:
         """The log ends at `end_offset` now."""

@@ -12,7 +12,8 @@ import crc32c
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
-from trimaran.log.segments.segment import LOG_SUFFIX, Segment
+from trimaran.log.segments.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from trimaran.log.segments.segment import LOG_SUFFIX, Room, Segment
 from trimaran.wire.identity import Offset
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
@@ -26,24 +27,56 @@ def must_roll(
     timestamp_ms: int,
     now_ms: int,
 ) -> bool:
-    """Whether batches of `size` bytes up to `last_offset`, the last of `timestamp_ms`, need a new segment."""
+    """Returns whether batches of `size` bytes up to `last_offset`, the last of `timestamp_ms`, need a new segment."""
     if last_offset - active.base_offset > RELATIVE_OFFSET_MAX:
         return True
     used = active.size
     return used > 0 and (
         used + size > config.segment_bytes
-        or active.indexes_are_full(config.segment_index_bytes)
-        or _is_old(active, config, active.age_ms(timestamp_ms, now_ms))
+        or entries_left(active, config.segment_index_bytes) < 0
+        or _is_old(active, config, age_ms(active, timestamp_ms, now_ms))
     )
 
 
-def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
-    """Above `segment.ms` less a jitter of the segment's own, or above `max.compaction.lag.ms`: compaction passes over
-    the active segment.
+def room_left(active: Segment, config: LogConfig) -> Room:
+    """Returns the room as the segment is now; it holds while batches are appended."""
+    # At once an index may get one entry, and each further one after more than `index.interval.bytes`.
+    entries = entries_left(active, config.segment_index_bytes) - 1
+    indexed = active.size + entries * (config.index_interval_bytes + 1)
+    first, newest_ms = active.first_timestamp, -1  # by the clock: no timestamp is surely young
+    if first is not None and first >= 0:
+        newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
+    last_offset = active.base_offset + RELATIVE_OFFSET_MAX
+    return Room(config, min(indexed, config.segment_bytes), last_offset, newest_ms)
+
+
+def entries_left(active: Segment, index_bytes_max: int) -> int:
+    """Returns how many entries fit into both indexes before the segment is rolled; negative if it must be now. One time
+    entry stays free for `Segment.seal`.
     """
-    age_ms_max = config.segment_ms
-    if config.compacts and config.max_compaction_lag_ms < age_ms_max:
-        age_ms_max = config.max_compaction_lag_ms
+    offsets = index_bytes_max // OFFSET_ENTRY_BYTES - 1 - active.offset_index.entries
+    times = index_bytes_max // TIME_ENTRY_BYTES - 2 - active.time_index.entries
+    return min(offsets, times)
+
+
+def age_ms(active: Segment, timestamp_ms: int, now_ms: int) -> int:
+    """Returns how far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
+    first = active.first_timestamp
+    if first is None or first < 0 or timestamp_ms < 0:
+        return now_ms - active.opened_ms
+    return timestamp_ms - first
+
+
+def _age_ms_max(config: LogConfig) -> int:
+    """Returns `segment.ms` or, if less, `max.compaction.lag.ms`: compaction passes over the active segment."""
+    if config.compacts and config.max_compaction_lag_ms < config.segment_ms:
+        return config.max_compaction_lag_ms
+    return config.segment_ms
+
+
+def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
+    """Returns whether the age is above the largest one, less a jitter of the segment's own."""
+    age_ms_max = _age_ms_max(config)
     if age_ms <= age_ms_max - config.segment_jitter_ms:
         return False
     jitter_ms = min(config.segment_jitter_ms, age_ms_max)

@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trimaran.log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
-from trimaran.log.config import RELATIVE_OFFSET_MAX
+from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.disk.named_file import NamedFile
 from trimaran.log.segments.index import (
-    OFFSET_ENTRY_BYTES,
-    TIME_ENTRY_BYTES,
     Entry,
     IndexDamaged,
     IndexLost,
@@ -65,6 +63,18 @@ class Boundary(NamedTuple):
     offset: Offset
 
 
+class Room(NamedTuple):
+    """Batches for which `must_roll` is False by `config`: to position `end`, `last_offset`, timestamp `newest_ms`."""
+
+    config: LogConfig
+    end: int
+    last_offset: int
+    newest_ms: int
+
+
+NO_ROOM = Room(LogConfig(), -1, -1, -1)
+
+
 def file_name(base_offset: Offset, suffix: str) -> str:
     return f"{base_offset:020d}{suffix}"
 
@@ -96,6 +106,7 @@ class Segment:
         self.last_epoch: int | None = None  # of the last batch
         self.max_is_known = created
         self._is_preallocated = False  # there are zeros behind `size`
+        self.room = NO_ROOM  # after every change but an append
         self._bytes_since_index = 0
         self._tail_last_offsets: array[int] = array("q")
         self._tail_positions: array[int] = array("q")
@@ -133,7 +144,8 @@ class Segment:
     def append(self, data: memoryview, views: Sequence[BatchView], index_interval: int) -> None:
         """Writes `data`, which is exactly `views`, in one call. Raises OSError."""
         position = self.size
-        self.files.pwrite(self.file, data, position)
+        file = self._log_file.get() if self.exists else self.file
+        self.files.pwrite(file, data, position)
         for view in views:
             self._note(position, view, index_interval)
             position += view.size
@@ -168,28 +180,13 @@ class Segment:
             relative = self.max_timestamp_offset - self.base_offset
             self.time_index.append(self.max_timestamp, relative)
 
-    def age_ms(self, timestamp_ms: int, now_ms: int) -> int:
-        """How far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
-        first = self.first_timestamp
-        if first is None or first < 0 or timestamp_ms < 0:
-            return now_ms - self.opened_ms
-        return timestamp_ms - first
-
-    def indexes_are_full(self, index_bytes_max: int) -> bool:
-        """One time entry stays free for `seal`."""
-        offset_bytes = (self.offset_index.entries + 1) * OFFSET_ENTRY_BYTES
-        time_bytes = (self.time_index.entries + 2) * TIME_ENTRY_BYTES
-        return offset_bytes > index_bytes_max or time_bytes > index_bytes_max
-
     def index_files(self) -> list[OpenFile]:
         """The files of the indexes, everything written to them."""
         files = [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """The transaction index, when there is one; one that was emptied too, or a crash brings back what was
-        truncated.
-        """
+        """The transaction index, if there is one; an emptied one, too, or a crash brings back what was truncated."""
         index = self.transaction_index
         try:
             return [index.file()] if index.changed or index.exists else []
@@ -300,6 +297,7 @@ class Segment:
         return newest if checked else None
 
     def _reset(self, entry: tuple[int, int] | None, newest: tuple[int, int]) -> None:
+        self.room = NO_ROOM
         self._bytes_since_index = 0
         self.max_is_known = True
         self.last_epoch = None
@@ -339,6 +337,7 @@ class Segment:
 
     def take_over(self, twin: Segment) -> None:
         """Uses what was rebuilt aside: the indexes of `twin`, which was made of the same bytes."""
+        self.room = NO_ROOM
         self.offset_index, self.time_index = twin.offset_index, twin.time_index
         self.max_timestamp, self.max_is_known = twin.max_timestamp, True
         self.max_timestamp_offset = twin.max_timestamp_offset

@@ -103,37 +103,28 @@ class OverBudget(Exception):
     """Checking the batch takes longer than the caller can wait; nothing is said of the batch."""
 
 
-@dataclass(slots=True)
-class Budget:
-    """The bytes that may be checked before other connections have their turn; shared by the batches of one request.
-
-    Raises:
-        OverBudget: by `validate_produced`.
-    """
-
-    bytes_left: int = BYTES_CHECKED_AT_ONCE_MAX
-
-
 def validate_produced(
     records: memoryview,
     rules: ProduceRules,
     *,
     now_ms: int,
     version: int = 13,
-    budget: Budget | None = None,
+    budget: int | None = None,
 ) -> list[BatchView]:
     """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and
     `records` readonly.
 
-    `version` is that of the Produce request. Without `budget` it may take a second: not for an event loop. To compress
-    again is over any budget, and so is to say which records are refused.
+    `version` is that of the Produce request. `budget` is how many bytes may be checked before other connections have
+    their turn; without it the call may take a second: not for an event loop. To compress again is over any budget, and
+    so is to say which records are refused.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP;
             RejectedRecords where it is keys or timestamps.
         OverBudget: `budget` is spent.
     """
-    if _is_sound(records, rules, now_ms, budget):
+    limits = _timestamp_limits(rules, now_ms)
+    if _is_sound(records, rules, limits, budget):
         return [BatchView(records)]
     if budget is not None and _is_over(records, rules, budget):
         raise OverBudget
@@ -163,10 +154,12 @@ def validate_produced(
         codec  # else `_is_sound` has said no
         and has_sound_header
         and not is_compressed_anew
-        and _has_sound_records(walker, body, rules, now_ms)
+        and walker.has_sound_records(
+            body, rules.requires_keys, *limits, rules.message_timestamp_type is not CREATE_TIME
+        )
     ):
         return [batch]
-    largest = _check_body(batch, body, rules, now_ms, budget)
+    largest = _check_body(batch, body, rules, limits, budget)
     if is_compressed_anew:
         return [_compressed_anew(batch, body, largest, rules)]
     if largest.timestamp_ms != batch.max_timestamp and rules.message_timestamp_type is CREATE_TIME:
@@ -176,7 +169,9 @@ def validate_produced(
     return [batch]
 
 
-def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Budget | None) -> bool:
+def _is_sound(
+    records: memoryview, rules: ProduceRules, limits: tuple[int, int], budget: int | None
+) -> bool:
     """Whether this is an uncompressed batch of which nothing is to be said, and in which nothing is to be changed.
 
     Nearly all are, of the uncompressed ones. All others are left to the checks behind this one, which find out what is
@@ -189,15 +184,15 @@ def _is_sound(records: memoryview, rules: ProduceRules, now_ms: int, budget: Bud
         or rules.compression  # to another codec than NONE
     ):
         return False
-    if budget is not None:
-        if size > budget.bytes_left:
-            raise OverBudget
-        budget.bytes_left -= size  # whatever is found: the bytes have been walked
+    if budget is not None and size > budget:
+        raise OverBudget
     walker = Walker(records)
-    return walker.has_sound_header(records) and _has_sound_records(walker, None, rules, now_ms)
+    return walker.has_sound_header(records) and walker.has_sound_records(
+        None, rules.requires_keys, *limits, rules.message_timestamp_type is not CREATE_TIME
+    )
 
 
-def _is_over(records: memoryview, rules: ProduceRules, budget: Budget) -> bool:
+def _is_over(records: memoryview, rules: ProduceRules, budget: int) -> bool:
     """Whether a compressed batch, or one to be compressed, is too large for this turn; a later turn also computes the
     checksum.
 
@@ -207,16 +202,7 @@ def _is_over(records: memoryview, rules: ProduceRules, budget: Budget) -> bool:
         return False
     codec = records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
     is_compressed_anew = rules.compression is not None and rules.compression != codec
-    return is_compressed_anew or (codec != Compression.NONE and len(records) > budget.bytes_left)
-
-
-def _has_sound_records(
-    walker: Walker, body: Buffer | None, rules: ProduceRules, now_ms: int
-) -> bool:
-    """Whether nothing is to be said of the records, nor of their largest timestamp, below a header that is sound."""
-    least, most = _timestamp_limits(rules, now_ms)
-    ignores_largest = rules.message_timestamp_type is not CREATE_TIME
-    return walker.has_sound_records(body, rules.requires_keys, least, most, ignores_largest)
+    return is_compressed_anew or (codec != Compression.NONE and len(records) > budget)
 
 
 def _compressed_anew(
@@ -303,9 +289,9 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 
 
 def _body(
-    records: memoryview, codec: Compression, rules: ProduceRules, budget: Budget | None
+    records: memoryview, codec: Compression, rules: ProduceRules, budget: int | None
 ) -> Buffer:
-    """The records' bytes, decompressed, which `budget` is charged for (mB7); a view of `records` if they are not
+    """The records' bytes, decompressed, at most `budget` (mB7); a view of `records` if they are not
     compressed.
 
     Records that Java consumers cannot read stop them at this offset for ever, so no producer may write it.
@@ -313,7 +299,8 @@ def _body(
     payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
     if budget is not None:
-        limit = min(limit, budget.bytes_left)
+        walked = 0 if codec else len(records)  # by `_is_sound` before
+        limit = min(limit, budget - walked)
         if len(records) > limit:  # also what decompresses to less costs its size
             raise OverBudget
     try:
@@ -326,16 +313,18 @@ def _body(
         raise _invalid(str(error)) from None
     except RemoteProtocolError as error:
         raise _invalid(str(error)) from None
-    if budget is not None:
-        budget.bytes_left -= max(len(body), len(records))
     return body
 
 
 def _check_body(
-    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int, budget: Budget | None
+    batch: BatchView,
+    body: Buffer,
+    rules: ProduceRules,
+    limits: tuple[int, int],
+    budget: int | None,
 ) -> LargestTimestamp:
     """Every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
-    least, most = _timestamp_limits(rules, now_ms)
+    least, most = limits
     try:
         return check_records(
             body,
@@ -349,15 +338,19 @@ def _check_body(
         if error.problem in (Problem.NULL_KEY, Problem.TIMESTAMP_RANGE):
             if budget is not None:
                 raise OverBudget from None
-            raise _rejected(batch, body, rules, now_ms, error) from None
+            raise _rejected(batch, body, rules, limits, error) from None
         raise _invalid(str(error)) from None
 
 
 def _rejected(
-    batch: BatchView, body: Buffer, rules: ProduceRules, now_ms: int, error: MalformedRecords
+    batch: BatchView,
+    body: Buffer,
+    rules: ProduceRules,
+    limits: tuple[int, int],
+    error: MalformedRecords,
 ) -> KafkaError:
-    """The response for a batch in which `error` was found first."""
-    least, most = _timestamp_limits(rules, now_ms)
+    """Returns the response for a batch in which `error` was found first."""
+    least, most = limits
     try:
         found = find_rejected(
             batch, body, requires_keys=rules.requires_keys, least_ms=least, most_ms=most

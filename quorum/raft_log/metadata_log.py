@@ -110,7 +110,10 @@ class MetadataLog:
         """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
         self.snapshots.open(self.log.log_start_offset)
         latest = self.latest_snapshot
-        if latest is not None and latest.rank > (max(self.log.latest_epoch, 0), self.end_offset):
+        if latest is not None and latest.rank > (
+            max(self.log.epochs.latest_epoch, 0),
+            self.end_offset,
+        ):
             self.log.truncate_fully_and_start_at(Offset(latest.offset))
             self.snapshots.unlink(self.snapshots.forget_before(latest))
         if self.start_offset > 0 and self.earliest_snapshot is None:
@@ -179,7 +182,7 @@ class MetadataLog:
 
     @property
     def last_epoch(self) -> LeaderEpoch:
-        latest = self.log.latest_epoch
+        latest = self.log.epochs.latest_epoch
         if latest >= 0:
             return latest
         snapshot = self.latest_snapshot

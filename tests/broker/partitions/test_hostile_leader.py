@@ -166,7 +166,7 @@ async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
         leader.data = partition_data(records=BEHIND_SOUND_ONES[what], high_watermark=3)
         before = leader.fetches
         await until(lambda: leader.fetches >= before + 3)
-        assert (held.log.log_end_offset, held.log.latest_epoch) == (2, 1)
+        assert (held.log.log_end_offset, held.log.epochs.latest_epoch) == (2, 1)
 
 
 def warnings(caplog) -> list[str]:

@@ -142,7 +142,7 @@ async def test_former_leader_without_records_follows_again(tmp_path, records):
         await until(lambda: cluster.partition(12).open_log is not None or not records)
         cluster[12].set_image(state(12, 1))
         await until(lambda: len(records) in (0, cluster[12].leader().log.log_end_offset))
-        assert cluster[12].leader().log.latest_epoch == 1
+        assert cluster[12].leader().log.epochs.latest_epoch == 1
         cluster[11].set_image(state(11, 0))
         append(cluster[11], b"of 0")
         cluster.assign(state(11, 2))

@@ -237,7 +237,9 @@ def test_former_replica_is_not_watched(harness):
 
 def produce(leader, producer_id, sequence=0):
     data = batch(b"a", producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
-    return leader.produce(data, list(iter_batches(data)), acks=-1)
+    views = list(iter_batches(data))
+    info = leader.appended_before(views) or leader.append(data, views)
+    return info, info.last_offset + 1
 
 
 def test_idempotent_duplicate_is_appended_once(harness):

@@ -162,10 +162,10 @@ async def test_failing_append_delays_no_other(harness, monkeypatch):
     (sound,) = validated(harness, ("u", 0))
     code = [E.NOT_ENOUGH_REPLICAS]
 
-    def produce(*_arguments):
+    def refuse():
         raise KafkaError(code[-1], "as it is")
 
-    monkeypatch.setattr(type(full.leader), "produce", _for(full.leader, produce))
+    monkeypatch.setattr(type(full.leader), "append", _for(full.leader, refuse))
     append_now([full, sound], ALL, harness)
     assert (full.failed, full.response.error_code) == (True, E.NOT_ENOUGH_REPLICAS)
     assert full.response.error_message == "as it is"
@@ -178,12 +178,12 @@ async def test_failing_append_delays_no_other(harness, monkeypatch):
 
 def _for(leader, act):
     """In the place of a method, for one leader."""
-    original = type(leader).produce
+    original = type(leader).append
 
-    def produce(one, *arguments):
-        return act() if one is leader else original(one, *arguments)
+    def append(one, *arguments, **options):
+        return act() if one is leader else original(one, *arguments, **options)
 
-    return produce
+    return append
 
 
 async def test_failed_or_empty_partitions_are_not_appended(harness):

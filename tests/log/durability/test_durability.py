@@ -17,9 +17,6 @@ class Recorded:
     def mark_dirty(self, log, on_flushed, written, *, is_awaited):
         self.asked.append(("mark_dirty", log, on_flushed, written, is_awaited))
 
-    async def wait_flushed(self, log, offset):
-        self.asked.append(("wait_flushed", log, offset))
-
     def __getattr__(self, name):
         return lambda *arguments: self.asked.append((name, *arguments))
 
@@ -38,20 +35,17 @@ def test_durable_end_depends_on_fsync_setting(commits, fsync, end):
     assert Durability(commits, fsync=fsync).durable_end(log_of("a")) == end
 
 
-async def test_questions_go_to_directory_of_log(commits):
+def test_questions_go_to_directory_of_log(commits):
     durability, log = Durability(commits, fsync=True), log_of("b")
     durability.mark_dirty(log, print)
     durability.mark_dirty(log, print, 5, is_awaited=False)
-    durability.expedite(log)
-    await durability.wait_flushed(log, 4)
     durability.flush_soon(log)
     durability.forget(log)
+    assert durability.of(log) is commits["b"]
     assert commits["a"].asked == []
     assert commits["b"].asked == [
         ("mark_dirty", log, print, 0, True),
         ("mark_dirty", log, print, 5, False),
-        ("expedite", log),
-        ("wait_flushed", log, 4),
         ("flush_soon", log),
         ("forget", log),
     ]

@@ -114,7 +114,7 @@ def test_old_log_continues_in_v2_and_reopens(tmp_path, clean):
     sets, records = stored_sets()
     log = write_old_log(tmp_path / "t-0", sets)
     assert len(log.segment_base_offsets) > 3
-    assert log.latest_epoch == -1, "old messages have no epoch"
+    assert log.epochs.latest_epoch == -1, "old messages have no epoch"
     batch = build_batch([NewRecord(b"new", b"v", 5000)], base_offset=log.log_end_offset)
     view = memoryview(bytearray(batch))
     log.append_as_leader(view, list(iter_batches(view)), leader_epoch=4, now_ms=0)

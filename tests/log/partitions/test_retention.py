@@ -134,7 +134,7 @@ def test_emptied_log_starts_anywhere(tmp_path):
     log.flush()
     log.truncate_fully_and_start_at(12345)
     assert (log.log_start_offset, log.log_end_offset, log.flushed_offset) == (12345, 12345, 12345)
-    assert log.latest_epoch == -1
+    assert log.epochs.latest_epoch == -1
     append(log, 2, epoch=7)
     log.flush()
     log.close(clean=False)

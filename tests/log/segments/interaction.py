@@ -15,6 +15,7 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.segments import in_steps
 from trimaran.log.segments import segment as segment_module
 from trimaran.log.segments.index import IndexDamaged, IndexLost, OffsetIndex, TimeIndex
+from trimaran.log.segments.rolling import age_ms, entries_left
 from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.transaction_index import AbortedTransaction
 
@@ -244,10 +245,10 @@ class Interaction:
 
     def do_age(self, now: str, timestamps: str) -> str:
         self.segment.opened_ms = 30
-        return self.each(timestamps, lambda one: self.segment.age_ms(one, int(now)))
+        return self.each(timestamps, lambda one: age_ms(self.segment, one, int(now)))
 
     def do_full(self, limits: str) -> str:
-        return self.each(limits, self.segment.indexes_are_full)
+        return self.each(limits, lambda limit: entries_left(self.segment, limit) < 0)
 
     @staticmethod
     def numbers(text: str) -> list[int]:

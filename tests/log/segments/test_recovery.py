@@ -336,7 +336,7 @@ def test_log_emptied_by_crash_begins_at_moved_start(tmp_path):
         log = open_log(tmp_path / "t-0", recovery_point=10, log_start_offset=20)
         assert (log.log_start_offset, log.log_end_offset) == (20, 20)
         assert log.producers.get(7) is None
-        assert log.latest_epoch == -1
+        assert log.epochs.latest_epoch == -1
         log.close(clean=False)
     append(log)
     assert [view_of(data).base_offset for data in read_all(log)] == [20]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.log.helpers import batch_bytes, view_of
+from tests.log.helpers import append, batch_bytes, open_log, view_of
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files
 from trimaran.log.segments.rolling import must_roll, runs_within_segment
-from trimaran.log.segments.segment import Segment
+from trimaran.log.segments.segment import NO_ROOM, Segment
 
 CONFIG = LogConfig(segment_bytes=10_000, segment_ms=1000, segment_index_bytes=1000)
 BASE = 1000
@@ -105,6 +105,39 @@ def test_jitter_shortens_age_by_a_constant_share(tmp_path_factory, jitter_ms, ag
     within = min(jitter_ms, age_max)
     age_max -= crc32c.crc32c(name) % within if within else 0
     assert rolls(active, config, timestamp_ms=5000 + age_ms) is (age_ms > age_max)
+
+
+CONFIGS = st.builds(
+    LogConfig,
+    segment_bytes=st.integers(300, 2000),
+    segment_ms=st.integers(1, 20),
+    segment_jitter_ms=st.sampled_from([0, 0, 3, 30]),
+    segment_index_bytes=st.integers(24, 96),
+    index_interval_bytes=st.sampled_from([0, 60, 200]),
+    compacts=st.booleans(),
+    max_compaction_lag_ms=st.integers(1, 20),
+)
+APPENDS = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(-1, 40), st.integers(0, 40)), min_size=10, max_size=40
+)
+
+
+@given(CONFIGS, CONFIGS, APPENDS, st.data())
+def test_log_with_known_room_rolls_as_twin(tmp_path_factory, config, later_config, appends, data):
+    """The twin asks `must_roll` before each append; both are cut and get another configuration."""
+    # The jitter of a segment follows from its name.
+    roots = [tmp_path_factory.mktemp("logs") for _ in range(2)]
+    log, twin = (open_log(root / f"{'topic' * 30}-0", replace(config)) for root in roots)
+    for number, (count, timestamp_ms, now_ms) in enumerate(appends):
+        twin.active_segment.room = NO_ROOM
+        for written in (log, twin):
+            append(written, count, timestamp_ms=timestamp_ms, now_ms=now_ms)
+        if number == len(appends) // 2:
+            offset = data.draw(st.integers(0, log.log_end_offset))
+            for written in (log, twin):
+                written.config = later_config
+                written.truncate_to(offset)
+    assert log.segment_base_offsets == twin.segment_base_offsets
 
 
 def view(base_offset, last_offset_delta, size):

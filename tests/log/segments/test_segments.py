@@ -71,8 +71,9 @@ def test_segments_are_the_twins_list_after_each_step(tmp_path_factory, steps):
             case "replace":
                 old = segments.all[at : at + number]
                 if old and segments.active not in old:
-                    cleaned = directory / file_name(old[0].base_offset, ".log.cleaned")
-                    cleaned.write_bytes(b"c" * 7)
+                    for kind, content in ((".log", b"c" * 7), (".index", b""), (".timeindex", b"")):
+                        cleaned = directory / file_name(old[0].base_offset, f"{kind}.cleaned")
+                        cleaned.write_bytes(content)
                     assert segments.replace(old, 7)
                     del twin[at + 1 : at + len(old)]
         assert segments.bases == twin == [segment.base_offset for segment in segments.all]

@@ -11,7 +11,12 @@ from trimaran.log.codecs.compression import Compression, compress
 from trimaran.log.config import LogConfig
 from trimaran.log.old_formats.message_sets import build_message_set, decode_message_set
 from trimaran.log.old_formats.up_conversion import convert_produced
-from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.log.validation.validate import (
+    BYTES_CHECKED_AT_ONCE_MAX,
+    OverBudget,
+    ProduceRules,
+    validate_produced,
+)
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 RECORDS = [
@@ -43,11 +48,13 @@ def test_every_codec_becomes_the_topics(sent, stored):
 
 def test_producer_keeps_the_bytes_and_no_loop_compresses():
     data = memoryview(build_batch(RECORDS, compression=Compression.GZIP))
-    [same] = validate_produced(data, rules(None), now_ms=1000, budget=Budget())
+    [same] = validate_produced(data, rules(None), now_ms=1000, budget=BYTES_CHECKED_AT_ONCE_MAX)
     assert bytes(same.buffer) == bytes(data)
     with pytest.raises(OverBudget):
-        validate_produced(data, rules(Compression.ZSTD), now_ms=1000, budget=Budget())
-    validate_produced(data, rules(Compression.GZIP), now_ms=1000, budget=Budget())
+        validate_produced(
+            data, rules(Compression.ZSTD), now_ms=1000, budget=BYTES_CHECKED_AT_ONCE_MAX
+        )
+    validate_produced(data, rules(Compression.GZIP), now_ms=1000, budget=BYTES_CHECKED_AT_ONCE_MAX)
 
 
 def test_batch_too_large_after_recompression_is_refused():

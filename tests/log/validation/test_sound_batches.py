@@ -17,7 +17,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
 from trimaran.log.validation import validate
-from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.log.validation.validate import OverBudget, ProduceRules, validate_produced
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000
@@ -74,7 +74,9 @@ def outcome(data, rules, **options):
 
 def passes_in_one_step(walk, data, rules):
     with using(Walker=walk.Walker):
-        return validate._is_sound(memoryview(data), rules, NOW, None)
+        return validate._is_sound(
+            memoryview(data), rules, validate._timestamp_limits(rules, NOW), None
+        )
 
 
 def with_crc(data):
@@ -222,11 +224,9 @@ def test_decompression_limit_ignores_uncompressed_batches(max_timestamp):
     assert batch.max_timestamp == NOW
 
 
-def test_batch_is_charged_for_decoded_bytes():
+def test_batch_larger_than_budget_is_refused():
     data = batch_bytes(3, timestamp_ms=NOW)
-    budget = Budget(len(data))
-    validate_produced(memoryview(data), RULES[0], now_ms=NOW, budget=budget)
-    assert budget.bytes_left == 0
-    assert outcome(data, RULES[0], budget=budget) is OverBudget
+    validate_produced(memoryview(data), RULES[0], now_ms=NOW, budget=len(data))
+    assert outcome(data, RULES[0], budget=len(data) - 1) is OverBudget
     data[-1] ^= 1  # walked and refused, then to be walked again for the sentence
-    assert outcome(with_crc(data), RULES[0], budget=Budget(len(data))) is OverBudget
+    assert outcome(with_crc(data), RULES[0], budget=len(data)) is OverBudget

@@ -15,7 +15,7 @@ from trimaran.log.batches.batch import HEADER, HEADER_BYTES, TimestampType
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.config import LogConfig
-from trimaran.log.validation.validate import Budget, OverBudget, ProduceRules, validate_produced
+from trimaran.log.validation.validate import OverBudget, ProduceRules, validate_produced
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 NOW = 1_000_000
@@ -230,13 +230,13 @@ def test_too_large():
 def test_batch_over_budget_is_refused_before_crc():
     """A batch that fits the budget gets its checksum verified."""
     damaged = altered(good(), crc=0)
-    assert_refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=Budget(len(damaged)))
+    assert_refused(damaged, ErrorCode.CORRUPT_MESSAGE, budget=len(damaged))
     zstd = ProduceRules.of(LogConfig(max_message_bytes=10_000, compression=Compression.ZSTD))
     for rules, bytes_left in ((RULES, len(damaged) - 1), (zstd, len(damaged))):
         with pytest.raises(OverBudget):
-            produce(damaged, rules, budget=Budget(bytes_left))
+            produce(damaged, rules, budget=bytes_left)
     too_large = ProduceRules.of(LogConfig(max_message_bytes=len(damaged) - 1))
-    assert_refused(good(), ErrorCode.MESSAGE_TOO_LARGE, too_large, budget=Budget(0))
+    assert_refused(good(), ErrorCode.MESSAGE_TOO_LARGE, too_large, budget=0)
 
 
 def test_null_keys_of_a_compacted_topic():

@@ -74,7 +74,11 @@ def _ends_before_all_is_copied() -> Patch:
     async def step(self: DirectoryMoves, move: Move, copy: PartitionLog) -> bool:
         source = move.partition.log
         is_near = 0 < copy.log_end_offset < source.log_end_offset
-        if is_near and copy.flushed_offset == copy.log_end_offset and source.latest_epoch >= 0:
+        if (
+            is_near
+            and copy.flushed_offset == copy.log_end_offset
+            and source.epochs.latest_epoch >= 0
+        ):
             self._finish(move, source, copy)
             return True
         if is_near:
