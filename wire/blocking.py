@@ -31,7 +31,7 @@ from trimaran.wire.client.errors import (
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.client.versions import Negotiated
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, NodeId
 from trimaran.wire.schema import Message
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class BlockingClient:
             ConnectionLost: only without `retry_unknown`.
             KafkaError: the coordinator that `to` names is not told to this user.
         """
-        destination = AnyNode() if to is None else Node(to) if isinstance(to, int) else to
+        destination = AnyNode() if to is None else Node(NodeId(to)) if isinstance(to, int) else to
         steps = routed_call(
             self.routing,
             request,

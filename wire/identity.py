@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     class ControllerEpoch(int):
         """Counts the controllers that ZooKeeper has had. The leader epoch of the metadata log is another number."""
 
+    class CoordinatorEpoch(int):
+        """Counts the transaction coordinators of a partition of `__transaction_state`: its leader epoch."""
+
     class BrokerEpoch(int):
         """Tells registrations of one broker apart: the metadata offset of the registration."""
 
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
+    CoordinatorEpoch = int
     NodeId = BrokerId = ProducerId = int
 
 # The values that stand for no number, as in Kafka.
@@ -88,3 +92,7 @@ NO_LEADER_EPOCH = LeaderEpoch(-1)
 NO_CONTROLLER_EPOCH = ControllerEpoch(-1)
 NO_BROKER_EPOCH = BrokerEpoch(-1)
 NO_PRODUCER_ID = ProducerId(-1)
+NO_PRODUCER_EPOCH = ProducerEpoch(-1)
+NO_COORDINATOR_EPOCH = CoordinatorEpoch(-1)
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1

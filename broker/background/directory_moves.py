@@ -76,7 +76,7 @@ class DirectoryMoves:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if target.path in directories.cordoned():
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
-        partition = self._partitions.find(*key)
+        partition = self._partitions.find(key)
         current = directories.holding(key)
         if partition is None:
             directories.preferred[key] = target
@@ -146,7 +146,7 @@ class DirectoryMoves:
                 if key in self._moves and self._moves[key].target is directory:
                     continue  # requested just now
                 try:
-                    partition = self._partitions.find(*key)
+                    partition = self._partitions.find(key)
                     if partition is not None and self._is_last(partition, directory):
                         continue
                     if partition is None or not self._goes_on(partition, directory):

@@ -268,7 +268,7 @@ class Fetch:
     def _traffic_by_name(self, slot: Slot) -> TopicTraffic | None:
         """None for a topic that has no replica here."""
         try:
-            return self._partitions.traffic.find(slot.name_in(self._partitions))
+            return self._partitions.traffic.find(slot.named_in(self._partitions).topic)
         except KafkaError:
             return None
 
@@ -293,7 +293,7 @@ class Fetch:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
             may_read = self._terms.may_read
-            if may_read is not None and not may_read(slot.name_in(self._partitions)):
+            if may_read is not None and not may_read(slot.named_in(self._partitions).topic):
                 raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             partition = slot.partition(self._partitions)
             in_session, reads_followers = self._reader.in_session, self._terms.reads_followers
@@ -330,7 +330,7 @@ class Fetch:
 
     def _named(self, slot: Slot) -> Partition | None:
         with suppress(KafkaError):
-            return self._partitions.find(slot.name_in(self._partitions), slot.index)
+            return self._partitions.find(slot.named_in(self._partitions))
         return None
 
     def _is_untouched(self, slot: Slot, partition: Partition) -> bool:
@@ -467,7 +467,7 @@ class Fetch:
     def _error_data(self, slot: Slot, code: ErrorCode) -> PartitionData:
         leader = _NO_LEADER
         if self._terms.names_leaders and code in _ELSEWHERE:
-            state = self._partitions.state_of(slot.name_in(self._partitions), slot.index)
+            state = self._partitions.state_of(slot.named_in(self._partitions))
             if state is not None:
                 leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
         return PartitionData(

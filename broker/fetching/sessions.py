@@ -98,7 +98,7 @@ class FetchSession:
         for gone in forgotten:
             for index in gone.partitions:
                 yield None
-                if slot := self.slots.pop(key_of(gone.topic, gone.topic_id, index), None):
+                if slot := self.slots.pop(key_of(gone, index), None):
                     self.room.used -= 1
                     slot.detach()
                     self.reader.changed.pop(slot, None)
@@ -110,7 +110,7 @@ class FetchSession:
         for wanted in topic.partitions:
             if self.closed:  # between two steps
                 return
-            key = key_of(topic.topic, topic.topic_id, wanted.partition)
+            key = key_of(topic, wanted.partition)
             slot = self.slots.get(key)
             if slot is None:
                 slot = Slot(self.reader, topic, wanted, upto_end=self.privileged)

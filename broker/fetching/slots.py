@@ -13,16 +13,21 @@ from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition, TopicPartition
-from trimaran.wire.messages.fetch import FetchPartition, FetchTopic, PartitionData
+from trimaran.wire.messages.fetch import (
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 
 NOTHING_SENT = -1
 
 
-def key_of(topic: str, topic_id: bytes, partition: int) -> TopicPartition | TopicIdPartition:
-    """The partition as a request names it: by the id of its topic, or by the name in requests without ids."""
-    if topic_id == NIL_UUID:
-        return TopicPartition(topic, partition)
-    return TopicIdPartition(topic_id, partition)
+def key_of(topic: FetchTopic | ForgottenTopic, partition: int) -> TopicPartition | TopicIdPartition:
+    """Returns the partition as a request names it: by the id of its topic, or by the name in requests without ids."""
+    if topic.topic_id == NIL_UUID:
+        return TopicPartition(topic.topic, partition)
+    return TopicIdPartition(topic.topic_id, partition)
 
 
 class Slot(Interest):
@@ -62,7 +67,7 @@ class Slot(Interest):
         self.topic = topic.topic
         self.topic_id = topic.topic_id
         self.index = wanted.partition
-        self.key = key_of(topic.topic, topic.topic_id, wanted.partition)
+        self.key = key_of(topic, wanted.partition)
         self.known = known
         self.upto_end = upto_end
         self.attached_to: Partition | None = None
@@ -79,18 +84,20 @@ class Slot(Interest):
         self.last_fetched_epoch = LeaderEpoch(wanted.last_fetched_epoch)
         self.log_start_offset = Offset(wanted.log_start_offset)
 
-    def name_in(self, partitions: Partitions) -> str:
-        """Raises KafkaError UNKNOWN_TOPIC_ID."""
+    def named_in(self, partitions: Partitions) -> TopicPartition:
+        """Returns the partition by the name of its topic. Raises KafkaError UNKNOWN_TOPIC_ID."""
         if self.known is not None and not self.known.deleted:
-            return self.known.topic
-        return self.topic if self.topic_id == NIL_UUID else partitions.topic_name(self.topic_id)
+            return self.known.topic_partition
+        if isinstance(self.key, TopicPartition):
+            return self.key
+        return TopicPartition(partitions.topic_name(self.topic_id), self.index)
 
     def partition(self, partitions: Partitions) -> Partition:
         """The replica here, if its epoch is what the reader takes it for; raises the KafkaError to answer."""
         partition = self.known
         if partition is None or partition.deleted:
-            name = self.name_in(partitions)
-            partition = self.known = partitions.hosted(name, self.index, self.leader_epoch)
+            key = self.named_in(partitions)
+            partition = self.known = partitions.hosted(key, self.leader_epoch)
             return partition
         if self.leader_epoch >= 0:
             epoch = partition.state.leader_epoch

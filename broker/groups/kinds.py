@@ -19,6 +19,7 @@ from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.walks import Walk
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
 from trimaran.wire.messages.list_groups import ListedGroup
@@ -27,11 +28,11 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.groups import OffsetCommitValue
 
-CheckPartition = Callable[[bytes, int], ErrorCode]
-"""By topic id and partition: NONE, or the code with which a commit for this partition is refused."""
+CheckPartition = Callable[[TopicIdPartition], ErrorCode]
+"""Returns NONE, or the code with which a commit for this partition is refused."""
 
 
-def all_may(_topic_id: bytes, _partition: int) -> ErrorCode:
+def all_may(_key: TopicIdPartition) -> ErrorCode:
     """Refuses no partition."""
     return ErrorCode.NONE
 

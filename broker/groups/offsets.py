@@ -17,6 +17,7 @@ from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NO_OFFSET, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -33,8 +34,6 @@ from trimaran.wire.messages.offset_fetch import (
 )
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
-NO_OFFSET = -1
-NO_EPOCH = -1
 NO_RETENTION = -1
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
@@ -42,7 +41,7 @@ INT64_MAX = 0x7FFFFFFFFFFFFFFF
 # -- committing
 
 
-def _all_fit(_topic: str, _partition: int, _metadata: str) -> ErrorCode:
+def _all_fit(_key: TopicPartition, _metadata: str) -> ErrorCode:
     return ErrorCode.NONE
 
 
@@ -51,7 +50,7 @@ def decide_commit(
     limits: GroupLimits,
     now_ms: int,
     check: CheckPartition = all_may,
-    refusal: Callable[[str, int, str], ErrorCode] = _all_fit,
+    refusal: Callable[[TopicPartition, str], ErrorCode] = _all_fit,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
     """The records of an admitted commit; each topic has its name, and its id if known. `refusal` says what has no room
     beside what was committed before.
@@ -62,10 +61,10 @@ def decide_commit(
     for topic in request.topics:
         partitions = []
         for partition in topic.partitions:
-            code = check(topic.topic_id, partition.partition_index)
+            code = check(TopicIdPartition(topic.topic_id, partition.partition_index))
             code = code or check_partition(partition, limits)
             metadata = partition.committed_metadata or ""
-            code = code or refusal(topic.name, partition.partition_index, metadata)
+            code = code or refusal(TopicPartition(topic.name, partition.partition_index), metadata)
             partitions.append(
                 OffsetCommitResponsePartition(
                     partition_index=partition.partition_index, error_code=code
@@ -134,7 +133,9 @@ def fetch(
         for topic in response.topics:
             topic.partitions = [
                 not_found(partition.partition_index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-                if store.is_pending(request.group_id, topic.name, partition.partition_index)
+                if store.is_pending(
+                    request.group_id, TopicPartition(topic.name, partition.partition_index)
+                )
                 else partition
                 for partition in topic.partitions
             ]

@@ -15,10 +15,8 @@ from typing import NamedTuple
 
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.log.batches.records import NewRecord
-from trimaran.wire.records.consumer_groups import (
-    ConsumerGroupKey,
-    ConsumerGroupValue,
-)
+from trimaran.wire.identity import TopicPartition
+from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.records.groups import (
     ClassicKey,
     GroupMetadataKey,
@@ -115,8 +113,10 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord
     return GroupRecord(GroupMetadataKey(group=group_id), value)
 
 
-def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
-    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+def offset_tombstone(group_id: str, key: TopicPartition) -> GroupRecord:
+    """Returns the record that removes what the group has committed for a partition."""
+    of_group = OffsetCommitKey(group=group_id, topic=key.topic, partition=key.partition)
+    return GroupRecord(of_group, None)
 
 
 def group_value(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupMetadataValue:

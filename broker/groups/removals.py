@@ -147,10 +147,10 @@ def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: Kno
     """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
     for group_id in group_ids:
         yield None
-        for topic, partition, value in store.offsets_of(group_id):
+        for key, value in store.offsets_of(group_id):
             yield (
-                offset_tombstone(group_id, topic, partition)
-                if not knows_topic(topic, value.topic_id)
+                offset_tombstone(group_id, key)
+                if not knows_topic(key.topic, value.topic_id)
                 else None
             )
 
@@ -166,9 +166,9 @@ def has_gone_topics(store: GroupStore, group_id: str, knows_topic: KnowsTopic) -
 
 def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Walk:
     """The same of offsets that open transactions commit: however these end, they will not count."""
-    for group_id, topic, partition, value in store.pending_offsets():
-        is_gone = not knows_topic(topic, value.topic_id)
-        yield offset_tombstone(group_id, topic, partition) if is_gone else None
+    for group_id, key, value in store.pending_offsets():
+        is_gone = not knows_topic(key.topic, value.topic_id)
+        yield offset_tombstone(group_id, key) if is_gone else None
 
 
 def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
@@ -176,26 +176,26 @@ def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]
     for group_id in list(store.offsets):
         yield None
         for topic in store.offsets.get(group_id, {}).keys() & deleted.keys():
-            for partition, value in store.offsets_of_topic(group_id, topic):
+            for key, value in store.offsets_of_topic(group_id, topic):
                 if value.topic_id == NIL_UUID or value.topic_id in deleted[topic]:
-                    yield offset_tombstone(group_id, topic, partition)
+                    yield offset_tombstone(group_id, key)
 
 
 def pending_of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
     """The same of offsets that open transactions commit."""
-    for group_id, topic, partition, value in store.pending_offsets():
-        ids = (*deleted[topic], NIL_UUID) if topic in deleted else ()
-        yield offset_tombstone(group_id, topic, partition) if value.topic_id in ids else None
+    for group_id, key, value in store.pending_offsets():
+        ids = (*deleted[key.topic], NIL_UUID) if key.topic in deleted else ()
+        yield offset_tombstone(group_id, key) if value.topic_id in ids else None
 
 
 def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
     """All, those that open transactions commit among them."""
-    for topic, partition, _ in store.offsets_of(group_id):
-        yield offset_tombstone(group_id, topic, partition)
+    for key, _ in store.offsets_of(group_id):
+        yield offset_tombstone(group_id, key)
     if store.has_pending(group_id):
-        for pending_id, topic, partition, _ in store.pending_offsets():
+        for pending_id, key, _ in store.pending_offsets():
             if pending_id == group_id:
-                yield offset_tombstone(group_id, topic, partition)
+                yield offset_tombstone(group_id, key)
 
 
 def expired(
@@ -210,15 +210,15 @@ def expired(
     whose topic is gone. None for each of the others.
     """
     may_expire = kind.may_expire(group_id)
-    for topic, partition, value in store.offsets_of(group_id):
+    for key, value in store.offsets_of(group_id):
         is_over = (
             may_expire
-            and not store.is_pending(group_id, topic, partition)
-            and not kind.is_subscribed_to(group_id, topic)
+            and not store.is_pending(group_id, key)
+            and not kind.is_subscribed_to(group_id, key.topic)
             and _is_over(kind, group_id, value, limits, now_ms)
         )
-        is_over = is_over or not knows_topic(topic, value.topic_id)
-        yield offset_tombstone(group_id, topic, partition) if is_over else None
+        is_over = is_over or not knows_topic(key.topic, value.topic_id)
+        yield offset_tombstone(group_id, key) if is_over else None
 
 
 def _is_over(

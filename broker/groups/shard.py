@@ -206,9 +206,9 @@ class GroupCoordinatorShard:
             if kind.is_subscribed_to(group_id, key.topic):
                 codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 continue
-            is_pending = self.store.is_pending(group_id, *key)
-            if is_pending or self.store.offset(group_id, *key) is not None:
-                records.append(offset_tombstone(group_id, *key))
+            is_pending = self.store.is_pending(group_id, key)
+            if is_pending or self.store.offset(group_id, key) is not None:
+                records.append(offset_tombstone(group_id, key))
         return Result(records, codes, atomic=False)
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes], at: Instant) -> None:

@@ -14,18 +14,12 @@ from typing import cast
 
 from trimaran.broker.coordination.transactions import PendingTransactions
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.memory import (
-    OFFSET_BYTES,
-    Account,
-    ByGroup,
-    group_bytes,
-    topic_bytes,
-)
+from trimaran.broker.groups.memory import OFFSET_BYTES, Account, ByGroup, group_bytes, topic_bytes
 from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.records.groups import (
     GroupMetadataKey,
@@ -156,8 +150,9 @@ class GroupStore:
         if key.group not in self.groups and key.group not in self.consumer_groups:
             self.emptied[key.group] = True
 
-    def offset(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
-        return self.offsets.get(group_id, {}).get(topic, {}).get(partition)
+    def offset(self, group_id: str, key: TopicPartition) -> OffsetCommitValue | None:
+        """Returns what the group has committed for the partition; None for nothing."""
+        return self.offsets.get(group_id, {}).get(key.topic, {}).get(key.partition)
 
     def has_members(self, group_id: str) -> bool:
         """Returns whether the group has members of the consumer protocol: then a classic group's record does not
@@ -183,47 +178,45 @@ class GroupStore:
         """How many offsets of the group are committed."""
         return sum(map(len, self.offsets.get(group_id, {}).values()))
 
-    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction commits an offset here (KIP-447)."""
-        return (group_id, topic, partition) in self._pending
+    def is_pending(self, group_id: str, key: TopicPartition) -> bool:
+        """Returns whether an open transaction commits an offset here (KIP-447)."""
+        return (group_id, *key) in self._pending
 
-    def pends(self, producer_id: int, group_id: str, topic: str, partition: int) -> bool:
-        """Whether the producer's open transaction commits an offset here."""
-        return self._pending.has(producer_id, (group_id, topic, partition))
+    def pends(self, producer_id: ProducerId, group_id: str, key: TopicPartition) -> bool:
+        """Returns whether the producer's open transaction commits an offset here."""
+        return self._pending.has(producer_id, (group_id, *key))
 
-    def pending_count(self, producer_id: int) -> int:
-        """How many offsets the producer's open transaction commits."""
+    def pending_count(self, producer_id: ProducerId) -> int:
+        """Returns the number of offsets that the producer's open transaction commits."""
         return self._pending.count_of(producer_id)
 
-    def pending_offsets(self) -> Iterator[tuple[str, str, int, OffsetCommitValue]]:
-        """Yields `(group, topic, partition, value)` of open transactions, each as it is now: replay may come
-        between.
-        """
+    def pending_offsets(self) -> Iterator[tuple[str, TopicPartition, OffsetCommitValue]]:
+        """Yields `(group, partition, value)` of open transactions, each as it is now: replay may come between."""
         for key in list(self._pending.keys):
             if key not in self._pending:
                 continue
             record_key, value = self._pending.last(key)
             if isinstance(record_key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
-                yield record_key.group, record_key.topic, record_key.partition, value
+                partition = TopicPartition(record_key.topic, record_key.partition)
+                yield record_key.group, partition, value
 
     def has_pending(self, group_id: str) -> bool:
         """Whether open transactions commit offsets of the group."""
         return group_id in self._pending.parts
 
-    def offsets_of(self, group_id: str) -> Iterator[tuple[str, int, OffsetCommitValue]]:
-        """All of a group's as `(topic, partition, value)`; each as it is now, as replay may come between."""
+    def offsets_of(self, group_id: str) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
+        """Yields all of a group's offsets; each as it is now, as replay may come between."""
         for topic in list(self.offsets.get(group_id, {})):
-            for partition, value in self.offsets_of_topic(group_id, topic):
-                yield topic, partition, value
+            yield from self.offsets_of_topic(group_id, topic)
 
     def offsets_of_topic(
         self, group_id: str, topic: str
-    ) -> Iterator[tuple[int, OffsetCommitValue]]:
-        """The same of one topic."""
+    ) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
+        """Yields a group's offsets of one topic, as `offsets_of`."""
         partitions = self.offsets.get(group_id, {}).get(topic, {})
         for partition in list(partitions):
             if (value := partitions.get(partition)) is not None:
-                yield partition, value
+                yield TopicPartition(topic, partition), value
 
     def has_room_for(self, group_id: str) -> bool:
         """Whether the broker has room for the group, be it that it knows the group already."""
@@ -253,7 +246,9 @@ class OffsetsRoom:
     is new, and, given the `producer_id` of a transaction, for one more offset of that.
     """
 
-    def __init__(self, store: GroupStore, group_id: str, producer_id: int | None = None) -> None:
+    def __init__(
+        self, store: GroupStore, group_id: str, producer_id: ProducerId | None = None
+    ) -> None:
         self._store = store
         self._group_id = group_id
         self._producer_id = producer_id
@@ -262,16 +257,16 @@ class OffsetsRoom:
         # The room for new offsets, computed when the first one comes.
         self._known_room: int | None = None
 
-    def refusal(self, topic: str, partition: int, metadata: str) -> ErrorCode:
+    def refusal(self, key: TopicPartition, metadata: str) -> ErrorCode:
         """Returns NONE, or the error code of an offset for which there is no room."""
-        store, before = self._store, self._store.offset(self._group_id, topic, partition)
+        store, before = self._store, self._store.offset(self._group_id, key)
         if self._producer_id is None:
             is_new = before is None
         else:
-            is_new = not store.pends(self._producer_id, self._group_id, topic, partition)
+            is_new = not store.pends(self._producer_id, self._group_id, key)
             if is_new and self._new >= PENDING_OFFSETS_MAX - store.pending_count(self._producer_id):
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        more = _offset_bytes(self._group_id, topic) if is_new else 0
+        more = _offset_bytes(self._group_id, key.topic) if is_new else 0
         if is_new and more > self._room_left():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
         # An offset of a transaction stands beside the committed one until its marker comes.

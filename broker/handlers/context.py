@@ -5,7 +5,7 @@ nothing else of the broker. `trimaran.broker.process.families` makes one `Contex
 
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
   one.
-- `ctx.partitions.find(topic, index)` returns this broker's `Partition` or None; `.leader_of(topic, index)` returns its
+- `ctx.partitions.find(key)` returns this broker's `Partition` or None; `.leader_of(key)` returns its
   `PartitionLeader` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
   `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises

@@ -71,11 +71,11 @@ def delete_records(
     for topic in request.topics:
         results = []
         for wanted in topic.partitions:
-            is_late = (topic.name, wanted.partition_index) in late
+            key = TopicPartition(topic.name, wanted.partition_index)
             results.append(
                 _refused(wanted, ErrorCode.REQUEST_TIMED_OUT)
-                if is_late
-                else _delete(topic.name, wanted, ctx, waits)
+                if key in late
+                else _delete(key, wanted, ctx, waits)
             )
             yield None
         topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=results))
@@ -108,13 +108,16 @@ def _refused(wanted: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPa
 
 
 def _delete(
-    topic: str, wanted: DeleteRecordsPartition, ctx: DataContext, waits: list[WatermarkWait]
+    key: TopicPartition,
+    wanted: DeleteRecordsPartition,
+    ctx: DataContext,
+    waits: list[WatermarkWait],
 ) -> DeleteRecordsPartitionResult:
     result = _refused(wanted, ErrorCode.NONE)
     try:
-        if topic in INTERNAL_TOPICS:
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
-        leader = ctx.partitions.leader_of(topic, wanted.partition_index)
+        if key.topic in INTERNAL_TOPICS:
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{key.topic} is internal")
+        leader = ctx.partitions.leader_of(key)
         offset = leader.delete_records_before(Offset(wanted.offset))
     except KafkaError as error:
         result.error_code = error.code

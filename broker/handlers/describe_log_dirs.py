@@ -21,6 +21,7 @@ from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.metadata import versions
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -103,7 +104,7 @@ def _wanted(request: DescribeLogDirsRequest, ctx: DirectoryContext) -> Iterable[
     for topic in request.topics:
         yield None
         for index in topic.partitions:
-            yield ctx.partitions.find(topic.topic, index)
+            yield ctx.partitions.find(TopicPartition(topic.topic, index))
 
 
 def _open_size(partition: Partition) -> int | None:

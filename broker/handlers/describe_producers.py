@@ -16,6 +16,7 @@ from trimaran.quorum.metadata.topic_names import why_illegal
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import NO_SEQUENCE, TopicPartition
 from trimaran.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -32,7 +33,6 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-NO_SEQUENCE = -1
 # The memory of one entry of the list.
 ENTRY_BYTES = 64
 
@@ -68,8 +68,9 @@ def describe_producers(
     for topic in request.topics:
         partitions = EncodedArray()
         for index in topic.partition_indexes:
+            key = TopicPartition(topic.name, index)
             try:
-                producers = yield from _producers(topic.name, index, ctx, may_read, room)
+                producers = yield from _producers(key, ctx, may_read, room)
                 head = PartitionResponse(partition_index=index, active_producers=[])
                 partition = yield from room.encoding_with(head, "active_producers", producers)
             except KafkaError as error:
@@ -90,14 +91,14 @@ def _failed(index: int, error: KafkaError) -> PartitionResponse:
 
 
 def _producers(
-    topic: str, index: int, ctx: DataContext, may_read: Callable[[str], bool], room: Room
+    key: TopicPartition, ctx: DataContext, may_read: Callable[[str], bool], room: Room
 ) -> Handling[Iterator[ProducerState]]:
-    """Returns the present ones. Raises KafkaError if this broker or this client has none to see."""
-    if (why := why_illegal(topic)) is not None:
+    """Returns the producers of the partition now. Raises KafkaError if this broker or this client has none to see."""
+    if (why := why_illegal(key.topic)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
-    if not may_read(topic):
+    if not may_read(key.topic):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    partition = ctx.partitions.hosted(topic, index)
+    partition = ctx.partitions.hosted(key)
     if partition.is_new:  # a read-only request creates no log
         return iter(())
     if partition.must_check:

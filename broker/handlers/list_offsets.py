@@ -16,10 +16,7 @@ from typing import NamedTuple
 
 from trimaran.broker.fetching.fetch import READ_COMMITTED
 from trimaran.broker.handlers.context import DataContext
-from trimaran.broker.partitions.awaiting import (
-    pending_flushes,
-    wait_for_flushes,
-)
+from trimaran.broker.partitions.awaiting import pending_flushes, wait_for_flushes
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.lookups import in_steps, resolve_timestamp
 from trimaran.broker.partitions.opening import opening
@@ -121,22 +118,23 @@ def list_offsets(
     for topic in request.topics:
         partitions = []
         for wanted in topic.partitions:
-            partitions.append((yield from _offset(topic.name, wanted, lookup)))
+            key = TopicPartition(topic.name, wanted.partition_index)
+            partitions.append((yield from _offset(key, wanted, lookup)))
             yield None
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=partitions))
     return ListOffsetsResponse(topics=topics)
 
 
 def _offset(
-    topic: str, wanted: ListOffsetsPartition, lookup: Lookup
+    key: TopicPartition, wanted: ListOffsetsPartition, lookup: Lookup
 ) -> Handling[ListOffsetsPartitionResponse]:
-    ctx, version, reader, index = lookup.ctx, lookup.version, lookup.reader, wanted.partition_index
-    if lookup.named[TopicPartition(topic, index)] > 1:
+    ctx, version, reader = lookup.ctx, lookup.version, lookup.reader
+    if lookup.named[key] > 1:
         return _refused(wanted, ErrorCode.INVALID_REQUEST)
-    response = ListOffsetsPartitionResponse(partition_index=index)
+    response = ListOffsetsPartitionResponse(partition_index=key.partition)
     try:
-        leader = ctx.partitions.leader_of(topic, index, wanted.current_leader_epoch)
-        if (topic, index) in lookup.late:
+        leader = ctx.partitions.leader_of(key, wanted.current_leader_epoch)
+        if key in lookup.late:
             raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
         if version == 0:
             offsets = yield from in_steps(_segment_offsets(wanted, leader, ctx.now_ms()), leader)

@@ -67,16 +67,19 @@ def offset_for_leader_epoch(
     for topic in request.topics:
         partitions = EncodedArray()
         for wanted in topic.partitions:
-            partitions.append(room.encoded(_end_offset(topic.topic, wanted, ctx)))
+            key = TopicPartition(topic.topic, wanted.partition)
+            partitions.append(room.encoded(_end_offset(key, wanted, ctx)))
             yield None
         results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
         room.take(TOPIC_BYTES + len(topic.topic))
     return OffsetForLeaderEpochResponse(topics=results)
 
 
-def _end_offset(topic: str, wanted: OffsetForLeaderPartition, ctx: DataContext) -> EpochEndOffset:
+def _end_offset(
+    key: TopicPartition, wanted: OffsetForLeaderPartition, ctx: DataContext
+) -> EpochEndOffset:
     try:
-        leader = ctx.partitions.leader_of(topic, wanted.partition, wanted.current_leader_epoch)
+        leader = ctx.partitions.leader_of(key, wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(error_code=error.code, partition=wanted.partition)
     epoch, end_offset = leader.log.end_offset_for_epoch(LeaderEpoch(wanted.leader_epoch))

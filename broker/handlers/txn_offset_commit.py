@@ -199,7 +199,8 @@ def _answered(
     answers = []
     for topic in request.topics:
         partitions = (
-            _answer(topic.name, partition.partition_index, codes) for partition in topic.partitions
+            _answer(TopicPartition(topic.name, partition.partition_index), codes)
+            for partition in topic.partitions
         )
         answers.append(
             TxnOffsetCommitResponseTopic(
@@ -210,6 +211,6 @@ def _answered(
     return TxnOffsetCommitResponse(topics=answers)
 
 
-def _answer(topic: str, index: int, codes: Codes) -> TxnOffsetCommitResponsePartition:
-    code = codes.get(TopicPartition(topic, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+def _answer(key: TopicPartition, codes: Codes) -> TxnOffsetCommitResponsePartition:
+    code = codes.get(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return TxnOffsetCommitResponsePartition(partition_index=key.partition, error_code=code)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from trimaran.broker.groups.offsets import NO_OFFSET, check_partition
+from trimaran.broker.groups.offsets import check_partition
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_OFFSET, TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

@@ -75,7 +75,7 @@ def pending_flushes(
     for key in keys:
         yield None
         try:
-            leader = partitions.leader_of(*key)
+            leader = partitions.leader_of(key)
         except KafkaError:
             continue  # a later request for the leader raises it again
         offset = leader.watermark_when_flushed

@@ -9,12 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, PartitionEpoch
+from trimaran.wire.identity import (
+    NO_BROKER_EPOCH,
+    NO_OFFSET,
+    BrokerEpoch,
+    BrokerId,
+    Offset,
+    PartitionEpoch,
+)
 
 # How often a follower is given the same records before they are suspect. A connection that broke costs one repetition.
 REPETITIONS = 2
 
-UNKNOWN_OFFSET = Offset(-1)
 """The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
 
 
@@ -38,14 +44,14 @@ class FetchClock:
 class ReplicaProgress:
     """The leader's knowledge of one follower, from the follower's fetches of this leader epoch."""
 
-    end_offset: Offset = UNKNOWN_OFFSET
-    log_start_offset: Offset = UNKNOWN_OFFSET
+    end_offset: Offset = NO_OFFSET
+    log_start_offset: Offset = NO_OFFSET
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # of the fetch that gave `end_offset`
     at_end: bool = False  # the last fetch asked for the leader's end offset
     leader_end_at_fetch: int = 0
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
-    given_from: Offset = UNKNOWN_OFFSET  # the records that it was given last
+    given_from: Offset = NO_OFFSET  # the records that it was given last
     given_again: int = 0
 
     def given(self, offset: Offset) -> bool:

@@ -6,10 +6,10 @@ Source: `Partition.maybeIncrementLeaderHW`, `Partition.lowWatermarkIfLeader` of 
 from __future__ import annotations
 
 from trimaran.broker.partitions.in_sync_replicas import InSyncReplicas
-from trimaran.broker.partitions.isr import UNKNOWN_OFFSET, next_high_watermark
+from trimaran.broker.partitions.isr import next_high_watermark
 from trimaran.broker.partitions.replica import Replica
 from trimaran.node.runtime.watermark import Watermark
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 
 
 class LeaderWatermarks:
@@ -23,7 +23,7 @@ class LeaderWatermarks:
         self._log = replica.log
         self._in_sync = in_sync
         self.high = Watermark(replica.watermark_in_log())
-        self.low = Watermark(UNKNOWN_OFFSET)
+        self.low = Watermark(NO_OFFSET)
 
     def advance_high(self) -> None:
         own_end = self._services.commit.durable_end(self._log)

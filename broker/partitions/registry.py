@@ -18,11 +18,10 @@ from trimaran.broker.partitions.services import Services
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerId, Offset, TopicPartition
+from trimaran.wire.identity import NO_LEADER_EPOCH, BrokerId, Offset, TopicPartition
 
 log = logging.getLogger(__name__)
 
-NO_EPOCH = -1
 _NO_PARTITIONS: Mapping[int, Partition] = MappingProxyType({})
 
 
@@ -82,9 +81,10 @@ class Partitions:
 
     # -- finding
 
-    def find(self, topic: str, index: int) -> Partition | None:
-        partitions = self._topics.get(topic)
-        return None if partitions is None else partitions.get(index)
+    def find(self, key: TopicPartition) -> Partition | None:
+        """Returns the replica here, None if there is none."""
+        partitions = self._topics.get(key.topic)
+        return None if partitions is None else partitions.get(key.partition)
 
     def named(self, topic: str, topic_id: bytes) -> tuple[str | None, Mapping[int, Partition]]:
         """The name of the topic that a request names, None for an unknown id, and its partitions here. The id counts
@@ -104,27 +104,27 @@ class Partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
 
-    def state_of(self, topic: str, index: int) -> PartitionImage | None:
+    def state_of(self, key: TopicPartition) -> PartitionImage | None:
         """Returns the state of a partition in the image, on any broker."""
-        image = self._services.metadata.image.topics.by_name.get(topic)
-        return None if image is None else image.partitions.get(index)
+        topic = self._services.metadata.image.topics.by_name.get(key.topic)
+        return None if topic is None else topic.partitions.get(key.partition)
 
-    def hosted(self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH) -> Partition:
+    def hosted(self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH) -> Partition:
         """The partition, if the caller's idea of its epoch is ours.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (it exists, elsewhere), FENCED_LEADER_EPOCH,
                 UNKNOWN_LEADER_EPOCH (we may be behind), KAFKA_STORAGE_ERROR.
         """
-        partition = self.find(topic, index)
+        partition = self.find(key)
         if partition is None:
-            unknown = self.state_of(topic, index) is None
+            unknown = self.state_of(key) is None
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 if unknown
                 else ErrorCode.NOT_LEADER_OR_FOLLOWER
             )
-        if current_leader_epoch != NO_EPOCH:
+        if current_leader_epoch != NO_LEADER_EPOCH:
             epoch = partition.state.leader_epoch
             if current_leader_epoch < epoch:
                 raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -133,10 +133,10 @@ class Partitions:
         return partition
 
     def leader_of(
-        self, topic: str, index: int, current_leader_epoch: int = NO_EPOCH
+        self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH
     ) -> PartitionLeader:
         """The epoch in which this broker leads the partition; raises as `hosted`, and NOT_LEADER_OR_FOLLOWER."""
-        return self.hosted(topic, index, current_leader_epoch).open_leader()
+        return self.hosted(key, current_leader_epoch).open_leader()
 
     # -- following the image
 
@@ -162,7 +162,7 @@ class Partitions:
     def apply_changes(self, topic: TopicImage, changed: Mapping[int, PartitionImage]) -> None:
         """Makes the `changed` partitions of a topic here what they are now; costs nothing for the others."""
         for index, state in changed.items():
-            known = self.find(topic.name, index)
+            known = self._topics.get(topic.name, _NO_PARTITIONS).get(index)
             if known is not None and known.topic_id != topic.id:
                 self._remove(known)  # of a topic of that name that was deleted
                 known = None
@@ -176,7 +176,7 @@ class Partitions:
 
     def remove(self, gone: TopicImage, index: int) -> None:
         """A partition of a topic that was deleted; what another one of its name has here stays."""
-        known = self.find(gone.name, index)
+        known = self.find(TopicPartition(gone.name, index))
         if known is not None and known.topic_id == gone.id:
             self._remove(known)
 

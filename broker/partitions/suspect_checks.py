@@ -35,7 +35,7 @@ async def check_suspects(partitions: Partitions) -> None:
 
 async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     key, offset, size = suspect
-    partition = partitions.find(*key)
+    partition = partitions.find(key)
     if partition is None:
         return
     leader, opened = partition.leader_or_none, partition.open_log

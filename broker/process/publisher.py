@@ -26,7 +26,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -161,12 +161,10 @@ class _Wanted:
         self._partitions = partitions
 
     def __contains__(self, key: object) -> bool:
-        assert isinstance(key, tuple)
-        name, index = key
-        if self._partitions.find(name, index) is not None:
+        assert isinstance(key, TopicPartition)
+        if self._partitions.find(key) is not None:
             return True  # if it is not to be any more, its log is deleted in its turn
-        topic = self._metadata.image.topics.by_name.get(name)
-        state = None if topic is None else topic.partitions.get(index)
+        state = self._partitions.state_of(key)
         return state is not None and self._partitions.node_id in state.replicas
 
 

@@ -117,7 +117,7 @@ def name_current_leaders(
     named = []
     for part in parts:
         if part.response.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            state = partitions.state_of(*part.key)
+            state = partitions.state_of(part.key)
             if state is not None:
                 part.response.current_leader = LeaderIdAndEpoch(
                     leader_id=state.leader, leader_epoch=state.leader_epoch

@@ -77,7 +77,7 @@ def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Ha
                 raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
             partition = part.partition
             if partition is None or partition.deleted:
-                partition = part.partition = partitions.hosted(*part.key)
+                partition = part.partition = partitions.hosted(part.key)
             leader = partition.leader_or_none
             if leader is None or not leader.log.knows_producers:
                 leader = yield from opened_leader(partition)

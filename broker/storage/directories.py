@@ -20,14 +20,19 @@ from trimaran.broker import events
 from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing, why_not_made
 from trimaran.broker.storage.out_of_service import OutOfService
 from trimaran.log.config import LogConfig
-from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.node.runtime.turns import with_checkpoints
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import BrokerEpoch, Offset, TopicIdPartition, TopicPartition
+from trimaran.wire.identity import (
+    NO_BROKER_EPOCH,
+    BrokerEpoch,
+    Offset,
+    TopicIdPartition,
+    TopicPartition,
+)
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 log = logging.getLogger(__name__)
@@ -97,9 +102,9 @@ class LogDirectories:
         missing (KIP-966). Else -1.
         """
         if self.failed_at_start:
-            return EPOCH_UNKNOWN
+            return NO_BROKER_EPOCH
         first, *others = {directory.previous_broker_epoch for directory in self.all}
-        return EPOCH_UNKNOWN if first is None or others else first
+        return NO_BROKER_EPOCH if first is None or others else first
 
     def online_ids(self) -> list[bytes]:
         return [directory.directory_id for directory in self.online]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 
 from trimaran.broker import events
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.broker.storage.new_replicas import NOWHERE_YET, Standing
+from trimaran.log.directories.aside_replicas import ReplicaToRemove
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.runtime.threads import run_blocking
 from trimaran.quorum.metadata.image import PartitionImage, TopicImage, TopicsImage
@@ -54,8 +54,8 @@ class _Moves:
                         self._promote(directory, key)
         for directory in online:
             with self.directories.noting_failure(f"deletion in {directory.path}"):
-                for index, topic_id, path in await run_blocking(directory.aside.to_be_removed):
-                    self._keep_if_last(directory, index, topic_id, path)
+                for replica in await run_blocking(directory.aside.to_be_removed):
+                    self._keep_if_last(directory, replica)
 
     def _placed(self, topic: TopicImage | None, index: int) -> PartitionImage | None:
         """None unless this broker has a replica of the partition."""
@@ -109,13 +109,12 @@ class _Moves:
         if is_known or Standing.of(state, self.node_id) is Standing.SPARE:
             directory.promote_future(key)
 
-    def _keep_if_last(
-        self, directory: LogDirectory, index: int, topic_id: bytes, path: Path
-    ) -> None:
+    def _keep_if_last(self, directory: LogDirectory, replica: ReplicaToRemove) -> None:
         """A replica whose name is nowhere is not removed because it was about to be."""
+        topic_id, index = replica.key
         topic = self.topics.by_id.get(topic_id)
         state = self._placed(topic, index)
         if topic is None or state is None or Standing.of(state, self.node_id) is Standing.SPARE:
             return
         if self.directories.holding(TopicPartition(topic.name, index)) is None:
-            directory.aside.keep(path)
+            directory.aside.keep(replica.directory)

@@ -31,11 +31,11 @@ from trimaran.broker.transactions.ports import (
 )
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
-from trimaran.broker.transactions.transaction import NO_PRODUCER_ID, Transaction
+from trimaran.broker.transactions.transaction import Transaction
 from trimaran.node.replicated.pending import PendingResponse, settled
 from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerId, TopicPartition
+from trimaran.wire.identity import NO_PRODUCER_ID, ProducerId, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class TransactionCoordinator:
     def unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Returns the partitions that are not in the metadata here."""
         image = self._metadata.image
-        return {key for key in partitions if not has_partition(image, *key)}
+        return {key for key in partitions if not has_partition(image, key)}
 
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
         """Returns those that are not in the metadata here after a while: they are gone, or it is far behind.

@@ -121,7 +121,7 @@ class MarkerWriter:
 
     def _exists(self, partition: TopicPartition) -> bool:
         """Partitions were in the metadata when they were added: what is not there is deleted."""
-        return has_partition(self._metadata.image, *partition)
+        return has_partition(self._metadata.image, partition)
 
     async def _write_some(
         self, coordinator_epoch: int, decided: Transaction, partitions: frozenset[TopicPartition]

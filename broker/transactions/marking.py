@@ -110,16 +110,17 @@ class Marking:
                 result.topics.append(of_topic)
                 yield
                 for index in topic.partition_indexes:
-                    of_topic.partitions.append(self._append_to(topic.name, index, marker, waits))
+                    key = TopicPartition(topic.name, index)
+                    of_topic.partitions.append(self._append_to(key, marker, waits))
                     yield
 
     def _append_to(
-        self, topic: str, index: int, marker: WritableTxnMarker, waits: list[WatermarkWait]
+        self, key: TopicPartition, marker: WritableTxnMarker, waits: list[WatermarkWait]
     ) -> WritableTxnMarkerPartitionResult:
-        result = WritableTxnMarkerPartitionResult(partition_index=index)
+        result = WritableTxnMarkerPartitionResult(partition_index=key.partition)
         try:
-            leader = self.partitions.leader_of(topic, index)
-            info = self._append(topic, index, marker, leader)
+            leader = self.partitions.leader_of(key)
+            info = self._append(key, marker, leader)
         except KafkaError as error:
             result.error_code = error.code
         else:
@@ -127,14 +128,16 @@ class Marking:
         return result
 
     def _append(
-        self, topic: str, index: int, marker: WritableTxnMarker, leader: PartitionLeader
+        self, key: TopicPartition, marker: WritableTxnMarker, leader: PartitionLeader
     ) -> AppendInfo:
         end_marker = EndMarker(marker.transaction_result, marker.coordinator_epoch)
-        if topic == CONSUMER_OFFSETS:
+        if key.topic == CONSUMER_OFFSETS:
             producer = Producer(
                 ProducerId(marker.producer_id), ProducerEpoch(marker.producer_epoch)
             )
-            return self.complete_offsets(index, producer, end_marker, marker.transaction_version)
+            return self.complete_offsets(
+                key.partition, producer, end_marker, marker.transaction_version
+            )
         return append_end_marker(
             leader,
             end_marker,

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from trimaran.quorum.metadata.image import MetadataImage
+from trimaran.wire.identity import TopicPartition
 
 TRANSACTION_TOPIC = "__transaction_state"
 
 
-def has_partition(image: MetadataImage, topic: str, index: int) -> bool:
-    """A partition that is missing in the metadata was deleted, or the metadata is far behind."""
-    found = image.topics.by_name.get(topic)
-    return found is not None and index in found.partitions
+def has_partition(image: MetadataImage, key: TopicPartition) -> bool:
+    """Returns whether the metadata has it: a partition that is missing was deleted, or the metadata is far behind."""
+    topic = image.topics.by_name.get(key.topic)
+    return topic is not None and key.partition in topic.partitions
 
 
 class Metadata(Protocol):

@@ -14,16 +14,20 @@ from collections.abc import Collection
 from trimaran.broker.transactions.transaction import (
     EPOCH_BUMP_VERSION,
     EPOCH_MAX,
-    NO_EPOCH,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     PRODUCER_EPOCH_MAX,
     Transaction,
     TransactionState,
 )
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
 
 S = TransactionState
 
@@ -79,11 +83,11 @@ def init_producer(
         partitions=frozenset(),
         previous_producer_id=transaction.producer_id,
         next_producer_id=NO_PRODUCER_ID,
-        next_epoch=NO_EPOCH,
+        next_epoch=NO_PRODUCER_EPOCH,
         started_ms=NO_TIMESTAMP,
         updated_ms=now_ms,
     )
-    last_epoch = NO_EPOCH if told is None else told.epoch
+    last_epoch = NO_PRODUCER_EPOCH if told is None else told.epoch
     if _rotates(transaction, told):
         return begun._replace(
             producer_id=new_producer_id, epoch=ProducerEpoch(0), last_epoch=last_epoch
@@ -99,7 +103,10 @@ def _check_told(transaction: Transaction, told: Producer) -> None:
         return
     if told == Producer(transaction.producer_id, transaction.last_epoch):
         return
-    if _rotated_from(transaction, told) and transaction.last_epoch in (NO_EPOCH, told.epoch):
+    if _rotated_from(transaction, told) and transaction.last_epoch in (
+        NO_PRODUCER_EPOCH,
+        told.epoch,
+    ):
         return
     raise _fenced(transaction, told)
 
@@ -298,7 +305,7 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
     """
     assert transaction.state is S.ONGOING
     aborted = _prepared(transaction, False, transaction.client_version, now_ms)
-    last_epoch = transaction.epoch if is_told else NO_EPOCH
+    last_epoch = transaction.epoch if is_told else NO_PRODUCER_EPOCH
     return aborted._replace(
         epoch=ProducerEpoch(min(transaction.epoch + 1, EPOCH_MAX)), last_epoch=last_epoch
     )
@@ -315,7 +322,7 @@ def complete(transaction: Transaction, now_ms: int) -> Transaction:
         partitions=frozenset(),
         previous_producer_id=transaction.producer_id,
         next_producer_id=NO_PRODUCER_ID,
-        next_epoch=NO_EPOCH,
+        next_epoch=NO_PRODUCER_EPOCH,
         updated_ms=now_ms,
     )
 

@@ -11,11 +11,15 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
+from trimaran.wire.identity import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+)
 
-NO_PRODUCER_ID = ProducerId(-1)
-NO_EPOCH = ProducerEpoch(-1)
-NO_TIMESTAMP = -1
 EPOCH_MAX = (1 << 15) - 1
 # The last epoch that a producer is given: one more is needed to fence it.
 PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
@@ -79,10 +83,10 @@ class Transaction(NamedTuple):
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
     partitions: frozenset[TopicPartition] = frozenset()
-    last_epoch: ProducerEpoch = NO_EPOCH
+    last_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
     previous_producer_id: ProducerId = NO_PRODUCER_ID
     next_producer_id: ProducerId = NO_PRODUCER_ID
-    next_epoch: int = NO_EPOCH
+    next_epoch: int = NO_PRODUCER_EPOCH
     started_ms: int = NO_TIMESTAMP
     updated_ms: int = NO_TIMESTAMP
     client_version: int = 0

@@ -17,7 +17,14 @@ import crc32c
 
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -39,8 +46,6 @@ ATTRIBUTES_TRANSACTIONAL = 0x10
 ATTRIBUTES_CONTROL = 0x20
 ATTRIBUTES_DELETE_HORIZON = 0x40
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = ProducerId(-1)
 SEQUENCE_SPACE = 1 << 31  # sequences wrap from 2^31 - 1 to 0
 
 _COMPRESSIONS = tuple(Compression)  # by id

@@ -23,8 +23,6 @@ from trimaran.log.batches.batch import (
     HEADER,
     HEADER_BYTES,
     MAGIC,
-    NO_PRODUCER_ID,
-    NO_TIMESTAMP,
     PREFIX_BYTES,
     BatchView,
     Buffer,
@@ -33,7 +31,14 @@ from trimaran.log.batches.batch import (
 from trimaran.log.codecs.compression import Compression, compress, decompress, decompress_in_pieces
 from trimaran.wire.buffers.primitives import VARINTS, read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    LeaderEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+)
 
 RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
 RECORDS_BYTES_MAX = (

@@ -15,7 +15,6 @@ from trimaran.log.batches.batch import (
     ATTRIBUTES_DELETE_HORIZON,
     ATTRIBUTES_LOG_APPEND_TIME,
     HEADER_BYTES,
-    NO_TIMESTAMP,
     BatchView,
     Buffer,
 )
@@ -24,6 +23,7 @@ from trimaran.log.batches.records import rebuilt, records_bytes
 from trimaran.log.codecs.compression import compress
 from trimaran.log.compaction.offset_map import OffsetMap
 from trimaran.log.compaction.retention import Fate, Retention, Verdict
+from trimaran.wire.identity import NO_TIMESTAMP
 
 # Each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of records.
 RECORDS_AT_ONCE = 100_000

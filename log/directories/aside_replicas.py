@@ -9,6 +9,7 @@ by which a directory would be known. Kafka keeps no account of this.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from trimaran.log.directories.topic_ids import topic_id_in
 from trimaran.log.disk.files import Files
@@ -17,10 +18,17 @@ from trimaran.log.durability.health import DirectoryHealth
 from trimaran.log.partitions.names import DELETE_SUFFIX, STRAY_SUFFIX, aside_topic, put_aside_from
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 
 # A topic's name that is as long is whole in each name of a directory (`aside_topic`).
 UNCUT_CHARS = 200
+
+
+class ReplicaToRemove(NamedTuple):
+    """A replica that is to be removed, though no controller ordered it."""
+
+    key: TopicIdPartition
+    directory: Path
 
 
 class AsideReplicas:
@@ -41,7 +49,7 @@ class AsideReplicas:
         """Whether `copy_of` has to look; quick."""
         if not self._directories:
             return False
-        return partition in self._directories or len(partition[0]) > UNCUT_CHARS
+        return partition in self._directories or len(partition.topic) > UNCUT_CHARS
 
     def note(self, name: str) -> None:
         """A directory that an earlier process put aside; other names are passed over."""
@@ -53,10 +61,8 @@ class AsideReplicas:
         """It may be the last copy of a replica, so it is never removed."""
         self._deleted.pop(directory, None)
 
-    def to_be_removed(self) -> list[tuple[int, bytes, Path]]:
-        """Partition, topic id and directory of each that no controller ordered to be removed. Blocks; for a thread.
-        Raises KafkaError.
-        """
+    def to_be_removed(self) -> list[ReplicaToRemove]:
+        """Returns those that no controller ordered to be removed. Blocks; for a thread. Raises KafkaError."""
         found = []
         for (_, partition), directories in sorted(self._directories.items()):
             for directory in directories:
@@ -64,7 +70,8 @@ class AsideReplicas:
                     continue
                 topic_id = self._topic_id(directory)
                 if topic_id is not None:
-                    found.append((partition, topic_id, directory))
+                    key = TopicIdPartition(topic_id, partition)
+                    found.append(ReplicaToRemove(key, directory))
         return found
 
     def copy_of(self, key: TopicPartition, topic_id: bytes) -> Path | None:

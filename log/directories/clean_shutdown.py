@@ -19,16 +19,15 @@ from pathlib import Path
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import Files, is_of_name
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.wire.identity import BrokerEpoch
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
 FILE_NAME = ".kafka_cleanshutdown"
-EPOCH_UNKNOWN = BrokerEpoch(-1)
 
 
-def write_marker(directory: Path, broker_epoch: int, files: Files) -> None:
+def write_marker(directory: Path, broker_epoch: BrokerEpoch, files: Files) -> None:
     """Blocks; raises OSError."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(directory / FILE_NAME, text.encode(), files)
@@ -65,12 +64,12 @@ def take_marker(directory: Path, files: Files) -> BrokerEpoch | None:
 def _broker_epoch(path: Path, text: bytes) -> BrokerEpoch:
     """Raises FileDamaged."""
     if not text:
-        return EPOCH_UNKNOWN
+        return NO_BROKER_EPOCH
     try:
         content = json.loads(text)
         version, epoch = content["version"], content["brokerEpoch"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise FileDamaged(f"{path} is damaged: {error!r}") from error
-    if version != 0 or type(epoch) is not int or epoch < EPOCH_UNKNOWN:
+    if version != 0 or type(epoch) is not int or epoch < NO_BROKER_EPOCH:
         raise FileDamaged(f"{path} is damaged: version {version!r}, broker epoch {epoch!r}")
     return BrokerEpoch(epoch)

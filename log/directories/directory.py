@@ -17,7 +17,7 @@ from threading import Lock
 
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.aside_replicas import AsideReplicas, forget_topic_id
-from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN, take_marker, write_marker
+from trimaran.log.directories.clean_shutdown import take_marker, write_marker
 from trimaran.log.directories.closing import check_all, close_logs
 from trimaran.log.directories.directory_lock import DirectoryLock
 from trimaran.log.directories.future_replicas import FutureReplicas
@@ -46,7 +46,7 @@ from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.log.segments.segments import due
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, Offset, TopicPartition
 
 CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)
 _Offsets = Mapping[TopicPartition, Offset]
@@ -75,7 +75,7 @@ class LogDirectory:
         """
         self.path = path
         self.health = health or DirectoryHealth()
-        self.broker_epoch = EPOCH_UNKNOWN  # for the marker of a clean shutdown
+        self.broker_epoch = NO_BROKER_EPOCH  # for the marker of a clean shutdown
         self._files = files
         self._now_ms = now_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
@@ -416,7 +416,9 @@ class LogDirectory:
         """Blocks; for a thread. Offsets older than a truncation are left out: gives False then. Raises KafkaError."""
         return self.offsets.write(collected)
 
-    def close(self, *, broker_epoch: int | None, high_watermarks: _Offsets | None = None) -> None:
+    def close(
+        self, *, broker_epoch: BrokerEpoch | None, high_watermarks: _Offsets | None = None
+    ) -> None:
         """Closes all logs and gives the lock back. Blocks.
 
         `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a

@@ -18,10 +18,7 @@ from trimaran.log.disk.checkpoints import (
 )
 from trimaran.log.disk.files import Files
 from trimaran.log.disk.small_file import read_small_file
-from trimaran.wire.identity import LeaderEpoch, Offset
-
-UNDEFINED = LeaderEpoch(-1)
-UNDEFINED_OFFSET = Offset(-1)
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 
 
 class LeaderEpochs:
@@ -32,7 +29,7 @@ class LeaderEpochs:
     def __init__(self, entries: Iterable[tuple[LeaderEpoch, Offset]] = ()) -> None:
         self._epochs: list[LeaderEpoch] = []
         self._starts: list[Offset] = []
-        self.latest_epoch = UNDEFINED
+        self.latest_epoch = NO_LEADER_EPOCH
         self.version = 0
         for epoch, start_offset in entries:
             self.assign(epoch, start_offset)
@@ -46,7 +43,7 @@ class LeaderEpochs:
             entries = [(LeaderEpoch(int(epoch)), Offset(int(start))) for epoch, start in lines]
         except ValueError as error:
             raise CheckpointDamaged(f"{path}: {error}") from None
-        for before, after in zip([(UNDEFINED, UNDEFINED_OFFSET), *entries], entries, strict=False):
+        for before, after in zip([(NO_LEADER_EPOCH, NO_OFFSET), *entries], entries, strict=False):
             if not (before[0] < after[0] and before[1] < after[1]):
                 raise CheckpointDamaged(f"{path}: {after} after {before}")
         return cls(entries)
@@ -92,13 +89,13 @@ class LeaderEpochs:
 
         Below the first known epoch: (`epoch`, the first known start), so that a follower begins at our start.
         """
-        if epoch == UNDEFINED:
-            return UNDEFINED, UNDEFINED_OFFSET
+        if epoch == NO_LEADER_EPOCH:
+            return NO_LEADER_EPOCH, NO_OFFSET
         if epoch == self.latest_epoch:
             return epoch, log_end_offset
         higher = bisect_right(self._epochs, epoch)
         if higher == len(self._epochs):
-            return UNDEFINED, UNDEFINED_OFFSET
+            return NO_LEADER_EPOCH, NO_OFFSET
         if higher == 0:
             return epoch, self._starts[0]
         return self._epochs[higher - 1], self._starts[higher]
@@ -106,14 +103,14 @@ class LeaderEpochs:
     def epoch_for(self, offset: Offset) -> LeaderEpoch:
         """The epoch that wrote `offset`; -1 below all entries."""
         at = bisect_right(self._starts, offset)
-        return self._epochs[at - 1] if at else UNDEFINED
+        return self._epochs[at - 1] if at else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> None:
         """Forgets epochs that began at `end_offset` or later."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
-            self.latest_epoch = self._epochs[-1] if keep else UNDEFINED
+            self.latest_epoch = self._epochs[-1] if keep else NO_LEADER_EPOCH
             self.version += 1
 
     def truncate_from_start(self, start_offset: Offset) -> None:

@@ -29,14 +29,13 @@ from collections.abc import Iterable, Iterator
 from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     ATTRIBUTES_LOG_APPEND_TIME,
-    NO_TIMESTAMP,
     Buffer,
     TimestampType,
 )
 from trimaran.log.batches.records import Record
 from trimaran.log.codecs.compression import Compression, OutputTooLarge, compress, decompress
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
 V0, V1 = 0, 1
 _PREFIX = struct.Struct(">qi")

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trimaran.log.batches.batch import NO_TIMESTAMP, TimestampType
+from trimaran.log.batches.batch import TimestampType
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression, OutputTooLarge
 from trimaran.log.old_formats.message_sets import (
@@ -40,6 +40,7 @@ from trimaran.log.old_formats.message_sets import (
 )
 from trimaran.log.validation.validate import INT64_END, ProduceRules
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
+from trimaran.wire.identity import NO_TIMESTAMP
 
 
 def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -> bytes | None:

@@ -25,7 +25,6 @@ from trimaran.log.batches.batch import (
     ATTRIBUTES_COMPRESSION,
     HEADER_BYTES,
     MAGIC,
-    NO_TIMESTAMP,
     BatchView,
     Buffer,
 )
@@ -41,7 +40,7 @@ from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentDamaged
 from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps, TakesLong
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_TIMESTAMP, LeaderEpoch, Offset
 
 # The bytes of a batch that is searched at once: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10

@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from trimaran.log.batches.batch import NO_TIMESTAMP, SEQUENCE_SPACE, BatchView
-from trimaran.wire.identity import Offset, ProducerEpoch
+from trimaran.log.batches.batch import SEQUENCE_SPACE, BatchView
+from trimaran.wire.identity import NO_PRODUCER_EPOCH, NO_TIMESTAMP, Offset, ProducerEpoch
 
 BATCHES_KEPT = (
     5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)
 )
-NO_EPOCH = ProducerEpoch(-1)
 NO_TRANSACTION = Offset(-1)
 
 
@@ -51,7 +50,7 @@ class ProducerEntry:
         "transaction_start",
     )
 
-    def __init__(self, epoch: ProducerEpoch = NO_EPOCH) -> None:
+    def __init__(self, epoch: ProducerEpoch = NO_PRODUCER_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
         self.coordinator_epoch = -1
@@ -93,7 +92,7 @@ class ProducerEntry:
     def expected_sequence(self, batch: BatchView) -> int:
         """The sequence with which `batch` would be the next one; its own where any is good."""
         if batch.producer_epoch != self.epoch:  # a new epoch begins at 0 (KIP-360)
-            return 0 if self.epoch != NO_EPOCH else batch.base_sequence
+            return 0 if self.epoch != NO_PRODUCER_EPOCH else batch.base_sequence
         if self.batches:
             return (self.batches[-1].last_sequence + 1) % SEQUENCE_SPACE
         return 0  # the epoch came by a transaction marker

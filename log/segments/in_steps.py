@@ -5,11 +5,10 @@ Between two steps the segment may be read, written to, cut or removed.
 
 from __future__ import annotations
 
-from trimaran.log.batches.batch import NO_TIMESTAMP
 from trimaran.log.segments.index import IndexDamaged
 from trimaran.log.segments.segment import Segment
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
 # Opening the files of a segment takes as long as reading this number of headers.
 LOADED_UNITS = 30

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from trimaran.log.batches.batch import HEADER_BYTES, NO_TIMESTAMP, BatchView, header_at
+from trimaran.log.batches.batch import HEADER_BYTES, BatchView, header_at
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files, OpenFile
 from trimaran.log.disk.named_file import NamedFile
@@ -27,7 +27,7 @@ from trimaran.log.segments.index import (
 from trimaran.log.segments.scan import FIRST_BLOCK_BYTES, is_plausible, scan_headers
 from trimaran.log.segments.transaction_index import TransactionIndex
 from trimaran.log.steps import Steps, at_once
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"

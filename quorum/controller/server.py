@@ -20,7 +20,6 @@ from uuid import uuid4
 
 import trio
 
-from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.group_commit import GroupCommit
 from trimaran.node.config.server import ServerConfig
@@ -57,7 +56,7 @@ from trimaran.quorum.serving.altered_connections import AlteredConnections, conn
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.quorum.serving.authorization import authorizer_of
 from trimaran.quorum.serving.idle_configs import IdleConfigs
-from trimaran.wire.identity import Address, NodeId
+from trimaran.wire.identity import NO_BROKER_EPOCH, Address, NodeId
 from trimaran.wire.schema import Message
 from trimaran.wire.security.sasl.scram import MECHANISMS
 from trimaran.wire.text.endpoint import Endpoint
@@ -318,4 +317,4 @@ async def _hand_over(parts: _Parts, server: Server) -> None:
 
 
 def _close_directory(directory: LogDirectory) -> None:
-    directory.close(broker_epoch=EPOCH_UNKNOWN)
+    directory.close(broker_epoch=NO_BROKER_EPOCH)

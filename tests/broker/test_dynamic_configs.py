@@ -27,6 +27,7 @@ from trimaran.node.config.config_def import INT_MAX
 from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, dynamic_key
 from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 SECONDS = 20.0
 DYNAMIC_BROKER, DYNAMIC_DEFAULT = 2, 3
@@ -41,7 +42,7 @@ class Node(BrokerClient):
 
     @property
     def log(self) -> Any:
-        return self.broker.context.partitions.find(TOPIC, 0).log.config
+        return self.broker.context.partitions.find(TopicPartition(TOPIC, 0)).log.config
 
     @property
     def settings(self) -> Any:
@@ -182,9 +183,9 @@ async def node(path: Path):
         one.certificates, one.path = certificates, path
         await one.create(TOPIC)
         with trio.fail_after(SECONDS):
-            while one.broker.context.partitions.find(TOPIC, 0) is None:
+            while one.broker.context.partitions.find(TopicPartition(TOPIC, 0)) is None:
                 await trio.lowlevel.checkpoint()
-        one.broker.context.partitions.find(TOPIC, 0).open_leader()
+        one.broker.context.partitions.find(TopicPartition(TOPIC, 0)).open_leader()
         yield one
 
 

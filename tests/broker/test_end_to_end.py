@@ -10,6 +10,7 @@ import trio
 
 from tests.cluster.in_process import cluster
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -260,7 +261,7 @@ async def test_rolling_restart_loses_nothing(tmp_path):
         assert await in_thread(consume, running.bootstrap, "t", len(places)) == places
         for index in range(PARTITIONS):
             logs = [
-                broker.context.partitions.find("t", index).log
+                broker.context.partitions.find(TopicPartition("t", index)).log
                 for broker in running.brokers.values()
             ]
             contents = {log.read_bytes(0, 1 << 20, upto_offset=log.log_end_offset) for log in logs}

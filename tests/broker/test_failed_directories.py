@@ -143,7 +143,7 @@ async def test_only_replica_waits_for_its_directory(tmp_path, caplog):
             (item / ".kafka_cleanshutdown").unlink()
         make_unreadable(target)
         broker = await running.start_broker(11, **settings(tmp_path))
-        held = broker.context.partitions.find("t", 0)
+        held = broker.context.partitions.find(TopicPartition("t", 0))
         if held.leads:
             await in_thread(lambda: None)
             assert not held.is_new
@@ -174,7 +174,7 @@ async def test_last_in_sync_replica_continues_without_log(tmp_path):
         make_unreadable(tmp_path / "b")
         broker = await running.start_broker(11, **settings(tmp_path))
         with pytest.raises(KafkaError, match="b, which could not be read"):
-            _ = broker.context.partitions.find("t", 0).log
+            _ = broker.context.partitions.find(TopicPartition("t", 0)).log
         await running.stop(11)
         make_unreadable(tmp_path / "b", back=True)
         await running.start_broker(11, **settings(tmp_path))

@@ -88,7 +88,7 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         image = running.brokers[11].context.metadata.image
         state = image.topics.by_name["t"].partitions[0]
         ctx = running.brokers[state.leader].context
-        partition = ctx.partitions.find("t", 0)
+        partition = ctx.partitions.find(TopicPartition("t", 0))
         source = ctx.directories.holding(TopicPartition("t", 0))
         target = next(directory for directory in ctx.directories.all if directory is not source)
         failing = FailingRename(suffix, error)
@@ -112,7 +112,7 @@ async def test_move_failing_at_end_loses_nothing(tmp_path, of, suffix, error):
         )
         await in_thread(write, running.bootstrap, RECORDS, 10)
         ends = {
-            node_id: broker.context.partitions.find("t", 0).log.log_end_offset
+            node_id: broker.context.partitions.find(TopicPartition("t", 0)).log.log_end_offset
             for node_id, broker in running.brokers.items()
         }
         assert ends == dict.fromkeys(BROKERS, RECORDS + 10)

@@ -229,7 +229,7 @@ async def test_unplaced_replica_in_failing_directory_returns(
             ),
         )
         with pytest.raises(KafkaError) as refused:
-            _ = broker.context.partitions.find("t", lost.pop()).log
+            _ = broker.context.partitions.find(TopicPartition("t", lost.pop())).log
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -365,7 +365,10 @@ async def test_replaced_disk_restarts_its_only_replicas(tmp_path):
         await running.start_broker(11, **two(tmp_path))
         await all_lead(running)
         await in_thread(produce, running.bootstrap, "t")
-        ends = {i: running.brokers[11].context.partitions.leader_of("t", i) for i in in_b}
+        ends = {
+            i: running.brokers[11].context.partitions.leader_of(TopicPartition("t", i))
+            for i in in_b
+        }
         assert all(leader.start_offset == 0 for leader in ends.values())
 
 
@@ -511,11 +514,15 @@ async def test_moves_that_cannot_be(tmp_path):
         assert moves.request(TopicPartition("t", 0), "/nowhere") is ErrorCode.LOG_DIR_NOT_FOUND
         assert moves.request(TopicPartition("new", 0), b) is ErrorCode.REPLICA_NOT_AVAILABLE
         assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
-        assert moves.of(broker.context.partitions.find("t", 0)) is None, "it is there already"
+        assert moves.of(broker.context.partitions.find(TopicPartition("t", 0))) is None, (
+            "it is there already"
+        )
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.NONE
         assert moves.request(TopicPartition("t", 0), a if here == "a" else b) is ErrorCode.NONE
-        assert moves.of(broker.context.partitions.find("t", 0)) is None, "called back"
+        assert moves.of(broker.context.partitions.find(TopicPartition("t", 0))) is None, (
+            "called back"
+        )
         broker.context.directories.at(other).health.fail("gone")
         assert moves.request(TopicPartition("t", 0), other) is ErrorCode.KAFKA_STORAGE_ERROR
         broker.context.directories.at(other).health.offline = None

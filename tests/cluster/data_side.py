@@ -41,7 +41,7 @@ from trimaran.quorum.metadata.image import (
     TopicsImage,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import Address, TopicPartition
 from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
@@ -167,7 +167,7 @@ class Harness:
             self.partitions.brokers_changed(frozenset(changed))
 
     def leader(self, name: str = "t", index: int = 0) -> Any:
-        return self.partitions.leader_of(name, index)
+        return self.partitions.leader_of(TopicPartition(name, index))
 
     def flush(self) -> None:
         """One round of group commit, without its thread."""

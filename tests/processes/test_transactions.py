@@ -13,6 +13,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -89,7 +90,7 @@ def hang(cluster):
         request = ProduceRequest(
             transactional_id="late", acks=-1, timeout_ms=5000, topic_data=[data]
         )
-        answer = client.call(Leader("hung", 0), request, version=9)
+        answer = client.call(Leader(TopicPartition("hung", 0)), request, version=9)
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 

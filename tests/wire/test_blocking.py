@@ -15,6 +15,7 @@ from trimaran.wire.client.errors import (
     RequestTimedOut,
     VersionMismatch,
 )
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_groups import DescribeGroupsRequest
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.list_offsets import ListOffsetsRequest
@@ -32,11 +33,17 @@ async def test_calls_go_where_they_belong():
 
         def use():
             with BlockingClient(list(cluster.addresses.values()), client_id="me") as client:
-                for to in (None, 2, Leader("t", 0), Coordinator("g")):
+                for to in (None, 2, Leader(TopicPartition("t", 0)), Coordinator("g")):
                     assert client.call(to, ANY).cluster_id == "toy"
-                client.call(Leader("t", 0), LIST)
+                client.call(Leader(TopicPartition("t", 0)), LIST)
                 cluster.move(2)
-                assert client.call(Leader("t", 0), LIST).topics[0].partitions[0].error_code == 0
+                assert (
+                    client.call(Leader(TopicPartition("t", 0)), LIST)
+                    .topics[0]
+                    .partitions[0]
+                    .error_code
+                    == 0
+                )
                 assert client.call(Coordinator("g"), HEARTBEAT).error_code == 0
                 with pytest.raises(VersionMismatch):
                     client.call(None, DescribeGroupsRequest(groups=[]))

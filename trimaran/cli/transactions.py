@@ -15,6 +15,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime import clock
 from trimaran.wire.client import destinations, response_checks
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages import describe_producers, describe_transactions, write_txn_markers
 from trimaran.wire.messages import list_transactions as messages_list_transactions
 
@@ -191,7 +192,7 @@ def _producers(client: BlockingClient, topic: str, partition: int) -> list[Produ
     request = describe_producers.DescribeProducersRequest(
         topics=[describe_producers.TopicRequest(name=topic, partition_indexes=[partition])]
     )
-    answer = client.call(destinations.Leader(topic, partition), request)
+    answer = client.call(destinations.Leader(TopicPartition(topic, partition)), request)
     found = response_checks.single_item(
         response_checks.single_item(answer.topics, "topic").partitions, "partition"
     )
@@ -284,7 +285,7 @@ def _write_abort(
         coordinator_epoch=max(0, producer.coordinator_epoch),
     )
     answer = client.call(
-        destinations.Leader(topic, partition),
+        destinations.Leader(TopicPartition(topic, partition)),
         write_txn_markers.WriteTxnMarkersRequest(markers=[marker]),
     )
     found = response_checks.single_item(

@@ -14,7 +14,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.wire.client.destinations import Leader
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import ProducerEpoch, ProducerId
+from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -70,7 +70,9 @@ class IdempotentProducer:
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
         )
-        answer = self._client.call(Leader(self._topic, partition), request, version=9)
+        answer = self._client.call(
+            Leader(TopicPartition(self._topic, partition)), request, version=9
+        )
         result = single_item(
             single_item(answer.responses, "topic").partition_responses, "partition"
         )

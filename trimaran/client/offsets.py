@@ -42,7 +42,7 @@ def end_offset(
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
     )
-    topics = client.call(Leader(topic, partition), request).topics
+    topics = client.call(Leader(TopicPartition(topic, partition)), request).topics
     answer = single_item(single_item(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return Offset(answer.offset)
@@ -62,7 +62,7 @@ def end_offsets(
     client.refresh(sorted({topic for topic, _ in wanted}))
     by_leader: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
     for topic, index in wanted:
-        leader = client.routing.leader(topic, index)
+        leader = client.routing.leader(TopicPartition(topic, index))
         if leader is not None and leader.leader_id in client.routing.nodes:
             asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
             by_leader.setdefault(leader.leader_id, {}).setdefault(topic, []).append(asked)

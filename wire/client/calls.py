@@ -127,7 +127,7 @@ def _find(routing: Routing, destination: Destination, backoff: ExponentialBackof
             if isinstance(destination, Coordinator):
                 yield from _ask_coordinator(routing, source, destination)
             else:
-                topics = [destination.topic] if isinstance(destination, Leader) else []
+                topics = [destination.partition.topic] if isinstance(destination, Leader) else []
                 yield from _refresh_once(routing, source, topics)
         except ConnectionLost as error:
             _lost(routing, AnyNode(), source)

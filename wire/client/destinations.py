@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trimaran.wire.identity import NodeId, TopicPartition
+
 
 @dataclass(frozen=True, slots=True)
 class AnyNode:
@@ -17,7 +19,7 @@ class AnyNode:
 class Node:
     """The node of this id."""
 
-    node_id: int
+    node_id: NodeId
 
     def __str__(self) -> str:
         return f"node {self.node_id}"
@@ -35,11 +37,10 @@ class Controller:
 class Leader:
     """The leader of a partition."""
 
-    topic: str
-    partition: int
+    partition: TopicPartition
 
     def __str__(self) -> str:
-        return f"the leader of {self.topic}-{self.partition}"
+        return f"the leader of {self.partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ Requests: see `trimaran.wire.client.calls`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from trimaran.wire.client.bootstrap import Bootstrap
 from trimaran.wire.client.destinations import (
@@ -19,7 +20,7 @@ from trimaran.wire.client.destinations import (
     Node,
 )
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import Address
+from trimaran.wire.identity import NO_NODE, Address, LeaderEpoch, NodeId, TopicPartition
 from trimaran.wire.messages.describe_cluster import DescribeClusterResponse
 from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
 from trimaran.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -30,10 +31,20 @@ _REMEMBERED_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeaderOf:
-    """A partition's leader; `leader_id` is -1 if there is none."""
+    """A partition's leader; `leader_id` is `NO_NODE` if there is none."""
 
-    leader_id: int
-    leader_epoch: int
+    leader_id: NodeId
+    leader_epoch: LeaderEpoch
+
+
+class _Topic(NamedTuple):
+    """The known facts about a topic: its id, and its leaders by partition."""
+
+    id: bytes
+    leaders: dict[int, LeaderOf]
+
+
+_NO_TOPIC = _Topic(b"", {})
 
 
 class Routing:
@@ -43,10 +54,10 @@ class Routing:
         self.bootstrap = bootstrap
         self.of_controllers = of_controllers
         self.cluster_id: str | None = None
-        self.controller_id = -1
-        self.nodes: dict[int, Address] = {}
-        self._topics: dict[str, tuple[bytes, dict[int, LeaderOf]]] = {}
-        self._coordinators: dict[Coordinator, int] = {}
+        self.controller_id = NO_NODE
+        self.nodes: dict[NodeId, Address] = {}
+        self._topics: dict[str, _Topic] = {}
+        self._coordinators: dict[Coordinator, NodeId] = {}
 
     def locate(self, destination: Destination) -> Address | None:
         """Returns the address of a destination; None if it must be requested first."""
@@ -57,33 +68,33 @@ class Routing:
                 return self.nodes.get(node_id)
             case Controller():
                 return self.nodes.get(self.controller_id)
-            case Leader(topic, partition):
-                leader = self.leader(topic, partition)
+            case Leader(partition):
+                leader = self.leader(partition)
                 return self.nodes.get(leader.leader_id) if leader else None
             case Coordinator():
-                return self.nodes.get(self._coordinators.get(destination, -1))
+                return self.nodes.get(self._coordinators.get(destination, NO_NODE))
 
-    def leader(self, topic: str, partition: int) -> LeaderOf | None:
-        """The leader last heard of."""
-        known = self._topics.get(topic)
-        return known[1].get(partition) if known else None
+    def leader(self, partition: TopicPartition) -> LeaderOf | None:
+        """Returns the leader last heard of."""
+        known = self._topics.get(partition.topic)
+        return known.leaders.get(partition.partition) if known else None
 
     def topic_id(self, topic: str) -> bytes | None:
         known = self._topics.get(topic)
-        return known[0] if known else None
+        return known.id if known else None
 
     def forget(self, destination: Destination) -> None:
         """Forgets the route to `destination`, which proved wrong."""
         match destination:
             case Controller():
-                self.controller_id = -1
+                self.controller_id = NO_NODE
             case Node(node_id):
                 self.nodes.pop(node_id, None)
-            case Leader(topic, partition):
-                known = self._topics.get(topic)
-                leader = known[1].get(partition) if known else None
+            case Leader(partition):
+                known, index = self._topics.get(partition.topic), partition.partition
+                leader = known.leaders.get(index) if known else None
                 if known and leader:
-                    known[1][partition] = LeaderOf(-1, leader.leader_epoch)
+                    known.leaders[index] = LeaderOf(NO_NODE, leader.leader_epoch)
             case Coordinator():
                 self._coordinators.pop(destination, None)
             case AnyNode():
@@ -91,8 +102,10 @@ class Routing:
 
     def update_metadata(self, response: MetadataResponse) -> None:
         self.cluster_id = response.cluster_id
-        self.controller_id = response.controller_id
-        self._learn({node.node_id: Address(node.host, node.port) for node in response.brokers})
+        self.controller_id = NodeId(response.controller_id)
+        self._learn(
+            {NodeId(node.node_id): Address(node.host, node.port) for node in response.brokers}
+        )
         for topic in response.topics:
             if topic.name is not None:
                 self._update_topic(topic.name, topic)
@@ -102,24 +115,25 @@ class Routing:
             self._topics.pop(name, None)
         if topic.error_code:
             return
-        before_id, before = self._topics.pop(name, (b"", {}))
-        leaders = {}
+        before, leaders = self._topics.pop(name, _NO_TOPIC), dict[int, LeaderOf]()
         for partition in topic.partitions:
-            new = LeaderOf(partition.leader_id, partition.leader_epoch)
-            old = before.get(partition.partition_index)
-            if old and before_id == topic.topic_id and 0 <= new.leader_epoch < old.leader_epoch:
+            new = LeaderOf(NodeId(partition.leader_id), LeaderEpoch(partition.leader_epoch))
+            old = before.leaders.get(partition.partition_index)
+            if old and before.id == topic.topic_id and 0 <= new.leader_epoch < old.leader_epoch:
                 new = old
             leaders[partition.partition_index] = new
-        self._topics[name] = (topic.topic_id, leaders)
+        self._topics[name] = _Topic(topic.topic_id, leaders)
         if len(self._topics) > _REMEMBERED_MAX:
             del self._topics[next(iter(self._topics))]
 
     def update_cluster(self, response: DescribeClusterResponse) -> None:
         self.cluster_id = response.cluster_id
-        self.controller_id = response.controller_id
-        self._learn({node.broker_id: Address(node.host, node.port) for node in response.brokers})
+        self.controller_id = NodeId(response.controller_id)
+        self._learn(
+            {NodeId(node.broker_id): Address(node.host, node.port) for node in response.brokers}
+        )
 
-    def _learn(self, nodes: dict[int, Address]) -> None:
+    def _learn(self, nodes: dict[NodeId, Address]) -> None:
         self.nodes = nodes
         self.bootstrap.learned(nodes.values())
 
@@ -127,7 +141,8 @@ class Routing:
         """Takes an answer of version 3 or below; one with an error is ignored."""
         if response.error_code:
             return
-        self.nodes[response.node_id] = Address(response.host, response.port)
-        self._coordinators[wanted] = response.node_id
+        node_id = NodeId(response.node_id)
+        self.nodes[node_id] = Address(response.host, response.port)
+        self._coordinators[wanted] = node_id
         if len(self._coordinators) > _REMEMBERED_MAX:
             del self._coordinators[next(iter(self._coordinators))]

@@ -115,10 +115,6 @@ class ConsumerGroup:
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
 
-    def owner(self, topic_id: bytes, partition: int) -> str | None:
-        owners = self.owners.get(topic_id)
-        return None if owners is None else owners.get(partition)
-
     def static_member(self, instance_id: str | None) -> ConsumerMember | None:
         member_id = self.instances.get(instance_id) if instance_id is not None else None
         return None if member_id is None else self.members.get(member_id)

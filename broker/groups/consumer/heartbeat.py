@@ -263,7 +263,7 @@ def move_on(
         target = {t: p for t, p in target.items() if operation.topics.name_of(t) in names}
         gives_up = any(operation.topics.name_of(t) not in names for t in member.assigned)
     epoch = group.assignment_epoch
-    moved = reconcile(member, epoch, target, group.owner, reported, gives_up=gives_up)
+    moved = reconcile(member, epoch, target, group.owners, reported, gives_up=gives_up)
     if operation.replaced:
         operation.cancel_timers(operation.replaced)
     if moved is not member and moved != member:

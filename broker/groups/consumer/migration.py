@@ -214,8 +214,9 @@ def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Whether other members still own some of its target."""
     target: Mapping[bytes, frozenset[int]] = group.target.get(member.id, {})
     assigned: Owned = member.assigned
+    owners: Mapping[bytes, Mapping[int, str]] = group.owners
     return any(
-        group.owner(topic_id, partition) not in (None, member.id)
+        owners.get(topic_id, {}).get(partition) not in (None, member.id)
         for topic_id, partitions in target.items()
         for partition in partitions
         if partition not in assigned.get(topic_id, {})

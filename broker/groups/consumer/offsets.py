@@ -10,6 +10,7 @@ from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
@@ -52,9 +53,9 @@ def check_commit(
 
 
 def _assigned_since(member: ConsumerMember, epoch: int, stale: ErrorCode) -> CheckPartition:
-    def check(topic_id: bytes, partition: int) -> ErrorCode:
+    def check(key: TopicIdPartition) -> ErrorCode:
         for owned in (member.assigned, member.revoking):
-            since = owned.get(topic_id, {}).get(partition)
+            since = owned.get(key.topic_id, {}).get(key.partition)
             if since is not None:
                 return ErrorCode.NONE if since <= epoch else stale
         return stale

@@ -13,7 +13,7 @@ Stable, Unreleased          -> Unreleased    others own some of its target; it t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, Owned, Partitions
@@ -27,12 +27,13 @@ def reconcile(
     member: ConsumerMember,
     target_epoch: int,
     target: Partitions,
-    owner: Callable[[bytes, int], str | None],
+    owners: Mapping[bytes, Mapping[int, str]],
     reported: Reported,
     *,
     gives_up: bool = False,
 ) -> ConsumerMember:
-    """The member's next step, or the member itself if there is none.
+    """Returns the member's next step, or the member itself if there is none. `owners` are those of all partitions of
+    the group.
 
     `gives_up`: its target has become smaller within the same epoch, as it no longer subscribes to some topic.
 
@@ -41,14 +42,14 @@ def reconcile(
     """
     if member.is_reconciled_to(target_epoch) and not gives_up:
         return member
-    step = _Step(member, target_epoch, target, owner, reported)
+    step = _Step(member, target_epoch, target, owners, reported)
     match member.state:
         case MemberState.STABLE:
             return step.from_epoch(member.epoch)
         case MemberState.UNREVOKED_PARTITIONS:
             if step.still_owns(member.revoking):
                 return member
-            # The revoked partitions are free from now on: `owner` still tells of the time before.
+            # The revoked partitions are free from now on: `owners` still tells of the time before.
             return step.from_epoch(min(member.epoch + 1, target_epoch))
         case MemberState.UNRELEASED_PARTITIONS:
             return step.from_epoch(member.epoch)
@@ -67,13 +68,13 @@ class _Step:
         member: ConsumerMember,
         target_epoch: int,
         target: Partitions,
-        owner: Callable[[bytes, int], str | None],
+        owners: Mapping[bytes, Mapping[int, str]],
         reported: Reported,
     ) -> None:
         self._member = member
         self._target_epoch = target_epoch
         self._target = target
-        self._owner = owner
+        self._owners = owners
         self._reported = reported
 
     def still_owns(self, revoked: Owned) -> bool:
@@ -121,15 +122,13 @@ class _Step:
         has_unreleased = False
         for topic_id, target in self._target.items():
             wanted = target - kept.get(topic_id, {}).keys()
-            found = frozenset(p for p in wanted if self._is_free(topic_id, p))
+            owners = self._owners.get(topic_id, {})
+            # It may take again its own that the target gives back.
+            found = frozenset(p for p in wanted if owners.get(p) in (None, self._member.id))
             has_unreleased |= len(found) < len(wanted)
             if found:
                 free[topic_id] = found
         return free, has_unreleased
-
-    def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        """Returns whether no other member owns it: it may take again its own that the target gives back."""
-        return self._owner(topic_id, partition) in (None, self._member.id)
 
 
 def _moved(

@@ -104,10 +104,10 @@ class BrokerOrigin:
             for first in range(0, len(keys) if leader >= 0 else 0, IN_A_ROW):
                 some = keys[first : first + IN_A_ROW]
                 request = self._request({key: timestamps[key] for key in some})
-                answer = client.call(Node(leader), request, retried=frozenset())
+                answer = client.call(Node(NodeId(leader)), request, retried=frozenset())
                 found.update(_answered(answer, some))
         for key in timestamps.keys() - found.keys():
-            answer = client.call(Leader(*key), self._request({key: timestamps[key]}))
+            answer = client.call(Leader(key), self._request({key: timestamps[key]}))
             topic = single_item(answer.topics, "topic")
             partition = single_item(topic.partitions, "partition")
             _ensure_of(key, topic.name, partition.partition_index)
@@ -279,7 +279,8 @@ class _PartitionReader:
         )
         # Without topic ids (before 2.8) topics are named.
         version = None if any(wanted.topic_id) else NAMING_VERSION
-        answer = self._client.call(Leader(wanted.topic, wanted.partition), request, version=version)
+        leader = Leader(TopicPartition(wanted.topic, wanted.partition))
+        answer = self._client.call(leader, request, version=version)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
         topic = single_item(answer.responses, "topic")

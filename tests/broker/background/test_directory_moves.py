@@ -134,7 +134,7 @@ async def test_copy_of_earlier_process_is_checked_in_thread(tmp_path, monkeypatc
     """Requests during the check count afterwards: the copy continues, is dropped, or continues after all."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     data = partition.log.read_bytes(0, 1, upto_offset=partition.log.log_end_offset)
     setup.moves.of(partition).copy.append_as_follower(memoryview(data))
     setup.restart()
@@ -184,7 +184,7 @@ async def test_uncheckable_copy_disturbs_no_other_move(tmp_path, monkeypatch):
 async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given_up):
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
-    old = setup.harness.partitions.find("t", 0)
+    old = setup.harness.partitions.find(TopicPartition("t", 0))
     setup.moves.of(old).copy.append_as_follower(
         memoryview(old.log.read_bytes(0, 1, upto_offset=old.log.log_end_offset))
     )
@@ -206,7 +206,7 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
 
     monkeypatch.setattr(directory_moves, "run_blocking", run_blocking)
     await setup.run(and_until=lambda: setup.holding()[0] == "b")
-    log = setup.harness.partitions.find("t", 0).log
+    log = setup.harness.partitions.find(TopicPartition("t", 0)).log
     assert log.log_end_offset == 1
     assert setup.b.topic_id(TopicPartition("t", 0)) == b"anew" * 4
 
@@ -214,7 +214,10 @@ async def test_copy_of_recreated_topic_is_discarded(tmp_path, monkeypatch, given
 async def test_unwanted_copies_of_earlier_process_are_removed(tmp_path):
     """Copies of another topic of that name, or of a replica that is no longer here."""
     setup = Moves(tmp_path)
-    for index, topic_id in ((0, b"else" * 4), (7, setup.harness.partitions.find("t", 0).topic_id)):
+    for index, topic_id in (
+        (0, b"else" * 4),
+        (7, setup.harness.partitions.find(TopicPartition("t", 0)).topic_id),
+    ):
         setup.b.futures.open(TopicPartition("t", index), topic_id, LogConfig()).close(clean=False)
     await setup.run(and_until=lambda: not list(setup.b.futures))
     assert setup.holding()[0] == "a"
@@ -326,7 +329,7 @@ def takes_name(source, target):
 async def test_disk_failure_during_renames_leaves_log_on_other(tmp_path, of, files, crashes):
     """In the same leader epoch; and at the next start, when both disks are back."""
     setup = Moves(tmp_path)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     setup.harness.flush()
     failed, kept = (setup.b, setup.a) if of == "target" else (setup.a, setup.b)
     setup.request(0, setup.b)
@@ -357,14 +360,14 @@ async def test_deleted_topics_move_is_not_shown_for_namesake(
     setup.request(0, setup.b)
     setup.harness.set_image()
     setup.harness.set_image(TopicImage("t", b"anew" * 4, Map({0: partition_image()})))
-    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    assert setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0))) is None
     await setup.run(and_until=lambda: not list(setup.b.futures))
     assert not futures_of(setup.b)
 
 
 def twins_of(setup):
     """`t-0` lies in `a` with three records, and in `b` with one more batch, as Kafka leaves it for a moment."""
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     twin = setup.b.create_log(TopicPartition("t", 0), partition.topic_id, LogConfig())
     twin.append_as_follower(memoryview(partition.log.read_bytes(0, 1 << 20, upto_offset=3)))
     data = batch_bytes(1, base_offset=3)
@@ -394,7 +397,7 @@ async def test_twins_are_compared_in_thread(tmp_path, monkeypatch):
 
 async def test_sound_twin_is_kept(tmp_path):
     setup = Moves(tmp_path)
-    setup.harness.partitions.find("t", 0).log.flush()
+    setup.harness.partitions.find(TopicPartition("t", 0)).log.flush()
     setup.a.save_checkpoints()
     directories = twins_of(setup)
     for segment in (setup.a.path / "t-0").glob("*.log"):
@@ -413,7 +416,7 @@ async def test_replica_without_log_moves_at_once(tmp_path):
     directories = setup.harness.directories
     directories.on_placed = lambda *replica: placed.append(replica)
     setup.request(1, setup.b)
-    untouched = setup.harness.partitions.find("t", 1)
+    untouched = setup.harness.partitions.find(TopicPartition("t", 1))
     assert placed == [((untouched.topic_id, 1), setup.b.directory_id)]
     assert directories.where(TopicPartition("t", 1), setup.a.directory_id) is setup.b
     assert untouched.open_log is None
@@ -440,7 +443,7 @@ async def test_move_is_refused_when_disk_cannot_be_read(tmp_path, monkeypatch):
         raise setup.b.health.fail("reading what was put aside: Input/output error")
 
     monkeypatch.setattr(Partition, "prefer", fail)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     partition.release_log()
     setup.a.delete_log(TopicPartition("t", 0))
     code = setup.moves.request(TopicPartition("t", 0), str(setup.b.path))
@@ -473,7 +476,7 @@ def batch_of(epoch, number):
 async def test_data_read_during_source_truncation_is_not_copied(tmp_path, monkeypatch):
     """The bytes are of two histories: the middle of one that its leader has taken back, the end of the one after it."""
     setup = Moves(tmp_path)
-    source = setup.harness.partitions.find("t", 0).log
+    source = setup.harness.partitions.find(TopicPartition("t", 0)).log
     for number in (1, 2):
         source.append_as_follower(memoryview(batch_of(0, number)))
     reads = []
@@ -495,14 +498,14 @@ async def test_data_read_during_source_truncation_is_not_copied(tmp_path, monkey
     await setup.run()
     assert reads
     assert setup.holding()[0] == "b"
-    moved = setup.harness.partitions.find("t", 0).log
+    moved = setup.harness.partitions.find(TopicPartition("t", 0)).log
     assert moved.read_bytes(0, 1 << 20, upto_offset=9) == expected
 
 
 @pytest.mark.parametrize("meanwhile", ["deleted", "made anew", "replaced"])
 async def test_data_read_from_removed_log_is_not_copied(tmp_path, monkeypatch, meanwhile):
     setup = Moves(tmp_path)
-    held = setup.harness.partitions.find("t", 0)
+    held = setup.harness.partitions.find(TopicPartition("t", 0))
     reads = []
 
     async def late(step):
@@ -526,7 +529,7 @@ async def test_data_read_from_removed_log_is_not_copied(tmp_path, monkeypatch, m
     await setup.run(and_until=is_done.get(meanwhile, lambda: setup.holding()[0] == "b"))
     if meanwhile != "deleted":
         end = 3 if meanwhile == "replaced" else 1
-        assert setup.harness.partitions.find("t", 0).log.log_end_offset == end
+        assert setup.harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == end
     assert setup.holding()[0] == (None if meanwhile == "deleted" else "b")
 
 

@@ -24,6 +24,7 @@ from trimaran.log.segments import scan
 from trimaran.log.segments.segments import Segments
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.identity import TopicPartition
 
 HOUR_MS = 3_600_000
 WEEK_MS = 7 * 24 * HOUR_MS
@@ -47,8 +48,8 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
         again.partitions, again.directories, MaintenanceTimes(), lambda: now_ms() + HOUR_MS
     )
     await maintenance.retain_once()
-    assert again.partitions.find("old", 0).open_log is not None
-    assert again.partitions.find("new", 0).open_log is None
+    assert again.partitions.find(TopicPartition("old", 0)).open_log is not None
+    assert again.partitions.find(TopicPartition("new", 0)).open_log is None
 
     later = Maintenance(
         again.partitions, again.directories, MaintenanceTimes(), lambda: now_ms() + 2 * WEEK_MS
@@ -256,7 +257,7 @@ async def test_idle_log_is_opened_if_retention_is_due(tmp_path, configs, age_ms,
         again.partitions, again.directories, MaintenanceTimes(), lambda: 1_000_000_000 + age_ms
     )
     await maintenance.retain_once()
-    assert (again.partitions.find("t", 0).open_log is not None) == is_due
+    assert (again.partitions.find(TopicPartition("t", 0)).open_log is not None) == is_due
 
 
 async def until(is_done):

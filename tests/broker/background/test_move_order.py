@@ -26,7 +26,7 @@ def in_loop(monkeypatch):
 
 async def test_swap_closes_and_renames_copy_before_reporting(tmp_path, monkeypatch):
     setup = Moves(tmp_path)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     steps, source = [], partition.log
     promote, hand_over = LogDirectory.promote_future, LogDirectory.hand_over
 
@@ -82,7 +82,7 @@ async def test_step_waits_while_rate_exceeds_bound(
     setup = Moves(tmp_path)
     ask(setup)
     monkeypatch.setattr(setup.harness.context.throttles.moves, "delay", lambda _now: delay)
-    move = setup.moves.of(setup.harness.partitions.find("t", 0))
+    move = setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0)))
     assert await setup.moves._step_or_give_up(move) is is_copied
     assert move.copy.log_end_offset == (3 if is_copied else 0)
     assert setup.moves.of(move.partition) is move
@@ -92,7 +92,7 @@ async def test_each_step_does_one_thing_until_swap(tmp_path, in_loop):
     """A read, a flush, the swap; then there is no move any more."""
     setup = Moves(tmp_path)
     ask(setup)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     move = setup.moves.of(partition)
     seen = []
     for _ in range(3):
@@ -107,7 +107,7 @@ async def test_abandoned_copy_is_closed_without_flush(tmp_path, in_loop):
     for close in ("moves", "given up alone", "given up"):
         setup = Moves(_made(tmp_path / close.replace(" ", "-")))
         ask(setup)
-        move = setup.moves.of(setup.harness.partitions.find("t", 0))
+        move = setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0)))
         assert await setup.moves._step(move, move.copy)
         assert move.copy.log_end_offset == 3
         if close == "moves":
@@ -141,7 +141,7 @@ def leave_copy(directory, partition):
 async def test_second_copy_of_replica_is_removed(tmp_path):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     for directory in (setup.b, c):
         leave_copy(directory, partition)
     await setup.run(and_until=lambda: setup.holding()[0] == "b")
@@ -151,7 +151,7 @@ async def test_second_copy_of_replica_is_removed(tmp_path):
 
 async def test_copy_in_directory_of_replica_is_removed(tmp_path):
     setup = Moves(tmp_path)
-    leave_copy(setup.a, setup.harness.partitions.find("t", 0))
+    leave_copy(setup.a, setup.harness.partitions.find(TopicPartition("t", 0)))
     await setup.run(and_until=lambda: not list(setup.a.futures))
     assert setup.holding()[0] == "a"
     assert not futures_of(setup.a)
@@ -161,7 +161,7 @@ async def test_copy_in_directory_of_replica_is_removed(tmp_path):
 async def test_request_before_start_overrides_begun_move(tmp_path, requested):
     setup = Moves(tmp_path)
     c = with_c(setup, tmp_path)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     for directory in (setup.b, c):
         leave_copy(directory, partition)
     ask(setup, path=tmp_path / requested)
@@ -183,7 +183,9 @@ async def test_request_before_start_overrides_begun_move(tmp_path, requested):
 async def test_earlier_moves_are_found_in_order_of_targets(tmp_path):
     setup = Moves(tmp_path, partitions=3)
     c = with_c(setup, tmp_path)
-    zero, one, two = (setup.harness.partitions.find("t", index) for index in range(3))
+    zero, one, two = (
+        setup.harness.partitions.find(TopicPartition("t", index)) for index in range(3)
+    )
     for directory, partition in ((setup.b, two), (setup.b, zero), (c, one)):
         leave_copy(directory, partition)
     assert setup.moves._begun_before() == {setup.a: [], setup.b: [zero, two], c: [one]}
@@ -197,7 +199,7 @@ async def test_copy_without_source_stays_if_of_topic(tmp_path, is_of_topic):
     """Nothing is begun of it: it may be the last, and a part."""
     setup = Moves(tmp_path)
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
-    partition = setup.harness.partitions.find("t", 1)
+    partition = setup.harness.partitions.find(TopicPartition("t", 1))
     topic_id = partition.topic_id if is_of_topic else b"else" * 4
     setup.b.futures.open(TopicPartition("t", 1), topic_id, LogConfig()).close(clean=False)
     assert setup.moves._begun_before() == {setup.a: [], setup.b: []}
@@ -227,7 +229,7 @@ async def test_failed_disk_is_not_searched_for_further_copies(tmp_path, monkeypa
 @pytest.mark.parametrize("is_damaged", [False, True])
 async def test_directory_takes_next_move_after_check(tmp_path, monkeypatch, is_damaged):
     setup = Moves(tmp_path)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     leave_copy(setup.b, partition)
     checks = []
 
@@ -320,5 +322,5 @@ async def test_records_during_flush_are_copied_before_swap(tmp_path, monkeypatch
     ask(setup)
     await setup.run()
     assert setup.holding()[0] == "b"
-    moved = setup.harness.partitions.find("t", 0).log
+    moved = setup.harness.partitions.find(TopicPartition("t", 0)).log
     assert (len(appended), moved.log_end_offset, moved.flushed_offset) == (2, 5, 5)

@@ -87,7 +87,9 @@ async def test_request_is_answered_by_state_of_both_directories(tmp_path):
         number, (act, (code, begins)) = row
         setup = Moves(_made(tmp_path / str(number)))
         assert act(setup) is code
-        assert (setup.moves.of(setup.harness.partitions.find("t", 0)) is not None) == begins
+        assert (
+            setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0))) is not None
+        ) == begins
         assert bool(futures_of(setup.b)) == begins
         wanted = {("t", 5): setup.b} if act is no_such_partition else {}
         assert setup.harness.directories.preferred == wanted
@@ -108,12 +110,12 @@ async def test_disk_that_refuses_copy_is_reported_with_code(tmp_path, monkeypatc
 
     monkeypatch.setattr(directory_moves, "_open", refuse)
     assert ask(setup) is E.NOT_ENOUGH_REPLICAS
-    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    assert setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0))) is None
 
 
 async def test_repeated_move_continues_and_another_target_replaces_it(tmp_path):
     setup = Moves(tmp_path, partitions=2)
-    first, second = (setup.harness.partitions.find("t", index) for index in (0, 1))
+    first, second = (setup.harness.partitions.find(TopicPartition("t", index)) for index in (0, 1))
     of = setup.moves.of
     assert ask(setup) is E.NONE
     move = of(first)
@@ -137,7 +139,7 @@ async def test_replica_without_log_is_created_at_target(
     setup.harness.set_image(topic("t", *[partition_image()] * 2))
     assert ask(setup, 1) is E.NONE
     assert setup.harness.directories.preferred == {("t", 1): setup.b}
-    assert setup.moves.of(setup.harness.partitions.find("t", 1)) is None
+    assert setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 1))) is None
 
 
 async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
@@ -147,7 +149,7 @@ async def test_copy_is_kept_only_as_possible_last_one(tmp_path):
         number, (source_fails, is_deleted, is_kept) = row
         setup = Moves(_made(tmp_path / str(number)))
         ask(setup)
-        move = setup.moves.of(setup.harness.partitions.find("t", 0))
+        move = setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0)))
         if source_fails is None:
             setup.a.forget(TopicPartition("t", 0))
         elif source_fails:
@@ -188,7 +190,7 @@ async def test_moved_log_keeps_start_end_and_new_directory(tmp_path, monkeypatch
         leader.append(memoryview(data), [view_of(data)])
     setup.harness.flush()
     leader.log.delete_records_before(4)
-    partition = setup.harness.partitions.find("t", 0)
+    partition = setup.harness.partitions.find(TopicPartition("t", 0))
     ask(setup)
     await setup.run()
     assert placed == [((partition.topic_id, 0), setup.b.directory_id)]
@@ -299,7 +301,7 @@ async def test_uncheckable_copy_is_abandoned(tmp_path, monkeypatch):
 
     monkeypatch.setattr(directory_moves, "run_blocking", failing)
     await setup.run(and_until=lambda: tried)
-    assert setup.moves.of(setup.harness.partitions.find("t", 0)) is None
+    assert setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0))) is None
     assert (setup.holding()[0], len(tried)) == ("a", 1)
 
 
@@ -370,7 +372,7 @@ async def test_copy_with_unreadable_topic_stays_without_delaying_others(tmp_path
 async def test_copies_are_closed_with_the_moves(tmp_path):
     setup = Moves(tmp_path)
     ask(setup)
-    move = setup.moves.of(setup.harness.partitions.find("t", 0))
+    move = setup.moves.of(setup.harness.partitions.find(TopicPartition("t", 0)))
     setup.moves.close()
     assert move.copy.is_closed
     assert setup.moves.of(move.partition) is None

@@ -10,12 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.background.test_log_cleaner import (
-    cleaner_of,
-    harness_with,
-    values,
-    write,
-)
+from tests.broker.background.test_log_cleaner import cleaner_of, harness_with, values, write
 from tests.broker.batches import append
 from tests.checks import check_each
 from tests.cluster.data_side import config, open_harness, partition, topic
@@ -31,6 +26,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
 
@@ -143,7 +139,7 @@ async def test_log_removed_during_search_is_not_compacted(tmp_path, monkeypatch)
     write(harness, "a")
 
     async def meanwhile():
-        harness.partitions.find("a", 0).release_log()
+        harness.partitions.find(TopicPartition("a", 0)).release_log()
 
     monkeypatch.setattr(log_cleaner, "yield_to_loop", meanwhile)
     planned = Work(monkeypatch, log_cleaner, "plan_round")
@@ -342,7 +338,7 @@ async def test_only_unclean_logs_are_checked_before_retention(tmp_path, monkeypa
 
     monkeypatch.setattr(Partition, "check", noted)
     await maintained(again).retain_once()
-    assert again.partitions.find("t", 0).open_log is not None
+    assert again.partitions.find(TopicPartition("t", 0)).open_log is not None
     assert checked == ([] if is_clean else ["t-0"])
 
 

@@ -237,7 +237,7 @@ async def test_logs_in_offline_directories_are_not_examined(tmp_path, monkeypatc
 
     monkeypatch.setattr(maintenance, "run_blocking", noted)
     for index in (0, 1):
-        harness.partitions.find("t", index).release_log()
+        harness.partitions.find(TopicPartition("t", index)).release_log()
     upkeep = maintained(harness, lambda: NOW)
     await upkeep._open_due()
     harness.directory.forget(TopicPartition("t", 1))

@@ -22,6 +22,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 @pytest.fixture
@@ -296,7 +297,7 @@ async def test_an_idle_partition_of_a_session_costs_nothing(harness, monkeypatch
 async def test_unreadable_records_are_examined(harness, monkeypatch, code, noted):
     """P17: this replica may have to make room for another."""
     fill(harness, 0)
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     suspected = []
     held.services.suspects.add = lambda *what: suspected.append(what)
 

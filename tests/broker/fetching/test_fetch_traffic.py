@@ -7,6 +7,7 @@ import pytest
 from tests.broker.batches import batch
 from tests.broker.fetching.fetch_requests import BROKERS, ask, fill, request, wanted
 from tests.cluster.data_side import open_harness, partition, topic
+from trimaran.wire.identity import TopicPartition
 
 BY_ID, BY_NAME = 17, 12
 
@@ -43,7 +44,7 @@ async def test_follower_bytes_are_counted_apart_from_consumers(harness):
 
 async def test_consumer_reads_from_follower_are_counted(harness):
     records = batch(b"a", base_offset=0, leader_epoch=0)
-    follower = harness.partitions.find("t", 1).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 1)).open_follower()
     follower.append(memoryview(bytearray(records)))
     follower.take_watermark(1, 0)
     await ask(harness, request(wanted(1)))

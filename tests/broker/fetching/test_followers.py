@@ -14,6 +14,7 @@ from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.node.config.broker_keys import REPLICA_SELECTORS
 from trimaran.node.config.config_def import ConfigError
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchResponse
 
 RACKS = {11: "a", 12: "b", 13: "b", 14: "c"}
@@ -154,7 +155,7 @@ async def test_clients_of_old_read_from_the_leader(harness):
 def follow(harness):
     """Two records here, of which one is known to be committed."""
     harness.set_image(topic("t", partition((12, 11), leader_epoch=4)), brokers=BROKERS)
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     for offset in range(2):
         records = bytearray(batch(b"a", base_offset=offset, leader_epoch=4))
         follower.append(memoryview(records))
@@ -189,7 +190,7 @@ async def test_consumer_of_empty_follower_creates_nothing(harness):
     harness.set_image(topic("t", partition((12, 11))), brokers=BROKERS)
     assert (await ask_one(harness, wanted(0))).error_code == 0
     assert (await ask_one(harness, wanted(0, 1))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert harness.partitions.find("t", 0).open_log is None
+    assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
 
 
 async def test_without_the_key_only_the_leader_serves(tmp_path):

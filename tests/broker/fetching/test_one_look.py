@@ -12,6 +12,7 @@ from trimaran.broker.fetching.fetch import FetchReader
 from trimaran.broker.fetching.slots import Slot
 from trimaran.log.old_formats.down_conversion import OVERFLOW
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchTopic
 
 
@@ -106,14 +107,14 @@ async def test_unused_partition_keeps_only_slots_of_sessions(harness):
 
 async def test_leader_opens_log_for_its_first_consumer(harness):
     started(fetch_of(harness, wanted(0), reads_followers=True)[0].poll())
-    assert harness.partitions.find("t", 0).open_log is not None
+    assert harness.partitions.find(TopicPartition("t", 0)).open_log is not None
 
 
 async def test_slot_listens_only_to_its_latest_partition(harness):
     """And of no other: that one holds it no more."""
     reader = FetchReader(in_session=True)
     slot = Slot(reader, FetchTopic(topic="t", partitions=[]), wanted(0), upto_end=False)
-    first, second = (harness.partitions.find("t", index) for index in range(2))
+    first, second = (harness.partitions.find(TopicPartition("t", index)) for index in range(2))
     slot.attach(first)
     slot.attach(second)
     first.watchers.notify_all()

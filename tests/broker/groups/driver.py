@@ -30,6 +30,7 @@ from trimaran.broker.metadata.topic_patterns import compiled
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -428,7 +429,7 @@ class Driver:
         return ErrorCode(result.response.topics[0].partitions[0].error_code)
 
     def offset(self, topic: str = "t", partition: int = 0, group: str = "g") -> int | None:
-        value = self.shard.store.offset(group, topic, partition)
+        value = self.shard.store.offset(group, TopicPartition(topic, partition))
         return None if value is None else value.offset
 
     def held_bytes(self) -> int:

@@ -177,9 +177,9 @@ def test_offset_refused_for_metadata_takes_no_room(monkeypatch):
     cost = memory.group_bytes("g") + memory.topic_bytes("t") + memory.OFFSET_BYTES
     monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", cost)
     room = OffsetsRoom(store, "g", 7)
-    assert room.refusal("t", 0, "m" * 101) is E.OFFSET_METADATA_TOO_LARGE
-    assert room.refusal("t", 1, "m") is E.NONE
-    assert room.refusal("t", 2, "m") is E.INVALID_COMMIT_OFFSET_SIZE
+    assert room.refusal(TopicPartition("t", 0), "m" * 101) is E.OFFSET_METADATA_TOO_LARGE
+    assert room.refusal(TopicPartition("t", 1), "m") is E.NONE
+    assert room.refusal(TopicPartition("t", 2), "m") is E.INVALID_COMMIT_OFFSET_SIZE
 
 
 def test_loaded_groups_count_for_no_principal(driver):
@@ -359,9 +359,12 @@ def test_pending_metadata_does_not_replace_committed():
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     value = OffsetCommitValue(offset=1, metadata="m" * 60, commit_timestamp=0)
     store.replay(0, GroupRecord(key, value))
-    assert OffsetsRoom(store, "g").refusal("t", 0, "n" * 100) is E.NONE
-    assert OffsetsRoom(store, "g", 7).refusal("t", 0, "n" * 40) is E.NONE
-    assert OffsetsRoom(store, "g", 7).refusal("t", 0, "n" * 41) is E.OFFSET_METADATA_TOO_LARGE
+    assert OffsetsRoom(store, "g").refusal(TopicPartition("t", 0), "n" * 100) is E.NONE
+    assert OffsetsRoom(store, "g", 7).refusal(TopicPartition("t", 0), "n" * 40) is E.NONE
+    assert (
+        OffsetsRoom(store, "g", 7).refusal(TopicPartition("t", 0), "n" * 41)
+        is E.OFFSET_METADATA_TOO_LARGE
+    )
 
 
 def test_unwritten_member_counts_for_no_principal(driver):

@@ -85,7 +85,7 @@ def test_metadata_is_bounded(driver):
     assert driver.commit_offset(1, metadata="m" * 4096) is E.NONE
     assert driver.commit_offset(2, metadata="m" * 4097) is E.OFFSET_METADATA_TOO_LARGE
     assert driver.commit_offset(3, metadata=None) is E.NONE
-    assert driver.shard.store.offset("g", "t", 0).metadata == ""
+    assert driver.shard.store.offset("g", TopicPartition("t", 0)).metadata == ""
 
 
 def test_metadata_is_measured_as_java_does(driver):
@@ -117,7 +117,7 @@ def test_any_offset_is_stored_and_read_back(driver, offset):
 )
 def test_retention_of_old_clients(driver, retention_ms, expires_ms):
     assert driver.commit_offset(1, retention_ms=retention_ms) is E.NONE
-    assert driver.shard.store.offset("g", "t", 0).expire_timestamp == expires_ms
+    assert driver.shard.store.offset("g", TopicPartition("t", 0)).expire_timestamp == expires_ms
     driver.log[0].encode(0)  # it can be written
 
 

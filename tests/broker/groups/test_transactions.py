@@ -132,5 +132,5 @@ def test_plain_commit_overrides_older_transactional_one():
     shard.replay(1, offset_record(6, index=1), producer)
     shard.replay(2, offset_record(1, index=0))
     shard.complete_transaction(producer, True)
-    offsets = {index: value.offset for _, index, value in shard.store.offsets_of("g")}
+    offsets = {key.partition: value.offset for key, value in shard.store.offsets_of("g")}
     assert offsets == {0: 1, 1: 6}

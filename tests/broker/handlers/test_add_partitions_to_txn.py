@@ -7,6 +7,7 @@ import pytest
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -111,7 +112,7 @@ async def test_coordinating_broker_verifies_locally(tmp_path):
         await producer.begin()
         assert await producer.add(0) == [E.NONE]
         check = one.broker.context.verifier.check_produce_now
-        mine, other = [("t", 0)], [("t", 0), ("t", 1)]
+        mine, other = [TopicPartition("t", 0)], [TopicPartition("t", 0), TopicPartition("t", 1)]
         assert check("x", producer.producer, mine, 9)
         assert not check("x", producer.producer, other, 9)
         assert not check("y", producer.producer, mine, 9)

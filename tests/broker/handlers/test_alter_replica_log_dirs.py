@@ -7,6 +7,7 @@ from tests.broker.handlers.broker_client import BrokerClient
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -44,7 +45,7 @@ async def test_a_replica_moves_to_the_other_directory(tmp_path, version):
             one = BrokerClient(running, broker, connection)
             await one.create("t")
             directories = broker.context.directories
-            leader = broker.context.partitions.leader_of("t", 0)
+            leader = broker.context.partitions.leader_of(TopicPartition("t", 0))
             leader.append(data := batch(b"v"), list(iter_batches(data)))
             here = await place_of(one)
             (there,) = set(paths) - {here}

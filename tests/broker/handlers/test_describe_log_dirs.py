@@ -11,6 +11,7 @@ from tests.cluster.in_process import cluster, connected_to
 from trimaran.broker.handlers.describe_log_dirs import describe_log_dirs
 from trimaran.log.batches.batch import iter_batches
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from trimaran.wire.transport.memory.room import OBJECT_BYTES
 
@@ -56,7 +57,7 @@ async def test_unopened_log_is_measured_by_its_files(harness, tmp_path):
     again = open_harness(tmp_path)
     again.set_image(topic("t", partition(), partition()))
     (result,) = (await described(again)).results
-    assert again.partitions.find("t", 1).open_log is None
+    assert again.partitions.find(TopicPartition("t", 1)).open_log is None
     assert sizes(result)[("t", 1)] == len(data)
     again.directory.close(broker_epoch=None)
 
@@ -102,7 +103,7 @@ async def test_copy_is_listed_while_target_is_online(tmp_path):
     """Its size and its lag are listed; a copy in a failing directory is not."""
     setup = Moves(tmp_path)
     setup.request(0, setup.b)
-    source = setup.harness.partitions.find("t", 0).log
+    source = setup.harness.partitions.find(TopicPartition("t", 0)).log
     told = {result.log_dir: result for result in (await described(setup.harness)).results}
     (of_a,), (of_b,) = (told[str(item.path)].topics[0].partitions for item in (setup.a, setup.b))
     assert (of_a.partition_size, of_a.offset_lag, of_a.is_future_key) == (

@@ -11,6 +11,7 @@ from tests.counted_work import Work
 from trimaran.broker.handlers import describe_producers as describe
 from trimaran.broker.handlers.describe_producers import describe_producers
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from trimaran.wire.transport.memory import room
 
@@ -54,7 +55,7 @@ async def test_producers_and_open_transactions_are_described(harness):
 async def test_description_creates_no_log(harness):
     found = await producers(harness)
     assert (found.error_code, found.active_producers) == (0, [])
-    assert harness.partitions.find("t", 0).open_log is None
+    assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
     assert not [path for path in harness.directory.path.iterdir() if path.is_dir()]
 
 

@@ -26,6 +26,7 @@ from trimaran.broker.handlers.list_offsets import (
 )
 from trimaran.log.steps import at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -39,6 +40,7 @@ E = ErrorCode
 CONSUMER, COMMITTED, FOLLOWER = Reader(True, False), Reader(True, True), Reader(False, False)
 NOTHING = (-1, -1, -1)
 BASE_MS = 1_700_000_000_000
+T0 = TopicPartition("t", 0)
 
 
 def wanted(index=0, timestamp=-1, **fields):
@@ -263,11 +265,10 @@ def lookup_of(harness, version, *, reader=CONSUMER, late=()):
     ("version", "code"), [(11, E.OFFSET_NOT_AVAILABLE), (4, E.LEADER_NOT_AVAILABLE)]
 )
 def test_failed_flush_fails_only_its_partition(harness, version, code):
-    lookup = lookup_of(harness, version, late=[("t", 1)])
+    lookup = lookup_of(harness, version, late=[TopicPartition("t", 1)])
     found = {
-        (name, index): started(_offset(name, wanted(index, -2), lookup)).error_code
-        for name in "tu"
-        for index in (0, 1)
+        key: started(_offset(key, wanted(key.partition, -2), lookup)).error_code
+        for key in [TopicPartition(name, index) for name in "tu" for index in (0, 1)]
     }
     assert found == {("t", 0): 0, ("t", 1): code, ("u", 0): 0, ("u", 1): 0}
 
@@ -284,7 +285,7 @@ async def test_consumers_and_followers_search_to_their_ends(harness, version):
 
     async def search(reader):
         lookup = lookup_of(harness, version, reader=reader)
-        return [await finished(_offset("t", wanted(0, time, **most), lookup)) for time in times]
+        return [await finished(_offset(T0, wanted(0, time, **most), lookup)) for time in times]
 
     found = [
         (
@@ -309,7 +310,7 @@ async def test_consumers_and_followers_search_to_their_ends(harness, version):
 async def test_search_outliving_its_epoch_is_refused_alone(harness):
     append(harness, b"a", timestamp_ms=BASE_MS)
     harness.flush()
-    found = _offset("t", wanted(0, BASE_MS), lookup_of(harness, 11))
+    found = _offset(T0, wanted(0, BASE_MS), lookup_of(harness, 11))
     next(found)
     moved = partition((11, 12), leader=12, leader_epoch=4, partition_epoch=1)
     harness.set_image(topic("t", moved, partition(leader_epoch=3)))

@@ -10,6 +10,7 @@ from tests.cluster.data_side import open_harness, registration, serving
 from trimaran.broker.partitions.partition import Partition
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.wire.identity import TopicPartition
 
 DEADLINE_SECONDS = 10
 
@@ -41,7 +42,7 @@ class Brokers:
             harness.set_image(*topics, brokers=brokers)
 
     def partition(self, node_id: int, name: str = "t") -> Partition:
-        return self.harnesses[node_id].partitions.find(name, 0)
+        return self.harnesses[node_id].partitions.find(TopicPartition(name, 0))
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.partitions import awaiting
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 
 async def test_search_for_flushes_pauses_after_each(tmp_path):
@@ -23,7 +24,7 @@ async def test_search_for_flushes_pauses_after_each(tmp_path):
 
 
 def keys(count):
-    return [("t", index) for index in range(count)]
+    return [TopicPartition("t", index) for index in range(count)]
 
 
 def flushes_of(harness, keys):
@@ -42,8 +43,8 @@ async def test_unflushed_records_are_waited_for(tmp_path):
     append(harness, b"c", index=1)
     harness.flush()
     append(harness, b"d", index=1)
-    [found] = flushes_of(harness, [("t", 0), ("t", 1), ("t", 2)])
-    assert (found.key, found.offset) == (("t", 1), 2)
+    [found] = flushes_of(harness, keys(3))
+    assert (found.key, found.offset) == (TopicPartition("t", 1), 2)
     assert found.watermark is harness.leader(index=1).high_watermark
 
 
@@ -51,14 +52,14 @@ async def test_unfetched_records_are_not_waited_for(tmp_path):
     """Their watermark lags in Kafka, too."""
     harness = lead(tmp_path, replicas=(11, 12))
     append(harness, b"a")
-    assert flushes_of(harness, [("t", 0)]) == []
+    assert flushes_of(harness, keys(1)) == []
 
 
 async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
     harness = lead(tmp_path, 2)
     for index in (0, 1):
         append(harness, b"a", index=index)
-    flushes = flushes_of(harness, [("t", 0), ("t", 1)])
+    flushes = flushes_of(harness, keys(2))
     late = []
 
     async def wait():
@@ -79,11 +80,11 @@ async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clo
     harness = lead(tmp_path, 3)
     for index in range(3):
         append(harness, b"a", index=index)
-    flushes = flushes_of(harness, [("t", n) for n in range(3)])
-    harness.partitions.find("t", 0).release_log()
+    flushes = flushes_of(harness, [TopicPartition("t", n) for n in range(3)])
+    harness.partitions.find(TopicPartition("t", 0)).release_log()
     harness.leader(index=1).high_watermark.advance(1)
     began = trio.current_time()
-    assert await awaiting.wait_for_flushes(flushes, 10.0) == {("t", 2)}
+    assert await awaiting.wait_for_flushes(flushes, 10.0) == {TopicPartition("t", 2)}
     assert trio.current_time() - began == 10.0
 
 
@@ -122,4 +123,4 @@ async def test_offset_reached_before_epoch_end_counts(autojump_clock):
 async def test_partition_without_local_leader_is_not_awaited(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    assert flushes_of(harness, [("t", 0), ("elsewhere", 0)]) == []
+    assert flushes_of(harness, [*keys(1), TopicPartition("elsewhere", 0)]) == []

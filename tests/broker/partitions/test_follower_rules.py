@@ -12,6 +12,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 
 TIMESTAMP_MS = 1_700_000_000_000
 
@@ -24,7 +25,7 @@ def harness(tmp_path):
 def follow(harness, leader_epoch=0, leader=11):
     state = partition((11, 12), leader, leader_epoch=leader_epoch, partition_epoch=leader_epoch)
     harness.set_image(topic("t", state))
-    return harness.partitions.find("t", 0)
+    return harness.partitions.find(TopicPartition("t", 0))
 
 
 def record(offset, *values, epoch=0):

@@ -12,17 +12,11 @@ import trio
 
 from tests.broker.batches import batch
 from tests.broker.partitions.replicas import DEADLINE_SECONDS, until
-from tests.cluster.data_side import (
-    open_harness,
-    partition,
-    registration,
-    serving,
-    topic,
-    topic_id,
-)
+from tests.cluster.data_side import open_harness, partition, registration, serving, topic, topic_id
 from trimaran.broker.replication.fetch_client import FetchClient
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import (
     EpochEndOffset,
     FetchableTopicResponse,
@@ -161,7 +155,7 @@ async def test_sound_batches_before_invalid_data_are_taken(tmp_path, what):
         sound = bytes_of(b"sound", 1, epoch=1)
         leader.data = partition_data(records=sound + BEHIND_SOUND_ONES[what], high_watermark=3)
         harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         await until(lambda: held.log.flushed_offset == 2)
         leader.data = partition_data(records=BEHIND_SOUND_ONES[what], high_watermark=3)
         before = leader.fetches
@@ -196,7 +190,7 @@ async def test_invalid_data_is_logged_once_and_backs_off(tmp_path, monkeypatch, 
         assert leader.fetches <= 8
         [told] = warnings(caplog)
         assert told.startswith("t-0 is not replicated from broker 11, epoch 1, at offset 1: ")
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 1)
         # it mends its ways
         leader.data = partition_data(records=bytes_of(b"sound", 1), high_watermark=2)
@@ -209,9 +203,9 @@ async def test_unrequested_partitions_are_ignored(tmp_path):
         leader.data = partition_data(records=bytes_of(b"x", 1))
         harness.set_image(topic("t", partition((12, 11), 11, leader_epoch=1, partition_epoch=1)))
         await until(lambda: leader.fetches >= 3)
-        assert harness.partitions.find("t", 0).log.log_end_offset == 1
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 1
         leader.topic = "t"
-        await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
+        await until(lambda: harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 2)
 
 
 async def test_failing_partition_does_not_delay_others(tmp_path):
@@ -230,6 +224,6 @@ async def test_failing_partition_does_not_delay_others(tmp_path):
         leader.data = partition_data(records=flipped())
         state = partition((12, 11), 11, leader_epoch=1, partition_epoch=1)
         harness.set_image(topic("t", state), topic("u", state))
-        other = harness.partitions.find("u", 0)
+        other = harness.partitions.find(TopicPartition("u", 0))
         await until(lambda: other.open_log is not None and other.log.flushed_offset == 1)
-        assert harness.partitions.find("t", 0).log.log_end_offset == 1
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 1

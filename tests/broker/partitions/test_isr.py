@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trimaran.broker.partitions.isr import (
-    UNKNOWN_OFFSET,
     FetchClock,
     IsrState,
     ReplicaProgress,
@@ -15,6 +14,7 @@ from trimaran.broker.partitions.isr import (
     may_join,
     next_high_watermark,
 )
+from trimaran.wire.identity import NO_OFFSET
 
 OFFSETS = st.integers(0, 20)
 LEADER = 1
@@ -39,7 +39,7 @@ def naive_high_watermark(current, flushed, ends, isr, proposed, joining):
 @given(
     current=OFFSETS,
     flushed=OFFSETS,
-    ends=st.dictionaries(st.integers(2, 5), st.integers(UNKNOWN_OFFSET, 20)),
+    ends=st.dictionaries(st.integers(2, 5), st.integers(NO_OFFSET, 20)),
     isr=st.sets(st.integers(2, 5)),
     proposed=st.sets(st.integers(2, 5)),
     joining=st.sets(st.integers(2, 5)),

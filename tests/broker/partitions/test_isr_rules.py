@@ -7,6 +7,7 @@ import pytest
 from tests.broker.partitions.leading import LAG_SECONDS, Followers, lead, proposals, write
 from tests.cluster.data_side import partition, registration, topic
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 
 @pytest.fixture
@@ -137,7 +138,7 @@ def test_possibly_admitted_member_has_full_lag(harness, followers):
     """The log was let go of while the controller decided, and with it what the follower had proved."""
     lead(harness, isr=(11,))
     followers.fetch(12, 0)
-    harness.partitions.reopen([harness.partitions.find("t", 0)])
+    harness.partitions.reopen([harness.partitions.find(TopicPartition("t", 0))])
     leader = harness.leader()
     write(harness)
     owner, change = harness.isr_changes.submitted[-1]

@@ -11,6 +11,7 @@ from trimaran.broker.partitions.leader import open_leader_epoch
 from trimaran.log.batches.batch import iter_batches
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 CLOCK = FetchClock()
 BROKERS = (registration(11), registration(12), registration(13))
@@ -382,7 +383,7 @@ def test_unclean_leader_reports_recovery_in_first_isr(harness):
 
 
 def reopen(harness):
-    harness.partitions.reopen([harness.partitions.find("t", 0)])
+    harness.partitions.reopen([harness.partitions.find(TopicPartition("t", 0))])
     return harness.leader()
 
 
@@ -421,7 +422,7 @@ def test_reopened_leader_knows_uncommitted_isr(harness):
 def test_reopened_leader_skips_a_settled_change(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     held.release_log()
     lead(harness, isr=(11,), partition_epoch=3)
     assert (harness.leader().isr.isr, harness.leader().isr.proposed) == ((11,), None)
@@ -445,7 +446,7 @@ def test_reopened_leader_keeps_epoch_start(harness):
 def test_the_next_epoch_takes_nothing_over(harness):
     leader = lead(harness, isr=(11,))
     fetched(harness, leader, 12, 0)
-    harness.partitions.find("t", 0).release_log()
+    harness.partitions.find(TopicPartition("t", 0)).release_log()
     leader = lead(harness, isr=(11,), leader_epoch=1, partition_epoch=0)
     assert leader.isr.proposed is None
     assert len(harness.isr_changes.submitted) == 1

@@ -11,6 +11,7 @@ from tests.broker.partitions.replicas import append, brokers, until
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from trimaran.log.batches.batch import iter_batches
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -85,7 +86,7 @@ async def test_leader_epoch_begins_in_empty_log(tmp_path):
 def test_unused_partition_records_no_epoch(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 3))
-    assert harness.partitions.find("t", 0).open_log is None
+    assert harness.partitions.find(TopicPartition("t", 0)).open_log is None
     assert harness.directory.partitions() == set()
 
 
@@ -221,7 +222,7 @@ def test_cut_lowers_the_watermark_with_it(tmp_path):
     """A batch that goes as a whole takes the watermark along; else the next leader would begin above its log."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     follower = held.open_follower()
     for offset, values in ((0, (b"a",)), (1, (b"b", b"c", b"d"))):
         data = batch(*values)
@@ -238,7 +239,7 @@ def test_known_committed_offset_survives_ignorant_leader(tmp_path):
     """P7: a new leader learns the watermark from its followers; this one may be the next leader."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     data = batch(b"a", b"b", b"c")
     next(iter_batches(data)).stamp(0, 1)
     held.open_follower().append(data)
@@ -276,7 +277,7 @@ def test_batches_already_present_are_skipped(tmp_path):
     """An answer may begin with the batch that holds the offset asked for, or come twice."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     data = b""
     for offset, values in ((0, (b"a", b"b")), (2, (b"c", b"d", b"e")), (5, (b"f",))):
         one = batch(*values, timestamp_ms=TIMESTAMP_MS)

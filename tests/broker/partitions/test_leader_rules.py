@@ -10,6 +10,7 @@ from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.log.batches.batch import iter_batches
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 @pytest.fixture
@@ -285,7 +286,7 @@ def test_leader_counts_recovered_records_after_flush(tmp_path):
     harness = open_harness(tmp_path)
     lead(harness, (11,))
     append(harness, b"a")
-    harness.partitions.find("t", 0).release_log()
+    harness.partitions.find(TopicPartition("t", 0)).release_log()
     leader = harness.leader()
     assert (leader.log.log_end_offset, leader.high_watermark.offset) == (1, 0)
     harness.flush()

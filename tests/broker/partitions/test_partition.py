@@ -8,6 +8,7 @@ from tests.broker.batches import append
 from tests.cluster.data_side import partition, topic
 from trimaran.broker.partitions.watchers import Interest
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 
 class Reader:
@@ -27,7 +28,7 @@ class Reader:
 
 def assign(harness, replicas=(11, 12), leader=None, **fields):
     harness.set_image(topic("t", partition(replicas, leader, **fields)))
-    return harness.partitions.find("t", 0)
+    return harness.partitions.find(TopicPartition("t", 0))
 
 
 def watch(held, *, upto_end):

@@ -25,13 +25,15 @@ def test_unused_partition_has_no_directory(harness):
     harness.set_image(topic("t", *[partition() for _ in range(100)]))
     assert harness.directory.partitions() == set()
     append(harness, b"a", index=42)
-    assert harness.directory.partitions() == {("t", 42)}
+    assert harness.directory.partitions() == {TopicPartition("t", 42)}
 
 
 def test_new_partition_inherits_no_high_watermark(tmp_path):
     """Its log is not made before a clean restart. Kafka leaves such a line when a directory gets empty."""
     harness = open_harness(tmp_path)
-    harness.directory.close(broker_epoch=1, high_watermarks={("t", 0): 30, ("u", 0): 30})
+    harness.directory.close(
+        broker_epoch=1, high_watermarks={TopicPartition("t", 0): 30, TopicPartition("u", 0): 30}
+    )
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     harness.directory.close(broker_epoch=2, high_watermarks={})
@@ -49,12 +51,30 @@ def test_missing_partitions_have_specific_codes(harness):
         topic("t", partition((12,)), partition((11, 12), leader=12, leader_epoch=3)),
         brokers=(registration(11), registration(12)),
     )
-    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(harness.partitions.leader_of, "t", 1) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert code_of(harness.partitions.leader_of, "t", 2) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code_of(harness.partitions.leader_of, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert code_of(harness.partitions.leader_of, "t", 1, 2) is ErrorCode.FENCED_LEADER_EPOCH
-    assert code_of(harness.partitions.leader_of, "t", 1, 4) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 0))
+        is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 1))
+        is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 2))
+        is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("u", 0))
+        is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 1), 2)
+        is ErrorCode.FENCED_LEADER_EPOCH
+    )
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 1), 4)
+        is ErrorCode.UNKNOWN_LEADER_EPOCH
+    )
 
 
 def test_listener_receives_every_epoch_in_order(harness):
@@ -90,7 +110,10 @@ def test_a_deleted_topic_leaves_no_directory(harness):
     append(harness, b"a")
     harness.set_image()
     assert harness.directory.partitions() == set()
-    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 0))
+        is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 def test_recreated_topic_begins_empty(harness):
@@ -116,8 +139,8 @@ async def test_strays_are_put_aside(harness):
     config = harness.settings.of("t").log
     harness.directory.create_log(TopicPartition("mine", 0), topic("mine").id, config)
     harness.directory.create_log(TopicPartition("gone", 0), topic("gone").id, config)
-    await harness.directories.drop_strays({("mine", 0)})
-    assert harness.directory.partitions() == {("mine", 0)}
+    await harness.directories.drop_strays({TopicPartition("mine", 0)})
+    assert harness.directory.partitions() == {TopicPartition("mine", 0)}
 
 
 def test_changed_configs_reach_open_logs(harness):
@@ -135,9 +158,11 @@ def test_watermarks_are_saved_and_bounded_by_the_log(tmp_path):
     append(harness, b"a", b"b", name="u")
     harness.flush()
     saved = harness.partitions.watermarks()
-    assert saved == {("u", 0): 2}, "nobody used the other"
+    assert saved == {TopicPartition("u", 0): 2}, "nobody used the other"
     harness.partitions.close()
-    harness.directory.close(broker_epoch=5, high_watermarks={("t", 0): 9, ("u", 0): 2})
+    harness.directory.close(
+        broker_epoch=5, high_watermarks={TopicPartition("t", 0): 9, TopicPartition("u", 0): 2}
+    )
     again = open_harness(tmp_path)
     again.set_image(topic("t", partition((11, 12))), topic("u", partition((11, 12))))
     assert again.leader("t").high_watermark.offset == 0, "the log has nothing"
@@ -148,13 +173,14 @@ def test_changes_cost_nothing_for_the_others(harness):
     """As `apply_topic` of the whole topic, for the partitions that changed."""
     harness.set_image(topic("t", partition(), partition(), partition((12,))))
     partitions = harness.partitions
-    untouched = partitions.find("t", 0)
+    untouched = partitions.find(TopicPartition("t", 0))
     new = topic("t", partition((12,)), partition(leader_epoch=1), partition(), partition())
     partitions.apply_changes(new, {index: new.partitions[index] for index in (1, 2, 3)})
-    assert partitions.find("t", 0) is untouched  # never asked for
-    assert partitions.find("t", 1).state.leader_epoch == 1
+    assert partitions.find(TopicPartition("t", 0)) is untouched  # never asked for
+    assert partitions.find(TopicPartition("t", 1)).state.leader_epoch == 1
     partitions.apply_changes(new, {0: new.partitions[0]})
-    assert [partitions.find("t", index) is not None for index in range(4)] == [False, True, True, True]  # fmt: skip
+    held = [partitions.find(TopicPartition("t", index)) is not None for index in range(4)]
+    assert held == [False, True, True, True]
 
 
 def test_lost_replica_restarts_only_if_replaceable(tmp_path):
@@ -183,13 +209,16 @@ def test_follower_reports_replaced_disk_before_records(tmp_path):
 def test_replica_is_created_only_once(harness):
     """Its log once made is no new one any more, whatever became of it."""
     harness.set_image(topic("t", partition()))
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     assert held.standing is Standing.NEW
     append(harness, b"a")
     assert held.standing is Standing.LAST
     harness.partitions.reopen([held], lambda: harness.directory.put_aside(TopicPartition("t", 0)))
     assert not held.is_new
-    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 0))
+        is ErrorCode.KAFKA_STORAGE_ERROR
+    )
     assert harness.directory.partitions() == set()
 
 
@@ -201,4 +230,4 @@ def test_replica_returning_after_reassignment_is_new(harness):
     harness.set_image(topic("t", partition((12,))))
     assert harness.directory.partitions() == set()
     harness.set_image(topic("t", partition((12, 11))))
-    assert harness.partitions.find("t", 0).standing is Standing.NEW
+    assert harness.partitions.find(TopicPartition("t", 0)).standing is Standing.NEW

@@ -14,6 +14,7 @@ from trimaran.broker.events import REPLICA_UNUSABLE
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.text.events import event_of
 
 
@@ -26,25 +27,30 @@ def names(harness):
 
 def test_request_without_epoch_is_always_served(harness):
     harness.set_image(topic("t", partition(leader_epoch=4)))
-    assert harness.partitions.leader_of("t", 0).epoch == 4
-    assert harness.partitions.leader_of("t", 0, -1).epoch == 4
+    assert harness.partitions.leader_of(TopicPartition("t", 0)).epoch == 4
+    assert harness.partitions.leader_of(TopicPartition("t", 0), -1).epoch == 4
 
 
 def test_request_with_epoch_needs_that_epoch(harness):
     """Also in the first of all, which is 0."""
     partitions = harness.partitions
     harness.set_image(topic("t", partition()))
-    assert partitions.leader_of("t", 0, 0).epoch == 0
-    assert code_of(partitions.leader_of, "t", 0, 1) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert partitions.leader_of(TopicPartition("t", 0), 0).epoch == 0
+    assert (
+        code_of(partitions.leader_of, TopicPartition("t", 0), 1) is ErrorCode.UNKNOWN_LEADER_EPOCH
+    )
     harness.set_image(topic("t", partition(leader_epoch=1)))
-    assert partitions.leader_of("t", 0, 1).epoch == 1
-    assert code_of(partitions.leader_of, "t", 0, 0) is ErrorCode.FENCED_LEADER_EPOCH
+    assert partitions.leader_of(TopicPartition("t", 0), 1).epoch == 1
+    assert code_of(partitions.leader_of, TopicPartition("t", 0), 0) is ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_a_follower_is_found_and_does_not_lead(harness):
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    assert harness.partitions.hosted("t", 0).follows
-    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert harness.partitions.hosted(TopicPartition("t", 0)).follows
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 0))
+        is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    )
 
 
 def test_unknown_topic_id_is_refused(harness):
@@ -55,9 +61,9 @@ def test_unknown_topic_id_is_refused(harness):
 def test_image_provides_state_of_remote_partitions(harness):
     elsewhere = partition((12,))
     harness.set_image(topic("t", elsewhere))
-    assert harness.partitions.state_of("t", 0) == elsewhere
-    assert harness.partitions.state_of("t", 1) is None
-    assert harness.partitions.state_of("u", 0) is None
+    assert harness.partitions.state_of(TopicPartition("t", 0)) == elsewhere
+    assert harness.partitions.state_of(TopicPartition("t", 1)) is None
+    assert harness.partitions.state_of(TopicPartition("u", 0)) is None
 
 
 # -- following the image
@@ -74,7 +80,7 @@ def test_reassigned_partition_is_deleted_here(harness):
     append(harness, b"a", index=1)
     harness.set_image(topic("t", partition((12,)), partition((11, 12))))
     assert names(harness) == ["t-1"]
-    assert harness.directory.partitions() == {("t", 1)}
+    assert harness.directory.partitions() == {TopicPartition("t", 1)}
 
 
 def test_a_topic_that_is_gone_is_deleted_here(harness):
@@ -83,7 +89,10 @@ def test_a_topic_that_is_gone_is_deleted_here(harness):
     harness.set_image(topic("u", partition()))
     assert names(harness) == ["u-0"]
     assert harness.directory.partitions() == set()
-    assert code_of(harness.partitions.leader_of, "t", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (
+        code_of(harness.partitions.leader_of, TopicPartition("t", 0))
+        is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    )
 
 
 def test_partition_removed_from_topic_is_gone(harness):
@@ -102,7 +111,7 @@ def test_recreated_topic_keeps_nothing_of_old(harness):
     new = old._replace(id=b"another".ljust(16))
     harness.partitions.apply_changes(new, new.partitions)
     assert leader.ended
-    assert harness.partitions.find("t", 0).topic_id == new.id
+    assert harness.partitions.find(TopicPartition("t", 0)).topic_id == new.id
     assert harness.leader().log.log_end_offset == 0
 
 
@@ -131,7 +140,7 @@ def test_leader_change_keeps_records_above_known_watermark(harness):
     """That may be committed: it asks the leader where their histories part (KAFKA-1211, KIP-101)."""
     harness.set_image(topic("t", partition((11, 12, 13), 12)))
     append_fetched(harness, b"a", b"b")
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     held.open_follower().take_watermark(1, 0)
     state = partition((11, 12, 13), 13, leader_epoch=1, partition_epoch=1)
     harness.set_image(topic("t", state))
@@ -199,7 +208,10 @@ def test_reopening_ends_epochs_before_the_move(harness):
     listener = Listener()
     harness.partitions.listen("t", listener)
     harness.set_image(topic("t", partition(), partition()), topic("f", partition((11, 12), 12)))
-    led, followed = harness.leader(), harness.partitions.find("f", 0).open_follower()
+    led, followed = (
+        harness.leader(),
+        harness.partitions.find(TopicPartition("f", 0)).open_follower(),
+    )
     listener.heard.clear()
     harness.follows.followed.clear()
 
@@ -222,7 +234,7 @@ def test_failed_move_reopens_partition_too(harness):
         raise OSError("no space")
 
     with pytest.raises(OSError, match="no space"):
-        harness.partitions.reopen([harness.partitions.find("t", 0)], move)
+        harness.partitions.reopen([harness.partitions.find(TopicPartition("t", 0))], move)
     assert harness.leader().log.log_end_offset == 1
 
 
@@ -250,7 +262,9 @@ def test_only_changed_registrations_reexamine_followers(harness):
         harness.leader(index=index).reconsider_followers = lambda index=index: looked.append(index)
     harness.partitions.brokers_changed(frozenset({12, 14}))
     assert looked == [0]
-    assert harness.partitions.find("t", 2).leader_or_none is None, "nobody asked for it"
+    assert harness.partitions.find(TopicPartition("t", 2)).leader_or_none is None, (
+        "nobody asked for it"
+    )
 
 
 @pytest.mark.parametrize(("name", "changed"), [("t", ["t"]), (None, ["t", "u"]), ("x", [])])
@@ -268,14 +282,14 @@ def test_the_watermarks_of_unopened_partitions_are_kept(tmp_path):
     harness.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
     append(harness, b"a")
     harness.flush()
-    harness.partitions.find("u", 0).saved_watermark = 0
+    harness.partitions.find(TopicPartition("u", 0)).saved_watermark = 0
     harness.partitions.close()
-    harness.directory.close(broker_epoch=5, high_watermarks={("t", 0): 1})
+    harness.directory.close(broker_epoch=5, high_watermarks={TopicPartition("t", 0): 1})
     again = open_harness(tmp_path)
     again.set_image(topic("t", partition(), partition()), topic("u", partition((11, 12), 12)))
-    assert again.partitions.watermarks() == {("t", 0): 1}
+    assert again.partitions.watermarks() == {TopicPartition("t", 0): 1}
     again.leader("t", 1)
-    assert again.partitions.watermarks() == {("t", 0): 1, ("t", 1): 0}
+    assert again.partitions.watermarks() == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 0}
 
 
 def test_watermark_of_deleted_namesake_is_forgotten(tmp_path):
@@ -284,18 +298,18 @@ def test_watermark_of_deleted_namesake_is_forgotten(tmp_path):
     harness.set_image(topic("t", partition((11, 12), 12)))
     append_fetched(harness, b"a", b"b")
     harness.partitions.close()
-    harness.directory.close(broker_epoch=None, high_watermarks={("t", 0): 2})
-    harness.directory.save_checkpoints({("t", 0): 2})
+    harness.directory.close(broker_epoch=None, high_watermarks={TopicPartition("t", 0): 2})
+    harness.directory.save_checkpoints({TopicPartition("t", 0): 2})
     again = open_harness(tmp_path)
     again.set_image(topic("t", partition((11, 12), 12))._replace(id=bytes(15) + b"\x63"))
     append_fetched(again, b"c", b"d")
-    held = again.partitions.find("t", 0)
+    held = again.partitions.find(TopicPartition("t", 0))
     held.open_follower().take_watermark(0, 0)
     assert (held.log.log_end_offset, held.high_watermark) == (2, 0)
 
 
 def append_fetched(harness, *values):
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     for offset, value in enumerate(values):
         one = batch(value)
         BatchView(one).stamp(offset, 0)
@@ -305,7 +319,10 @@ def append_fetched(harness, *values):
 
 def test_closed_all_epochs_are_over(harness):
     harness.set_image(topic("t", partition(), partition((11, 12), 12)))
-    leader, follower = harness.leader(), harness.partitions.find("t", 1).open_follower()
+    leader, follower = (
+        harness.leader(),
+        harness.partitions.find(TopicPartition("t", 1)).open_follower(),
+    )
     harness.partitions.close()
     assert leader.ended
     assert follower.ended

@@ -11,6 +11,7 @@ from tests.log.helpers import batch_bytes
 from trimaran.broker.replication import fetcher
 from trimaran.broker.replication.fetch_client import FetchClient
 from trimaran.node.runtime.clock import now_ms
+from trimaran.wire.identity import TopicPartition
 
 pytestmark = pytest.mark.slow
 
@@ -207,7 +208,7 @@ def test_a_follower_s_segments_have_an_age_too(tmp_path):
     """Without timestamps in the records only the clock tells when segment.ms has passed."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition((11, 12), leader=12)))
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     began_ms = now_ms()
     follower.append(memoryview(batch_bytes(1, timestamp_ms=-1)))
     assert began_ms <= follower.log.active_segment.opened_ms <= now_ms()

@@ -14,6 +14,7 @@ from trimaran.broker.partitions import suspect_checks
 from trimaran.broker.partitions.suspect_checks import check_suspects
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 BATCH_BYTES = 69  # of one record of one byte
 MANY = 1 << 20
@@ -47,10 +48,10 @@ def flip(harness, position):
 
 async def is_found_damaged(harness, offset=0, size=MANY):
     """Whether the replica was taken out of service."""
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(check_suspects, harness.partitions)
-        held.services.suspects.add(("t", 0), offset, size)
+        held.services.suspects.add(TopicPartition("t", 0), offset, size)
         with trio.fail_after(10):
             while held.services.suspects._waiting:
                 await trio.lowlevel.checkpoint()
@@ -61,7 +62,7 @@ async def is_found_damaged(harness, offset=0, size=MANY):
 
 async def looked(held):
     """Requests another examination, which begins when the first is over."""
-    held.services.suspects.add(("t", 0), 1 << 40, 1)
+    held.services.suspects.add(TopicPartition("t", 0), 1 << 40, 1)
     while held.services.suspects._waiting:
         await trio.lowlevel.checkpoint()
     await trio.testing.wait_all_tasks_blocked()
@@ -181,7 +182,7 @@ async def test_epoch_ended_meanwhile_is_not_suspected(harness, monkeypatch, capl
 
 async def test_released_log_is_never_called_damaged(harness, monkeypatch):
     flip(harness, 65)
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     meanwhile(monkeypatch, held.release_log)
     assert not await is_found_damaged(harness)
 
@@ -206,6 +207,6 @@ async def test_unreadable_disk_is_reported(harness, monkeypatch):
 
 async def test_each_partition_is_examined_at_latest_suspicion(harness):
     flip(harness, BATCH_BYTES + 65)
-    held = harness.partitions.find("t", 0)
-    held.services.suspects.add(("t", 0), 2, MANY)
+    held = harness.partitions.find(TopicPartition("t", 0))
+    held.services.suspects.add(TopicPartition("t", 0), 2, MANY)
     assert await is_found_damaged(harness, offset=1)

@@ -13,6 +13,7 @@ from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions.isr import ReplicaProgress
 from trimaran.quorum.metadata.image import LOST_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 pytestmark = pytest.mark.slow
 
@@ -92,7 +93,7 @@ async def test_damaged_replica_stays_out_after_clean_restart(tmp_path):
     harness.set_image(state(11, 0, REPLICAS))
     append(harness, b"a")
     harness.flush()
-    harness.partitions.take_out(harness.partitions.find("t", 0), "a bit flipped")
+    harness.partitions.take_out(harness.partitions.find(TopicPartition("t", 0)), "a bit flipped")
     harness.partitions.close()
     harness.directory.close(broker_epoch=5)
     again = open_harness(tmp_path)
@@ -120,7 +121,7 @@ async def test_repeated_requests_for_sound_records_are_harmless(tmp_path):
     harness = open_harness(tmp_path)
     harness.set_image(state(11, 0, REPLICAS))
     append(harness, b"a")
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     suspects = held.services.suspects
     for _ in range(3):
         harness.leader().given(12, 0, 1 << 20)

@@ -101,7 +101,7 @@ def test_unclean_election_survives_a_crash(tmp_path):
 def test_crash_does_not_undo_followers_truncation(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     cut(follower, 1)
     end = follower.log.log_end_offset
     assert end < 3
@@ -111,7 +111,7 @@ def test_crash_does_not_undo_followers_truncation(tmp_path, cut):
 async def test_truncation_in_thread_lowers_the_watermark(tmp_path):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
-    harness.partitions.find("t", 0).open_follower()
+    harness.partitions.find(TopicPartition("t", 0)).open_follower()
     await harness.directories.lower_recovery_points({("t", 0): 1})
     assert "t 0 1\t" in (tmp_path / "replication-offset-checkpoint").read_text()
 
@@ -165,7 +165,7 @@ def test_returning_isr_member_has_all_committed_records(tmp_path):
     """It followed another history meanwhile: after an unclean election that it has not seen."""
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(12,)))
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     assert held.open_follower().position().offset == 0
     assert held.known_end == 3
     harness.set_image(state(12, 1, isr=(12, 11), partition_epoch=2))
@@ -175,7 +175,7 @@ def test_returning_isr_member_has_all_committed_records(tmp_path):
 def test_incomplete_isr_member_does_not_lead(tmp_path):
     harness, _ = restarted(tmp_path)
     harness.set_image(state(12, 1, isr=(11, 12)))
-    harness.partitions.find("t", 0).open_follower()
+    harness.partitions.find(TopicPartition("t", 0)).open_follower()
     assert "up to offset 3 were committed" in refused(harness, epoch=2, replicas=REPLICAS)
 
 
@@ -183,7 +183,7 @@ def test_incomplete_isr_member_does_not_lead(tmp_path):
 def test_truncated_follower_forgets_removed_records(tmp_path, cut):
     harness, _ = restarted(tmp_path, loses=False)
     harness.set_image(state(12, 1, isr=(11, 12)))
-    follower = harness.partitions.find("t", 0).open_follower()
+    follower = harness.partitions.find(TopicPartition("t", 0)).open_follower()
     cut(follower, 1)
     assert leads(harness, epoch=2, replicas=REPLICAS) == follower.log.log_end_offset
 
@@ -192,7 +192,7 @@ def test_shorter_log_never_replaces_longer_in_epoch(harness):
     """The cause of the missing files does not matter."""
     harness.set_image(state(11, 0))
     append(harness, b"a")
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     harness.partitions.reopen([held], lambda: harness.directory.delete_log(TopicPartition("t", 0)))
     with pytest.raises(KafkaError, match="ends at offset 0 here"):
         harness.leader()

@@ -13,6 +13,7 @@ from trimaran.broker.producing.verify import NOT_IN_TRANSACTION, must_verify, ve
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 VERSION = 13
@@ -99,7 +100,7 @@ async def test_unauthorized_writer_learns_and_opens_nothing(harness):
     go_through(harness, appends, lambda name: name != "secret")
     denied = "TOPIC_AUTHORIZATION_FAILED"
     assert outcomes(response) == [[(0, denied, -1), (1, denied, -1)], [(0, "NONE", 0)]]
-    assert harness.partitions.find("secret", 0).open_log is None
+    assert harness.partitions.find(TopicPartition("secret", 0)).open_log is None
 
 
 async def test_unreplicated_records_time_out(harness):

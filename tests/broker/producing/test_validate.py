@@ -21,6 +21,7 @@ from trimaran.log.validation.validate import BYTES_CHECKED_AT_ONCE_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 VERSION = 13
@@ -53,7 +54,7 @@ def send(harness, message, peer):
 
 
 def keys(harness, index=0):
-    log = harness.context.partitions.leader_of("t", index).log
+    log = harness.context.partitions.leader_of(TopicPartition("t", index)).log
     if not log.log_end_offset:
         return []
     data = log.read_bytes(0, 1 << 30, upto_offset=log.log_end_offset)
@@ -102,7 +103,7 @@ async def test_a_wrong_largest_timestamp_is_stored_right(harness):
     data = batch(b"a", timestamp_ms=time)
     BatchView(data).stamp_max_timestamp(time + 1000)
     assert codes_of(send(harness, request(data), connection())) == [0]
-    log = harness.context.partitions.leader_of("t", 0).log
+    log = harness.context.partitions.leader_of(TopicPartition("t", 0)).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.max_timestamp == time
 
@@ -113,7 +114,7 @@ async def test_zstd_topic_stores_zstd_always(harness):
     deferred = send(harness, request(batch(b"plain")), connection())
     assert isinstance(deferred, Paused), "it is compressed in a thread"
     assert codes_of(await finished(deferred)) == [0]
-    log = harness.context.partitions.leader_of("t", 0).log
+    log = harness.context.partitions.leader_of(TopicPartition("t", 0)).log
     [stored] = iter_batches(log.read_bytes(0, 1 << 20, upto_offset=1))
     assert stored.compression is Compression.ZSTD
     assert [record.value for record in decode_records(stored)] == [b"plain"]

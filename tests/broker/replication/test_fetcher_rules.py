@@ -30,6 +30,7 @@ from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.durability import group_commit, syncing
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import EpochEndOffset
 from trimaran.wire.text.events import event_of
 
@@ -69,7 +70,7 @@ async def test_appended_records_advance_fetch_after_flush(tmp_path):
         leader.answer = once(answered(data(records=record(1) + record(2), high_watermark=2)))
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         assert leader.positions()[:2] == [[(0, 1)], [(0, 3)]]
         assert leader.sessions()[:2] == [(0, 0), (7, 1)]
         assert (held.log.flushed_offset, held.high_watermark) == (3, 2)
@@ -79,7 +80,7 @@ async def test_a_watermark_without_records_is_taken_over(tmp_path):
     async with followed(tmp_path) as (harness, leader):
         leader.answer = once(answered(data(high_watermark=1)))
         follow(harness)
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         assert held.high_watermark == 0
         await until(lambda: held.high_watermark == 1)
 
@@ -96,7 +97,7 @@ async def test_answer_from_ended_epoch_is_ignored(tmp_path):
         leader.answer = end_and_answer
         follow(harness)
         await until(lambda: len(leader.fetches) >= 4)
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         assert (held.log.log_end_offset, held.high_watermark) == (1, 0)
         [named] = leader.fetches[1].topics[0].partitions
         assert (named.current_leader_epoch, named.fetch_offset) == (2, 1)
@@ -156,7 +157,7 @@ async def test_partition_removed_during_offset_query_is_ignored(tmp_path):
         await until(lambda: len(leader.fetches) >= 2)
         assert (0, 2) in leader.positions()[1], "the first goes on"
         assert leader.listed == [(12, 1)], "nothing is asked for the second"
-        assert harness.partitions.find("t", 1) is None
+        assert harness.partitions.find(TopicPartition("t", 1)) is None
 
 
 async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, caplog):
@@ -165,7 +166,7 @@ async def test_out_of_range_at_leaders_end_cuts_nothing(tmp_path, held_back, cap
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
         follow(harness)
         await until(lambda: held_back)
-        assert harness.partitions.find("t", 0).log.log_end_offset == 3
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 3
     assert REPLICA_TRUNCATED not in [event_of(each_record) for each_record in caplog.records]
 
 
@@ -186,7 +187,7 @@ async def test_follower_below_leaders_start_begins_there(tmp_path):
         leader.answer = once(answered(data(error_code=OUT_OF_RANGE)))
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         assert leader.positions()[:2] == [[(0, 3)], [(0, 5)]]
         assert (log.log_start_offset, log.log_end_offset) == (5, 5)
 
@@ -198,7 +199,7 @@ async def test_out_of_range_within_leaders_log_keeps_records(tmp_path, held_back
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
         follow(harness)
         await until(lambda: len(held_back) == 2)
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 3)
         assert any("leads nowhere" in warning for warning in warnings(caplog))
 
@@ -209,7 +210,7 @@ async def test_unavailable_offsets_delay_follower_silently(tmp_path, held_back, 
         leader.answer = lambda _: answered(data(error_code=OUT_OF_RANGE))
         follow(harness)
         await until(lambda: len(held_back) == 3)
-        assert harness.partitions.find("t", 0).log.log_end_offset == 1
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 1
     assert warnings(caplog) == []
 
 
@@ -276,7 +277,7 @@ async def test_session_ended_by_leader_restarts(tmp_path, caplog):
         ended = answered(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, session_id=0)
         leader.answer = once(answered(), ended, ended, ended, answered(data(records=record(1))))
         follow(harness)
-        await until(lambda: harness.partitions.find("t", 0).log.log_end_offset == 2)
+        await until(lambda: harness.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 2)
         assert leader.sessions()[:4] == [(0, 0), (7, 1), (0, 0), (0, 0)]
         assert leader.positions()[:4] == [[(0, 1)], [], [(0, 1)], [(0, 1)]]
     told = [
@@ -301,7 +302,7 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
         refused = data(0, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
         leader.answer = once(answered(refused, data(1, records=record(1))))
         follow(harness, partitions=2)
-        await until(lambda: harness.partitions.find("t", 1).log.flushed_offset == 2)
+        await until(lambda: harness.partitions.find(TopicPartition("t", 1)).log.flushed_offset == 2)
         assert held_back == [0.02]
 
 
@@ -311,7 +312,7 @@ async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted
     (KIP-107).
     """
     async with followed(tmp_path, records=3) as (harness, leader):
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         log.delete_records_before(deleted)
         spanning = bytearray(batch(b"a", b"b", b"c"))
         BatchView(spanning).stamp(2, 1)
@@ -326,7 +327,7 @@ async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted
 async def test_producers_of_foreign_history_are_forgotten(tmp_path):
     """P5: the watermark of a leader with a log that starts behind our end says nothing about our records."""
     async with followed(tmp_path, records=3) as (harness, leader):
-        partition = harness.partitions.find("t", 0)
+        partition = harness.partitions.find(TopicPartition("t", 0))
         view = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
         partition.log.producers.update(BatchView(view))
         leader.answer = once(answered(data(high_watermark=3, log_start_offset=3)))
@@ -339,7 +340,7 @@ async def test_the_leader_s_log_start_is_followed(tmp_path):
     async with followed(tmp_path, records=3) as (harness, leader):
         leader.answer = once(answered(data(high_watermark=3, log_start_offset=2)))
         follow(harness)
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         await until(lambda: log.log_start_offset == 2)
 
 
@@ -359,7 +360,10 @@ async def test_partition_of_another_leader_is_forgotten(tmp_path):
 
 async def test_unfollowed_partitions_flush_is_not_awaited(tmp_path):
     async with followed(tmp_path, partitions=2) as (harness, leader):
-        real, slow = harness.group_commit.mark_dirty, harness.partitions.find("t", 1)
+        real, slow = (
+            harness.group_commit.mark_dirty,
+            harness.partitions.find(TopicPartition("t", 1)),
+        )
 
         def mark_dirty(log, on_flushed, written=0, **how):
             if log is not slow.open_log:
@@ -398,7 +402,7 @@ async def test_leader_without_followed_partitions_is_not_asked(tmp_path, autojum
     fetchers = Fetchers(BrokerConnector(asked.append, "follower"), settings)
     harness = open_harness(tmp_path, 12)
     harness.set_image(topic("t", partition((12, 11), 11)))
-    held = harness.partitions.find("t", 0)
+    held = harness.partitions.find(TopicPartition("t", 0))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(fetchers.run)
         fetchers.follow(held)

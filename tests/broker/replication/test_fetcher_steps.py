@@ -26,6 +26,7 @@ from trimaran.log.disk.checkpoints import RECOVERY_POINTS, read_offsets
 from trimaran.log.disk.files import REAL_FILES
 from trimaran.log.partitions import fetched_batches
 from trimaran.log.segments.segments import Segments
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import EpochEndOffset
 
 BATCHES = 100
@@ -43,7 +44,7 @@ async def test_many_small_batches_are_appended_in_turns(tmp_path, monkeypatch):
         records = b"".join(record(1 + number) for number in range(BATCHES))
         leader.answer = once(answered(data(records=records, high_watermark=BATCHES)))
         follow(harness)
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         await until(lambda: held.high_watermark == BATCHES)
         assert held.log.log_end_offset == 1 + BATCHES
     assert checked.calls == BATCHES
@@ -66,7 +67,7 @@ async def test_data_behind_end_of_epoch_is_ignored(tmp_path, monkeypatch):
         monkeypatch.setattr(PartitionFollower, "append", append_and_end)
         follow(harness)
         await until(lambda: len(leader.fetches) >= 4)
-        held = harness.partitions.find("t", 0)
+        held = harness.partitions.find(TopicPartition("t", 0))
         assert held.log.log_end_offset == 1 + PER_TURN
         assert held.high_watermark == 0, "nor is the leader's word taken"
 
@@ -80,7 +81,7 @@ async def test_truncations_are_noted_together_in_thread(tmp_path, monkeypatch):
         answers = [data(index, diverging_epoch=diverging) for index in range(many)]
         leader.answer = once(answered(*answers))
         follow(harness, partitions=many)
-        logs = [harness.partitions.find("t", index).log for index in range(many)]
+        logs = [harness.partitions.find(TopicPartition("t", index)).log for index in range(many)]
         await until(lambda: all(log.log_end_offset == 2 for log in logs))
         assert saved.calls == saved.elsewhere <= 2
         points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
@@ -94,7 +95,7 @@ async def test_discarded_log_is_noted_in_thread(tmp_path, monkeypatch):
         leader.answer = once(answered(data(log_start_offset=3)))
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
-        assert harness.partitions.find("t", 0).log.log_start_offset == 3
+        assert harness.partitions.find(TopicPartition("t", 0)).log.log_start_offset == 3
         assert saved.calls == saved.elsewhere > 0
 
 
@@ -111,7 +112,7 @@ async def test_epoch_end_during_note_keeps_log(tmp_path, monkeypatch):
         monkeypatch.setattr(LogDirectories, "lower_recovery_points", lower_and_end)
         follow(harness)
         await until(lambda: len(leader.fetches) >= 2)
-        log = harness.partitions.find("t", 0).log
+        log = harness.partitions.find(TopicPartition("t", 0)).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 3)
 
 

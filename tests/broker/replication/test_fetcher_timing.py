@@ -21,6 +21,7 @@ from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fet
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.text.events import event_of
 from trimaran.wire.transport.metrics.rate import Windows
 
@@ -85,7 +86,7 @@ async def fetching(harness, leader, *, rest=LONG_AGO, throttle=None):
     fetcher = Fetcher(LEADER, leader, settings)
 
     def add(index):
-        fetcher.add(harness.partitions.find("t", index))
+        fetcher.add(harness.partitions.find(TopicPartition("t", index)))
 
     add(0)
     async with trio.open_nursery() as nursery:
@@ -125,7 +126,7 @@ async def test_first_fetch_and_answer_cause_no_delay(harness, autojump_clock):
 async def test_unopenable_log_is_reported_without_delaying_others(
     harness, autojump_clock, monkeypatch, caplog
 ):
-    broken = harness.partitions.find("t", 1)
+    broken = harness.partitions.find(TopicPartition("t", 1))
 
     def must_check(held):
         if held is broken:

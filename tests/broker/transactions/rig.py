@@ -18,6 +18,7 @@ from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.transaction import Transaction
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage
+from trimaran.wire.identity import TopicPartition
 
 HERE, THERE, ELSEWHERE = 11, 12, 13
 NAME = "x"
@@ -108,7 +109,7 @@ class Rig:
         return producer
 
     async def add(self, producer: Producer, *indexes: int) -> None:
-        partitions = [("t", index) for index in indexes]
+        partitions = [TopicPartition("t", index) for index in indexes]
         await finished(self.coordinator.adding_partitions(NAME, producer, partitions, 2))
 
     async def end(self, producer: Producer, *, is_commit: bool = True) -> Transaction:

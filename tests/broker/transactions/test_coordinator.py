@@ -16,10 +16,11 @@ from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.transaction import TransactionState
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E, S = ErrorCode, TransactionState
 LAST = 32_766
-T0, T1 = ("t", 0), ("t", 1)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 async def outcome(act, *args, **options):
@@ -179,12 +180,13 @@ async def test_partitions_are_verified_as_soon_as_committed(rig, mock_clock):
     rig.leader.commit()
     assert (added.ready(), verified.ready()) == (True, True)
     assert await verified.wait() == {T0: E.NONE, T1: E.TRANSACTION_ABORTABLE}
-    assert rig.coordinator.unknown([T0, ("t", 2), ("nowhere", 0)]) == {("t", 2), ("nowhere", 0)}
+    missing = {TopicPartition("t", 2), TopicPartition("nowhere", 0)}
+    assert rig.coordinator.unknown([T0, *missing]) == missing
 
 
 async def test_missing_metadata_is_awaited_for_a_second(rig, nursery, mock_clock):
     wait_known = rig.coordinator.wait_known
-    new, gone = ("u", 0), ("v", 0)
+    new, gone = TopicPartition("u", 0), TopicPartition("v", 0)
     assert await outcome(wait_known, [T0, T1]) == (set(), 0)
     assert await outcome(wait_known, [T0, new]) == ({new}, 1000)
     with_new = topic("u", partition((HERE,)))

@@ -15,6 +15,7 @@ from trimaran.broker.transactions import listing
 from trimaran.broker.transactions.listing import describe
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 
 E, S = ErrorCode, TransactionState
@@ -175,7 +176,7 @@ def fields_of(found):
 
 
 async def test_every_field_of_a_transaction_is_described(rig):
-    partitions = frozenset({("u", 3), ("t", 2), ("t", 1)})
+    partitions = frozenset({TopicPartition("u", 3), TopicPartition("t", 2), TopicPartition("t", 1)})
     rig.shard.transactions[NAME] = Transaction(70, 7, 600, S.ONGOING, partitions, started_ms=123)
     assert fields_of(describe(rig.coordinator, NAME)) == (
         *(E.NONE, NAME, "Ongoing", 600, 123, 70, 7),

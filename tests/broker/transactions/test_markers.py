@@ -12,6 +12,7 @@ from trimaran.broker.transactions.markers import MarkerWriter
 from trimaran.broker.transactions.marking import the_same_for_all
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 HERE = 1
 
@@ -42,7 +43,7 @@ class Epoch:
                 epoch=0,
                 timeout_ms=1000,
                 state=TransactionState.PREPARE_COMMIT,
-                partitions=frozenset({("t", 0)}),
+                partitions=frozenset({TopicPartition("t", 0)}),
             )
             for producer_id_ in producer_ids
         }

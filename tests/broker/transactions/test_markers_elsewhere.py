@@ -14,6 +14,7 @@ from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.transactions.markers import MarkerWriter
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -30,7 +31,12 @@ TIMES_MS = [sum(DELAYS_MS[:count]) for count in range(len(DELAYS_MS))]
 
 def decided(*partitions, state=TransactionState.PREPARE_COMMIT, producer_id=70):
     return Transaction(
-        producer_id, 7, 1000, state, frozenset(partitions or [("t", 0)]), client_version=2
+        producer_id,
+        7,
+        1000,
+        state,
+        frozenset(partitions or [TopicPartition("t", 0)]),
+        client_version=2,
     )
 
 
@@ -144,7 +150,13 @@ async def brokers(nursery, monkeypatch):
 
 
 async def test_each_leader_is_sent_its_own_partitions(brokers, autojump_clock):
-    partitions = [("u", 1), ("u", 0), ("t", 1), ("t", 0), ("u", 2)]
+    partitions = [
+        TopicPartition("u", 1),
+        TopicPartition("u", 0),
+        TopicPartition("t", 1),
+        TopicPartition("t", 0),
+        TopicPartition("u", 2),
+    ]
 
     async def check(state, is_commit):
         epoch = Epoch(x=decided(*partitions, state=state))
@@ -169,8 +181,10 @@ async def test_each_leader_is_sent_its_own_partitions(brokers, autojump_clock):
 
 
 async def test_only_unwritten_markers_are_resent_with_pauses(brokers, autojump_clock):
-    brokers.codes = {("t", 1): [E.NOT_LEADER_OR_FOLLOWER] * (len(TIMES_MS) - 1)}
-    await brokers.writer.finish(Epoch(x=decided(("t", 1), ("u", 0))), "x")
+    brokers.codes = {TopicPartition("t", 1): [E.NOT_LEADER_OR_FOLLOWER] * (len(TIMES_MS) - 1)}
+    await brokers.writer.finish(
+        Epoch(x=decided(TopicPartition("t", 1), TopicPartition("u", 0))), "x"
+    )
     assert brokers.asked() == [
         (0, THERE, [("t", [1])]),
         (0, ELSEWHERE, [("u", [0])]),
@@ -188,8 +202,8 @@ async def test_each_code_is_final_or_retried(brokers, autojump_clock):
     attempts = {}
     for code in E:
         brokers.channels.asked.clear()
-        brokers.codes = {("t", 1): [code]}
-        await brokers.writer.finish(Epoch(x=decided(("t", 1))), "x")
+        brokers.codes = {TopicPartition("t", 1): [code]}
+        await brokers.writer.finish(Epoch(x=decided(TopicPartition("t", 1))), "x")
         attempts[code] = len(brokers.channels.asked)
 
     def check(code):
@@ -201,7 +215,9 @@ async def test_each_code_is_final_or_retried(brokers, autojump_clock):
 @pytest.mark.parametrize("failure", [NotSent("no connection"), OutcomeUnknown("no answer")])
 async def test_silent_broker_is_retried_without_delaying_others(brokers, failure, autojump_clock):
     brokers.failures = {THERE: [failure, failure]}
-    await brokers.writer.finish(Epoch(x=decided(("t", 1), ("t", 0))), "x")
+    await brokers.writer.finish(
+        Epoch(x=decided(TopicPartition("t", 1), TopicPartition("t", 0))), "x"
+    )
     assert [(item, topics) for _, item, topics in brokers.asked()] == [
         (HERE, [("t", [0])]),
         *[(THERE, [("t", [1])])] * 3,
@@ -217,7 +233,7 @@ async def test_markers_missing_in_answer_are_resent(brokers, autojump_clock):
         ]
     )
     brokers.channels.answer = lambda _id, request: next(answers)(request)
-    await brokers.writer.finish(Epoch(x=decided(("t", 1))), "x")
+    await brokers.writer.finish(Epoch(x=decided(TopicPartition("t", 1))), "x")
     assert brokers.channels.times() == TIMES_MS[:3]
 
 
@@ -235,7 +251,7 @@ async def test_leaderless_partitions_wait_for_a_leader(brokers, nursery, autojum
     ):
         brokers.channels.asked.clear()
         brokers.lead(**change)
-        epoch = Epoch(x=decided(("u", 1)))
+        epoch = Epoch(x=decided(TopicPartition("u", 1)))
         nursery.start_soon(brokers.writer.finish, epoch, "x")
         await trio.sleep(0.5)
         assert brokers.channels.asked == []
@@ -246,11 +262,13 @@ async def test_leaderless_partitions_wait_for_a_leader(brokers, nursery, autojum
 
 
 async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_clock):
-    epoch = Epoch(x=decided(("gone", 0), ("t", 2), ("t", 1)))
+    epoch = Epoch(
+        x=decided(TopicPartition("gone", 0), TopicPartition("t", 2), TopicPartition("t", 1))
+    )
     await brokers.writer.finish(epoch, "x")
     assert brokers.asked() == [(0, THERE, [("t", [1])])]
     brokers.failures = {THERE: [NotSent("")] * 3}
-    epoch = Epoch(x=decided(("t", 1)))
+    epoch = Epoch(x=decided(TopicPartition("t", 1)))
     nursery.start_soon(brokers.writer.finish, epoch, "x")
     await trio.sleep(0.05)
     brokers.metadata.set(topic("t", partition(ALL)), brokers=ALL)
@@ -260,7 +278,14 @@ async def test_partitions_that_are_deleted_need_none(brokers, nursery, autojump_
 
 
 async def test_stuck_transaction_is_logged_once(brokers, caplog, autojump_clock):
-    names = [("u", 2), ("u", 1), ("u", 0), ("t", 1), ("v", 1), ("v", 0)]
+    names = [
+        TopicPartition("u", 2),
+        TopicPartition("u", 1),
+        TopicPartition("u", 0),
+        TopicPartition("t", 1),
+        TopicPartition("v", 1),
+        TopicPartition("v", 0),
+    ]
     v = topic("v", *[partition(ALL, leader=THERE)] * 2)
     brokers.metadata.set(*brokers.metadata.image.topics.by_name.values(), v, brokers=ALL)
     brokers.failures = {THERE: [NotSent("")] * 40, ELSEWHERE: [NotSent("")] * 40}
@@ -286,7 +311,7 @@ def _counting(brokers, told, caplog):
 
 
 async def test_unwritten_end_is_retried_with_markers(brokers, autojump_clock):
-    epoch = Epoch(x=decided(("t", 1)))
+    epoch = Epoch(x=decided(TopicPartition("t", 1)))
     epoch.refusals = [E.NOT_ENOUGH_REPLICAS] * 3
     await brokers.writer.finish(epoch, "x")
     assert brokers.channels.times() == TIMES_MS[:4]
@@ -294,7 +319,7 @@ async def test_unwritten_end_is_retried_with_markers(brokers, autojump_clock):
 
 
 async def test_shard_of_ended_epoch_completes_nothing(brokers, autojump_clock):
-    epoch = Epoch(x=decided(("t", 1)))
+    epoch = Epoch(x=decided(TopicPartition("t", 1)))
     epoch.state = ShardState.CLOSED
     await brokers.writer.finish(epoch, "x")
     assert brokers.asked() == []
@@ -305,7 +330,12 @@ async def test_shard_of_ended_epoch_completes_nothing(brokers, autojump_clock):
 
 
 async def test_transactions_of_one_broker_share_a_request(brokers, nursery, autojump_clock):
-    epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(9)})
+    epoch = Epoch(
+        **{
+            f"id-{number}": decided(TopicPartition("t", 1), producer_id=number)
+            for number in range(9)
+        }
+    )
     sizes = []
 
     def answer(_broker_id, request):
@@ -328,7 +358,12 @@ async def test_transactions_of_one_broker_share_a_request(brokers, nursery, auto
 
 
 async def test_broker_gets_four_requests_rest_is_gathered(brokers, nursery, autojump_clock):
-    epoch = Epoch(**{f"id-{number}": decided(("t", 1), producer_id=number) for number in range(7)})
+    epoch = Epoch(
+        **{
+            f"id-{number}": decided(TopicPartition("t", 1), producer_id=number)
+            for number in range(7)
+        }
+    )
     call, goes_on = brokers.channels.call, trio.Event()
 
     async def held(*arguments, **options):

@@ -16,6 +16,7 @@ from trimaran.broker.transactions.records import TransactionRecord
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 LONG = "x" * 10_000
 
@@ -65,12 +66,12 @@ def test_partitions_count_until_their_transaction_has_ended():
     driver = Driver()
     producer = driver.init().told_producer
     at_rest = driver.shard.account.bytes
-    driver.add(producer, *[("t", index) for index in range(200)])
+    driver.add(producer, *[TopicPartition("t", index) for index in range(200)])
     assert driver.shard.account.bytes == at_rest + 200 * PARTITION_BYTES
     with pytest.raises(KafkaError) as refused:
-        driver.add(producer, *[("u", index) for index in range(100)])
+        driver.add(producer, *[TopicPartition("u", index) for index in range(100)])
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    driver.add(producer, ("t", 0))
+    driver.add(producer, TopicPartition("t", 0))
     assert init(driver, LONG) is ErrorCode.POLICY_VIOLATION
     driver.end(producer)
     driver.write_markers()

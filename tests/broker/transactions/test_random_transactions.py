@@ -14,6 +14,7 @@ from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.transaction import PRODUCER_EPOCH_MAX, Transaction
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
 TIMEOUT_MS = 60_000
@@ -122,7 +123,7 @@ class Run:
     def do_add(self, back: int, index: int) -> None:
         if (who := self.who(back)) is None:
             return
-        partition = ("t", index)
+        partition = TopicPartition("t", index)
         added, code = tried(lambda: self.driver.add(who, partition, version=self.version))
         if added is None:
             if code is E.CONCURRENT_TRANSACTIONS:
@@ -196,9 +197,19 @@ class Run:
 @example(
     version=0,
     epoch=32766,
-    acts=[("add", 0, 0), ("init_told", 0), ("markers",), ("init_told", 0), ("add", 0, 0)],
+    acts=[
+        ("add", 0, 0),
+        ("init_told", 0),
+        ("markers",),
+        ("init_told", 0),
+        ("add", 0, 0),
+    ],
 )
-@example(version=2, epoch=0, acts=[("init",), ("init_told", 0), ("add", 0, 0), ("init_told", 1)])
+@example(
+    version=2,
+    epoch=0,
+    acts=[("init",), ("init_told", 0), ("add", 0, 0), ("init_told", 1)],
+)
 def test_only_newest_producer_acts_each_transaction_ends_once(version, epoch, acts):
     run = Run(version, epoch)
     for act in acts:

@@ -5,6 +5,7 @@ import pytest
 from trimaran.broker.transactions.records import TransactionRecord, TransactionRecordSerde
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.records.transaction_log import TransactionLogValue
 
 ALL_FIELDS = Transaction(
@@ -12,7 +13,7 @@ ALL_FIELDS = Transaction(
     epoch=2,
     timeout_ms=60_003,
     state=TransactionState.PREPARE_COMMIT,
-    partitions=frozenset({("b", 1), ("a", 5), ("a", 4)}),
+    partitions=frozenset({TopicPartition("b", 1), TopicPartition("a", 5), TopicPartition("a", 4)}),
     last_epoch=6,
     previous_producer_id=107,
     next_producer_id=108,

@@ -13,13 +13,14 @@ from trimaran.broker.transactions import rules
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 
 E, S = ErrorCode, TransactionState
 ID, EPOCH, PREVIOUS_ID, NEW_ID = 10, 6, 9, 77
 LAST, FENCING = 32_766, 32_767  # of the epochs: the last that a producer gets, and the one above it
 TIMEOUT_MS, NEW_TIMEOUT_MS = 60_000, 1_234
 STARTED_MS, UPDATED_MS, NOW_MS = 1_000_000, 2_000_000, 3_000_000
-OURS = frozenset({("a", 1), ("b", 0)})
+OURS = frozenset({TopicPartition("a", 1), TopicPartition("b", 0)})
 AT_REST = (S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT)
 PREPARED = (S.PREPARE_COMMIT, S.PREPARE_ABORT)
 
@@ -183,7 +184,7 @@ def test_partitions_of_other_producers_are_refused():
 
 
 def test_first_partitions_begin_transaction_others_join():
-    me, more = Producer(ID, EPOCH), frozenset({("b", 0), ("c", 2)})
+    me, more = Producer(ID, EPOCH), frozenset({TopicPartition("b", 0), TopicPartition("c", 2)})
 
     def check(state):
         begins = rules.add_partitions(known(state), me, more, 2, NOW_MS)
@@ -202,14 +203,22 @@ def test_first_partitions_begin_transaction_others_join():
     assert joins == open_._replace(
         partitions=OURS | more, previous_producer_id=ID, updated_ms=NOW_MS, client_version=2
     )
-    for some in (OURS, {("a", 1)}, ()):
+    for some in (OURS, {TopicPartition("a", 1)}, ()):
         assert rules.add_partitions(open_, me, some, 2, NOW_MS) is open_
     at_rest = known(S.EMPTY, partitions=OURS)
     assert rules.add_partitions(at_rest, me, OURS, 2, NOW_MS).state is S.ONGOING
 
 
 def test_only_partitions_of_open_transaction_are_verified():
-    me, asked = Producer(ID, EPOCH), [("a", 1), ("b", 0), ("a", 0), ("c", 1)]
+    me, asked = (
+        Producer(ID, EPOCH),
+        [
+            TopicPartition("a", 1),
+            TopicPartition("b", 0),
+            TopicPartition("a", 0),
+            TopicPartition("c", 1),
+        ],
+    )
     found = rules.verify_partitions(known(S.ONGOING), me, asked)
     aborts = E.TRANSACTION_ABORTABLE
     assert found == dict(zip(asked, [E.NONE, E.NONE, aborts, aborts], strict=True))

@@ -7,6 +7,7 @@ from trimaran.broker.transactions import shard as shards
 from trimaran.broker.transactions.limits import TransactionLimits
 from trimaran.broker.transactions.records import TransactionRecord
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.wire.identity import TopicPartition
 
 S = TransactionState
 COUNT = 60
@@ -33,7 +34,7 @@ def fill(driver, state):
             0,
             60_000,
             state,
-            frozenset({("t", 0)}) if state is S.ONGOING else frozenset(),
+            frozenset({TopicPartition("t", 0)}) if state is S.ONGOING else frozenset(),
             started_ms=WALL_CLOCK_MS,
             updated_ms=WALL_CLOCK_MS,
         )

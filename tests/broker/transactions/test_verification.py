@@ -8,6 +8,7 @@ from tests.broker.handlers.broker_client import broker_client
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
 from trimaran.broker.transactions.transaction import TransactionState
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 
 E = ErrorCode
 ADDING, VERIFYING = 12, 9  # versions of Produce: partitions are added by us, or were by the client
@@ -25,16 +26,18 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
         await producer.begin()
         check = one.broker.context.verifier.check_produce_now
         who = producer.name, producer.producer
-        assert not check(*who, {("t", 0)}, VERIFYING), "nobody has added it"
-        assert check(*who, {("t", 0)}, ADDING)
-        assert state_of(one, producer).partitions == {("t", 0)}
-        assert check(*who, {("t", 0)}, VERIFYING)
-        assert not check(*who, {("t", 0), ("t", 2)}, ADDING), "there is no such partition"
-        assert state_of(one, producer).partitions == {("t", 0)}
+        assert not check(*who, {TopicPartition("t", 0)}, VERIFYING), "nobody has added it"
+        assert check(*who, {TopicPartition("t", 0)}, ADDING)
+        assert state_of(one, producer).partitions == {TopicPartition("t", 0)}
+        assert check(*who, {TopicPartition("t", 0)}, VERIFYING)
+        assert not check(*who, {TopicPartition("t", 0), TopicPartition("t", 2)}, ADDING), (
+            "there is no such partition"
+        )
+        assert state_of(one, producer).partitions == {TopicPartition("t", 0)}
         other = producer.producer._replace(epoch=producer.producer.epoch + 1)
-        assert not check(producer.name, other, {("t", 1)}, ADDING)
-        assert not check("somebody else", producer.producer, {("t", 1)}, ADDING)
-        assert state_of(one, producer).partitions == {("t", 0)}
+        assert not check(producer.name, other, {TopicPartition("t", 1)}, ADDING)
+        assert not check("somebody else", producer.producer, {TopicPartition("t", 1)}, ADDING)
+        assert state_of(one, producer).partitions == {TopicPartition("t", 0)}
 
 
 async def test_addition_waiting_for_flush_is_found(tmp_path):
@@ -47,11 +50,13 @@ async def test_addition_waiting_for_flush_is_found(tmp_path):
         epoch = one.broker.context.transactions.epoch_of(producer.name)
         who = producer.name, producer.producer
         end = epoch.log_end_offset
-        assert not verifier.check_produce_now(*who, {("t", 0)}, ADDING)
+        assert not verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
         assert epoch.log_end_offset == end + 1
-        assert not verifier.check_produce_now(*who, {("t", 0)}, ADDING)
-        assert await verifier.check_produce(*who, {("t", 0)}, ADDING) == {("t", 0): E.NONE}
-        assert verifier.check_produce_now(*who, {("t", 0)}, ADDING)
+        assert not verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
+        assert await verifier.check_produce(*who, {TopicPartition("t", 0)}, ADDING) == {
+            TopicPartition("t", 0): E.NONE
+        }
+        assert verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
         assert epoch.log_end_offset == end + 1
         assert await producer.produce(b"a", version=ADDING) == E.NONE
         assert await producer.end(version=5) == E.NONE
@@ -65,7 +70,9 @@ async def test_transactions_end_shares_flush_with_next_begin(tmp_path, monkeypat
         await one.create("t")
         producer = WireProducer(one)
         await producer.begin()
-        state = one.broker.context.partitions.leader_of("__transaction_state", 0).log
+        state = one.broker.context.partitions.leader_of(
+            TopicPartition("__transaction_state", 0)
+        ).log
         for _ in range(3):
             assert await producer.produce(b"a", version=ADDING) == E.NONE
             assert await producer.end(version=5) == E.NONE

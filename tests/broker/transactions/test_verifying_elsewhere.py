@@ -17,6 +17,7 @@ from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.verification import TransactionVerifier
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
@@ -26,7 +27,7 @@ from trimaran.wire.messages.add_partitions_to_txn import (
 
 E = ErrorCode
 WHO = Producer(70, 7)
-T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 # Versions of Produce and of TxnOffsetCommit in which a client understands more and more.
 NOTHING, ABORTABLE, ADDING = 10, 11, 12
 OF_OFFSETS = {NOTHING: 3, ABORTABLE: 4, ADDING: 5}
@@ -244,8 +245,8 @@ async def test_ending_local_transaction_is_awaited_equally(tmp_path, nursery, mo
             T0: E.NONE,
             T1: E.TRANSACTION_ABORTABLE,
         }
-        assert await verify(NAME, who, [("gone", 0)], ADDING) == {
-            ("gone", 0): E.NOT_ENOUGH_REPLICAS
+        assert await verify(NAME, who, [TopicPartition("gone", 0)], ADDING) == {
+            TopicPartition("gone", 0): E.NOT_ENOUGH_REPLICAS
         }
         await rig.end(who)
         next_one = who._replace(epoch=who.epoch + 1)

@@ -12,13 +12,7 @@ from typing import NamedTuple
 
 from tests.interop.golden.messages import Outcome, text_of
 from tests.interop.golden.oracle import Oracle
-from trimaran.log.batches.batch import (
-    NO_TIMESTAMP,
-    BatchView,
-    TimestampType,
-    has_valid_crc,
-    iter_batches,
-)
+from trimaran.log.batches.batch import BatchView, TimestampType, has_valid_crc, iter_batches
 from trimaran.log.batches.columns import Columns, decode_columns
 from trimaran.log.batches.records import NewRecord, Record, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
@@ -28,6 +22,7 @@ from trimaran.log.old_formats.message_sets import (
     decode_message_set,
     iter_messages,
 )
+from trimaran.wire.identity import NO_TIMESTAMP
 from trimaran.wire.messages.control import (
     ControlType,
     EndTxnMarker,

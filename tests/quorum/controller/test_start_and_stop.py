@@ -13,7 +13,6 @@ from tests.cluster.nodes import CLUSTER_ID, SECONDS
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.handlers.controller_client import SUPER_USER
 from tests.quorum.metadata.build import config as altered
-from trimaran.log.directories.clean_shutdown import EPOCH_UNKNOWN
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.node.listening import addresses
 from trimaran.node.replicated.state_machine import Result
@@ -28,6 +27,7 @@ from trimaran.quorum.replica.node import QuorumNode
 from trimaran.quorum.replica.quorum_state_file import QuorumStateError
 from trimaran.quorum.serving.altered_security import AlteredSecurity
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import NO_BROKER_EPOCH
 from trimaran.wire.security.acls import Operation
 from trimaran.wire.security.principal import Principal
 from trimaran.wire.text.events import event_of
@@ -46,7 +46,7 @@ async def test_start_and_clean_end_are_recorded(tmp_path, caplog):
             await nodes.stop(1)
     assert told() == [events.CONTROLLER_STARTED, events.CONTROLLER_STOPPED]
     directory = LogDirectory(tmp_path / "1")
-    assert directory.previous_broker_epoch == EPOCH_UNKNOWN, "it ended cleanly"
+    assert directory.previous_broker_epoch == NO_BROKER_EPOCH, "it ended cleanly"
     directory.close(broker_epoch=None)
 
 

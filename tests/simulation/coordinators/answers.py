@@ -15,6 +15,7 @@ from tests.simulation.coordinators.offsets import Partition
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from trimaran.wire.messages.end_txn import EndTxnRequest
 from trimaran.wire.messages.fetch import FetchRequest
@@ -211,7 +212,7 @@ class Answers(CoordinatorChecker):
         is_loading, newest, _ = before
         if isinstance(request, HeartbeatRequest) and not response.error_code:
             index = broker.groups.partition_of(request.group_id)
-            state = broker.partitions.state_of(CONSUMER_OFFSETS, index)
+            state = broker.partitions.state_of(TopicPartition(CONSUMER_OFFSETS, index))
             leads = state is not None and state.leader == broker.id
             self.rule(leads, "G5", broker.id, "answers", request.group_id, "and does not lead it")
         if not response.error_code and not is_loading:

@@ -483,7 +483,7 @@ class Checker:
     ) -> None:
         history = self.histories.get(key)
         replica = self.replicas.get((broker.id, key))
-        partition = broker.partitions.find(self.world.name_of(key), key[1])
+        partition = broker.partitions.find(TopicPartition(self.world.name_of(key), key[1]))
         if history is None or replica is None or partition is None or history.is_unclean:
             return
         epoch = partition.state.leader_epoch

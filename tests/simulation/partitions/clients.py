@@ -340,7 +340,7 @@ async def _listed(broker: SimBroker, key: Key, request: ListOffsetsRequest, call
     response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
     asked = request.topics[0].partitions[0]
-    partition = broker.partitions.find(request.topics[0].name, key[1])
+    partition = broker.partitions.find(TopicPartition(request.topics[0].name, key[1]))
     if not found.error_code and partition is not None and partition.topic_id == key[0]:
         broker.world.checker.look_at(broker)
         epoch = partition.state.leader_epoch
@@ -358,7 +358,7 @@ async def _epoch_told(
     """The epoch that lasts ends where the log does, also before anything was written in it (KAFKA-7415)."""
     response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
-    partition = broker.partitions.find(request.topics[0].topic, key[1])
+    partition = broker.partitions.find(TopicPartition(request.topics[0].topic, key[1]))
     leader = None if partition is None else partition.leader_or_none
     if not found.error_code and leader is not None:
         broker.world.checker.require(
@@ -383,7 +383,7 @@ async def produce(
     one = PartitionAppend(named, None, memoryview(bytearray(data)), response)
     try:
         name = await _opened(broker, key)
-        one.leader = broker.partitions.leader_of(name, key[1])
+        one.leader = broker.partitions.leader_of(TopicPartition(name, key[1]))
     except KafkaError as error:
         one.fail(error)
         return response
@@ -405,7 +405,7 @@ async def end_transaction(
     """As WriteTxnMarkers; True when the marker is on the whole ISR."""
     try:
         name = await _opened(broker, key)
-        leader = broker.partitions.leader_of(name, key[1])
+        leader = broker.partitions.leader_of(TopicPartition(name, key[1]))
         info = append_end_marker(
             leader,
             marker,
@@ -428,7 +428,7 @@ async def end_transaction(
 def delete_records(broker: SimBroker, key: Key) -> None:
     """Up to some place below the watermark, if it leads."""
     try:
-        leader = broker.partitions.leader_of(broker.world.name_of(key), key[1])
+        leader = broker.partitions.leader_of(TopicPartition(broker.world.name_of(key), key[1]))
         watermark = leader.high_watermark.offset
         if leader.knows_committed and watermark > leader.log.log_start_offset:
             # Deleted records may be there again after a crash (as in Kafka), and are the committed ones.

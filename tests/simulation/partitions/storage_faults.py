@@ -79,7 +79,7 @@ class StorageFaults:
         key = world.prng.choice(world.keys)
         path = world.prng.choice(list(broker.disks))
         name = world.name_of(key)
-        partition = broker.partitions.find(name, key[1])
+        partition = broker.partitions.find(TopicPartition(name, key[1]))
         before = None if partition is None else broker.moves.of(partition)
         code = broker.moves.request(TopicPartition(name, key[1]), str(path))
         world.say(broker.id, "is asked to move", f"{name}-{key[1]} to {path}:", code.name)

@@ -39,6 +39,7 @@ from tests.simulation.world import Result
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.log.durability import syncing
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.schema import Message
 
@@ -202,7 +203,7 @@ class World:
         broker = self.brokers.get(state.leader)
         if broker is None or not broker.is_serving:
             return None
-        partition = broker.partitions.find(self.name_of(key), key[1])
+        partition = broker.partitions.find(TopicPartition(self.name_of(key), key[1]))
         leader = None if partition is None else partition.leader_or_none
         if leader is None or leader.epoch != state.leader_epoch or leader.ended:
             return None
@@ -567,7 +568,9 @@ class World:
                 return False
             end = leader.log.log_end_offset
             for member in state.replicas:
-                partition = self.brokers[member].partitions.find(self.name_of(key), key[1])
+                partition = self.brokers[member].partitions.find(
+                    TopicPartition(self.name_of(key), key[1])
+                )
                 log = None if partition is None else partition.open_log
                 if log is None or partition is None:
                     if end:
@@ -582,7 +585,7 @@ class World:
             state = self.state_of(key)
             found.append(f"{self.name_of(key)}-{key[1]} {state}")
             for broker in self.brokers.values():
-                partition = broker.partitions.find(self.name_of(key), key[1])
+                partition = broker.partitions.find(TopicPartition(self.name_of(key), key[1]))
                 leader = None if partition is None else partition.leader_or_none
                 log = None if partition is None else partition.open_log
                 found.append(f"broker {broker.id} {leader or partition} {log}")

@@ -11,8 +11,8 @@ class Routing:
         self.nodes = dict(BROKERS)
         self.leaders = leaders
 
-    def leader(self, topic, partition):
-        return self.leaders.get((topic, partition))
+    def leader(self, partition):
+        return self.leaders.get(partition)
 
     def locate(self, destination):
         assert destination == Coordinator("g")

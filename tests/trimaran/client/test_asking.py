@@ -31,6 +31,7 @@ from trimaran.wire.client.destinations import Coordinator, Leader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages import (
     create_topics,
     delete_topics,
@@ -150,7 +151,7 @@ def test_offset_is_requested_from_leader():
     client = Client(listed(("t", 3, 42, 0)))
     assert end_offset(client, "t", 3, -2, isolation=1) == 42
     destination, request = client.asked[0]
-    assert destination == Leader("t", 3)
+    assert destination == Leader(TopicPartition("t", 3))
     assert (request.replica_id, request.isolation_level) == (-1, 1)
     (asked,) = request.topics[0].partitions
     assert (request.topics[0].name, asked.partition_index, asked.timestamp) == ("t", 3, -2)

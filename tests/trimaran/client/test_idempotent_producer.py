@@ -10,6 +10,7 @@ from tests.cluster.in_process import cluster, connected_to
 from trimaran.client.idempotent_producer import IdempotentProducer
 from trimaran.wire.blocking import BlockingClient, BlockingConnection
 from trimaran.wire.client.errors import ConnectionLost
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import ProduceRequest
 
 BATCHES = [[(b"k", b"one"), (None, b"two")], [(None, b"three")], [(None, b"four")]]
@@ -41,4 +42,4 @@ async def test_batch_with_lost_answer_is_stored_once(tmp_path, monkeypatch, lost
 
         await trio.to_thread.run_sync(send)
         assert len(answers) == len(BATCHES) + 1
-        assert broker.context.partitions.find("t", 0).log.log_end_offset == 4
+        assert broker.context.partitions.find(TopicPartition("t", 0)).log.log_end_offset == 4

@@ -97,7 +97,8 @@ class Broker:
 
     def call(self, leader, request, **options):
         assert self.refreshed == ["t"]
-        log = self.logs[leader.partition]
+        index = leader.partition.partition
+        log = self.logs[index]
         if isinstance(request, ListOffsetsRequest):
             (asked,) = request.topics[0].partitions
             offset = {-1: log.end, -2: log.start}.get(asked.timestamp)
@@ -108,12 +109,12 @@ class Broker:
                     if 1000 + number >= asked.timestamp
                 ]
                 offset = later[0] if later else -1
-            return listed(offset, first=leader.partition)
+            return listed(offset, first=index)
         (asked,) = request.topics[0].partitions
-        self.fetches.append((leader.partition, asked.fetch_offset))
+        self.fetches.append((index, asked.fetch_offset))
         assert len(self.fetches) < ASKED_MAX, "the reader asks again and again"
         found = [batch for batch in log.batches if batch[1] > asked.fetch_offset][: self.batches]
-        return answered(leader.partition, found, log.aborted[::-1])
+        return answered(index, found, log.aborted[::-1])
 
 
 def answered(partition, batches, aborted):

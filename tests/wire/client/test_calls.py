@@ -9,6 +9,7 @@ from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, 
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
 from trimaran.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
@@ -66,15 +67,19 @@ N1, N2 = ("n1", 1), ("n2", 2)
 
 def test_a_leader_is_looked_up_once():
     known = routing()
-    asked, result, _ = play(call(known, LIST, Leader("t", 0)), metadata([(1, 1)]), offsets(0))
+    asked, result, _ = play(
+        call(known, LIST, Leader(TopicPartition("t", 0))), metadata([(1, 1)]), offsets(0)
+    )
     assert asked == [(BOOT, "MetadataRequest"), (N1, "ListOffsetsRequest")]
     assert result == offsets(0)
-    assert play(call(known, LIST, Leader("t", 0)), offsets(0))[0] == [(N1, "ListOffsetsRequest")]
+    assert play(call(known, LIST, Leader(TopicPartition("t", 0))), offsets(0))[0] == [
+        (N1, "ListOffsetsRequest")
+    ]
 
 
 def test_wrong_leader_is_looked_up_after_pause():
     asked, result, pauses = play(
-        call(routing(), LIST, Leader("t", 0)),
+        call(routing(), LIST, Leader(TopicPartition("t", 0))),
         metadata([(1, 1)]),
         offsets(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         metadata([(-1, 1)]),
@@ -90,7 +95,7 @@ def test_errors_that_are_the_answer_are_returned():
     answer = offsets(ErrorCode.OFFSET_OUT_OF_RANGE)
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
-    assert play(call(known, LIST, Leader("t", 0)), answer)[1] == answer
+    assert play(call(known, LIST, Leader(TopicPartition("t", 0))), answer)[1] == answer
     described = metadata([(-1, 3)], error=ErrorCode.LEADER_NOT_AVAILABLE)
     assert play(call(known, MetadataRequest(topics=[]), AnyNode()), described)[1] == described
 
@@ -109,7 +114,7 @@ def test_a_lost_node_makes_it_ask_another():
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
     asked, _, pauses = play(
-        call(known, LIST, Leader("t", 0)),
+        call(known, LIST, Leader(TopicPartition("t", 0))),
         ConnectRefused("gone"),
         ConnectionLost("also gone"),
         metadata([(2, 2)]),
@@ -169,7 +174,7 @@ def test_refresh_goes_round_until_somebody_answers():
     steps = refresh(known, ["t"], ExponentialBackoff(uniform=lambda: 0.5))
     _asked, result, pauses = play(steps, ConnectionLost("x"), answer)
     assert (result, pauses) == (answer, 1)
-    assert known.leader("t", 0).leader_id == 1
+    assert known.leader(TopicPartition("t", 0)).leader_id == 1
 
 
 def test_error_codes_are_found_at_any_depth():

@@ -8,6 +8,7 @@ from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, 
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.client.versions import Negotiated
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.messages.find_coordinator import FindCoordinatorResponse
@@ -113,7 +114,7 @@ def routing() -> Routing:
 def test_router_initially_knows_only_bootstrap_addresses():
     known = routing()
     assert known.locate(AnyNode()) == ("boot", 1)
-    for destination in (Node(1), Controller(), Leader("t", 0), Coordinator("g")):
+    for destination in (Node(1), Controller(), Leader(TopicPartition("t", 0)), Coordinator("g")):
         assert known.locate(destination) is None
 
 
@@ -121,9 +122,9 @@ def test_metadata_tells_nodes_controller_and_leaders():
     known = routing()
     known.update_metadata(metadata([(1, 5), (-1, 7)]))
     assert known.locate(Node(2)) == known.locate(Controller()) == ("n2", 2)
-    assert known.locate(Leader("t", 0)) == ("n1", 1)
-    assert known.locate(Leader("t", 1)) is None
-    assert known.locate(Leader("t", 2)) is None
+    assert known.locate(Leader(TopicPartition("t", 0))) == ("n1", 1)
+    assert known.locate(Leader(TopicPartition("t", 1))) is None
+    assert known.locate(Leader(TopicPartition("t", 2))) is None
     assert known.topic_id("t") == b"t" * 16
 
 
@@ -131,20 +132,20 @@ def test_leaders_never_return_to_older_epoch():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     known.update_metadata(metadata([(2, 4)]))
-    assert known.leader("t", 0).leader_id == 1
+    assert known.leader(TopicPartition("t", 0)).leader_id == 1
     known.update_metadata(metadata([(2, 6)]))
-    assert known.leader("t", 0).leader_id == 2
+    assert known.leader(TopicPartition("t", 0)).leader_id == 2
     known.update_metadata(metadata([(1, 0)], topic_id=b"u" * 16))
-    assert known.leader("t", 0).leader_id == 1
+    assert known.leader(TopicPartition("t", 0)).leader_id == 1
 
 
 def test_topic_error_keeps_known_leaders_unless_deleted():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     known.update_metadata(metadata([], error=5))
-    assert known.locate(Leader("t", 0)) == ("n1", 1)
+    assert known.locate(Leader(TopicPartition("t", 0))) == ("n1", 1)
     known.update_metadata(metadata([], error=3))
-    assert known.locate(Leader("t", 0)) is None
+    assert known.locate(Leader(TopicPartition("t", 0))) is None
 
 
 def test_wrong_routes_are_forgotten():
@@ -154,13 +155,15 @@ def test_wrong_routes_are_forgotten():
     known.update_coordinator(group, FindCoordinatorResponse(node_id=1, host="n1", port=1))
     assert known.locate(group) == ("n1", 1)
     assert known.locate(Coordinator("g", key_type=1)) is None
-    for destination in (Controller(), Leader("t", 0), group, Node(2)):
+    for destination in (Controller(), Leader(TopicPartition("t", 0)), group, Node(2)):
         known.forget(destination)
         assert known.locate(destination) is None
     known.update_metadata(metadata([(2, 4)]))
-    assert known.locate(Leader("t", 0)) is None  # the epoch that was forgotten still counts
+    assert (
+        known.locate(Leader(TopicPartition("t", 0))) is None
+    )  # the epoch that was forgotten still counts
     known.update_metadata(metadata([(2, 6)]))
-    assert known.locate(Leader("t", 0)) == ("n2", 2)
+    assert known.locate(Leader(TopicPartition("t", 0))) == ("n2", 2)
 
 
 def test_unavailable_coordinator_is_not_remembered():

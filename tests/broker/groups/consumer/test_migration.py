@@ -75,7 +75,8 @@ def test_duplicate_topic_in_classic_assignment_is_merged(driver):
     both = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=named), 0)
     ids = classic_group(driver, "a", assigned={"a": both})
     driver.consumer_heartbeat("n")
-    assert {consumer(driver).owner(topic_id("t"), n) for n in (0, 1)} == {ids["a"]}
+    owners = consumer(driver).owners[topic_id("t")]
+    assert {owners[partition] for partition in (0, 1)} == {ids["a"]}
 
 
 def test_upgraded_group_without_generation_has_valid_epoch(driver):

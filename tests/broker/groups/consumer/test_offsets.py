@@ -17,6 +17,7 @@ from trimaran.broker.groups.consumer.offsets import (
     check_transactional_commit,
 )
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
@@ -38,7 +39,7 @@ def group(*members):
 def outcome(*asked, partition=(T, 0), **more):
     """The code for one partition, or of the whole."""
     try:
-        return check_commit(*asked, **more)(*partition)
+        return check_commit(*asked, **more)(TopicIdPartition(*partition))
     except KafkaError as error:
         return error.code
 
@@ -110,7 +111,7 @@ def test_transactional_commit_needs_membership(member_id, epoch, instance, expec
         topics=[],
     )
     try:
-        found = check_transactional_commit(group(A), request)(T, 9)
+        found = check_transactional_commit(group(A), request)(TopicIdPartition(T, 9))
     except KafkaError as error:
         found = error.code
     assert found is expected

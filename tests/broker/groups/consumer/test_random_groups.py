@@ -164,8 +164,7 @@ class Run:
         )
         assert not [key for key, count in owners.items() if count > 1]
         for topic, partition in owners:
-            owner = group.owner(topic, partition)
-            assert owner is not None
+            owner = group.owners[topic][partition]
             member = group.members[owner]
             assert any(
                 partition in owned.get(topic, ()) for owned in (member.assigned, member.revoking)

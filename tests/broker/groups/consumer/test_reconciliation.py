@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
@@ -12,13 +14,9 @@ T, U = b"t" * 16, b"u" * 16
 S = MemberState
 
 
-def nobody(_topic_id, _partition):
-    return None
-
-
-def step(member, target_epoch, target, *, reported=None, owner=nobody, **more):
+def step(member, target_epoch, target, *, reported=None, owners=MappingProxyType({}), **more):
     target = {topic_id: frozenset(partitions) for topic_id, partitions in target.items()}
-    return reconcile(member, target_epoch, target, owner, reported, **more)
+    return reconcile(member, target_epoch, target, owners, reported, **more)
 
 
 def member(epoch, assigned=(), revoking=(), state=S.STABLE, previous=0):
@@ -67,7 +65,7 @@ def test_after_giving_up_it_takes_its_target():
 
 
 def test_free_partitions_are_assigned_others_awaited():
-    found = step(member(2, [0]), 3, {T: [0, 1, 2]}, owner=lambda _t, p: "b" if p == 2 else None)
+    found = step(member(2, [0]), 3, {T: [0, 1, 2]}, owners={T: {2: "b"}})
     assert (found.state, found.epoch) == (S.UNRELEASED_PARTITIONS, 3)
     assert found.assigned == {T: {0: 1, 1: 3}}
     later = step(found, 3, {T: [0, 1, 2]})

@@ -15,6 +15,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.steps import Steps
+from trimaran.wire.identity import TopicPartition
 
 Patch = AbstractContextManager[Any]
 
@@ -53,13 +54,13 @@ def _zombies_answer() -> Patch:
     """KAFKA-7395, KIP-320: epochs are not compared."""
     real = Partitions.hosted
 
-    def hosted(self: Partitions, topic: str, index: int, _epoch: int = -1) -> Any:
-        return real(self, topic, index)
+    def hosted(self: Partitions, key: TopicPartition, _epoch: int = -1) -> Any:
+        return real(self, key)
 
     def partition(self: Slot, partitions: Partitions) -> Any:
         held = self.attached_to
         if held is None or held.deleted:
-            return partitions.hosted(self.name_in(partitions), self.index)
+            return partitions.hosted(self.named_in(partitions))
         return held
 
     return both(
