@@ -144,8 +144,7 @@ class BrokerChannel:
                 if self._in_flight and trio.current_time() >= self._due():
                     break  # it is stuck
                 self._send_queued(connection)
-                with trio.move_on_at(self._due()):
-                    await self._news.wait()
+                await self._news.wait(self._due())
             nursery.cancel_scope.cancel()
         return not connection.closed.is_set() and not self._in_flight
 

@@ -113,24 +113,25 @@ class ControllerChannel:
         """
         backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         why = ""
-        with trio.move_on_after(timeout):
-            while True:
-                connection = self._connection.value
-                if connection is None:
-                    connection = await self._connection.wait_for(lambda value: value is not None)
-                    assert connection is not None
+        deadline = trio.current_time() + timeout
+        while (left := deadline - trio.current_time()) > 0:
+            connection, pause = self._connection.value, left
+            if connection is not None:
                 try:
-                    response: Message = await connection.answer(request)
+                    response: Message = await connection.call(request, timeout=left)
                 except ConnectionLost:
-                    await self._connection.wait_not(connection)
-                    continue
+                    pass
+                except RequestTimedOut:
+                    break
                 except (VersionMismatch, LocalProtocolError) as error:
                     why = f" ({error})"
+                    pause = min(left, backoff.failed())
                 else:
                     if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
                         return response
-                with trio.move_on_after(backoff.failed()):
-                    await self._connection.wait_not(connection)
+                    pause = min(left, backoff.failed())
+            with trio.move_on_after(pause):
+                await self._connection.wait_not(connection)
         raise KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"no answer from the controller in {timeout:.1f} s{why}"
         )

@@ -17,7 +17,6 @@ from trimaran.broker.coordination.shard import CoordinatorShard, Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.node.replicated.pending import Progress
 from trimaran.node.runtime.clock import now_ms
-from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
@@ -93,7 +92,8 @@ class EffectRunner(Generic[R]):
         self._retimed = AutoResetEvent()
         # -inf while the task of the timers is awake: it looks at the deadlines before it sleeps.
         self._sleeping_until = -inf
-        self._commit_awaited = AutoResetEvent()
+        self._awaits_commit = False
+        self._commit_came = AutoResetEvent()
 
     def close(self) -> None:
         """Ends the epoch: whatever the shard holds gets its last response."""
@@ -126,7 +126,7 @@ class EffectRunner(Generic[R]):
             # The answers of this slice of requests leave first.
             slice_end().then(self._begin_follow_ups)
         elif self._uncommitted or self._follow_ups:
-            self._commit_awaited.set()
+            self._await_commit()
         if self._sleeping_until > -inf and self._deadline() < self._sleeping_until:
             self._retimed.set()
 
@@ -148,7 +148,7 @@ class EffectRunner(Generic[R]):
                 break
             self._begin(self._follow_ups.popleft()[1])
         if self._uncommitted or self._follow_ups:
-            self._commit_awaited.set()
+            self._await_commit()
 
     def _awaited_offset(self) -> Offset | None:
         """Returns the next commit that something waits for."""
@@ -167,8 +167,7 @@ class EffectRunner(Generic[R]):
         """Does what is due, until it is closed or cancelled."""
         while not self.closed:
             self._sleeping_until = self._deadline()
-            with trio.move_on_at(self._sleeping_until):
-                await self._retimed.wait()
+            await self._retimed.wait(self._sleeping_until)
             self._sleeping_until = -inf
             if not self.closed:
                 self._handle_timeout(current_instant())
@@ -179,16 +178,21 @@ class EffectRunner(Generic[R]):
             self._shard.written(write, E.COORDINATOR_NOT_AVAILABLE, at)
         self._shard.handle_timeout(at)
 
+    def _await_commit(self) -> None:
+        """Has `watch_commits` go on when the next commit comes that something waits for."""
+        awaited = self._awaited_offset()
+        if awaited is not None and not self._awaits_commit:
+            self._awaits_commit = True
+            self._progress.committed.when_reached(awaited, self._committed)
+
+    def _committed(self) -> None:
+        self._awaits_commit = False
+        self._commit_came.set()
+
     async def watch_commits(self) -> None:
         """Goes on when a commit comes that something waits for, until the epoch ends."""
-        while True:
-            await self._commit_awaited.wait()
-            while (awaited := self._awaited_offset()) is not None:
-                if not self._progress.committed.reached(awaited):
-                    try:
-                        await self._progress.committed.wait_reached(awaited)
-                    except NotLeaderError:
-                        return  # `close` follows
-                # Requests that wait for the same commit are answered before what follows it is begun.
-                await yield_to_loop()
-                self.settle()
+        while not self._progress.committed.closed:
+            await self._commit_came.wait()
+            # Requests that wait for the same commit are answered before what follows it is begun.
+            await yield_to_loop()
+            self.settle()

@@ -334,9 +334,7 @@ def _deadline(request: FetchRequest, now: float) -> float:
 
 async def _is_up(changed: AutoResetEvent, deadline: float) -> bool:
     """Waits for a change; returns whether the time is up instead."""
-    with trio.move_on_at(deadline) as waiting:
-        await changed.wait()
-    return waiting.cancelled_caught
+    return not await changed.wait(deadline)
 
 
 def attach_changed(

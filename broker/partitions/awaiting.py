@@ -44,12 +44,15 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
     """
     if all(wait.watermark.reached(wait.offset) for wait in waits):
         return
-    with trio.move_on_after(seconds):
-        for wait in waits:
-            try:
-                await wait.watermark.wait_reached(wait.offset)
-            except NotLeaderError:
-                wait.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    deadline = trio.current_time() + seconds
+    for wait in waits:
+        try:
+            await wait.watermark.wait_reached(wait.offset, deadline)
+        except NotLeaderError:
+            wait.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        else:
+            if not wait.watermark.reached(wait.offset):
+                break  # the time is up
     for wait in waits:
         if not wait.result.error_code and not wait.watermark.reached(wait.offset):
             wait.result.error_code = ErrorCode.REQUEST_TIMED_OUT
@@ -88,12 +91,14 @@ async def wait_for_flushes(
     flushes: Collection[PendingFlush], seconds: float = FLUSH_SECONDS_MAX
 ) -> set[TopicPartition]:
     """Returns when all are done or their epochs ended, or after `seconds`: then with the late ones."""
-    with trio.move_on_after(seconds):
-        for flush in flushes:
-            try:
-                await flush.watermark.wait_reached(flush.offset)
-            except NotLeaderError:
-                continue  # a later request for the leader raises it again
+    deadline = trio.current_time() + seconds
+    for flush in flushes:
+        try:
+            await flush.watermark.wait_reached(flush.offset, deadline)
+        except NotLeaderError:
+            continue  # a later request for the leader raises it again
+        if not flush.watermark.reached(flush.offset):
+            break  # the time is up
     return {
         flush.key
         for flush in flushes

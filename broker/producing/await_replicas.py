@@ -54,13 +54,16 @@ def replicated(parts: Iterable[PartitionAppend]) -> bool:
 
 
 async def _wait_replicated(parts: Sequence[PartitionAppend], seconds: float) -> None:
-    with trio.move_on_after(seconds):
-        for part in parts:
-            if part.leader is not None and part.required_offset >= 0:
-                try:
-                    await part.leader.high_watermark.wait_reached(part.required_offset)
-                except NotLeaderError:
-                    continue  # `_outcome` tells it
+    deadline = trio.current_time() + seconds
+    for part in parts:
+        if part.leader is not None and part.required_offset >= 0:
+            watermark = part.leader.high_watermark
+            try:
+                await watermark.wait_reached(part.required_offset, deadline)
+            except NotLeaderError:
+                continue  # `_outcome` tells it
+            if watermark.offset < part.required_offset:
+                return  # the time is up
 
 
 def _outcome(leader: PartitionLeader, required_offset: Offset) -> ErrorCode:

@@ -168,8 +168,7 @@ class Fetcher:
                     await self._start_new()
                 request = self._next_request()
                 if request is None:
-                    with trio.move_on_at(self._next_look_at):
-                        await self._news.wait()
+                    await self._news.wait(self._next_look_at)
                 else:
                     before, self._last_answered = self._last_answered, trio.Event()
                     self._in_flight += 1

@@ -139,21 +139,13 @@ class PendingResponse(Generic[T]):
             return response
         progress = self._progress
         assert progress is not None
-        if self._deadline == inf:  # a scope costs more than the wait
-            await self._committed(progress)
-            return response
-        with trio.move_on_at(self._deadline):
-            await self._committed(progress)
-            return response
-        if self.ready():
-            return response
-        raise progress.ended_error() if progress.committed.closed else KafkaError(progress.late)
-
-    async def _committed(self, progress: Progress) -> None:
         try:
-            await progress.committed.wait_reached(self._end_offset)
+            await progress.committed.wait_reached(self._end_offset, self._deadline)
         except NotLeaderError:
             raise progress.ended_error() from None
+        if not self.ready():
+            raise KafkaError(progress.late)
+        return response
 
 
 def settled(pending: PendingResponse[T]) -> Handling[T]:

@@ -8,34 +8,24 @@ back; a new epoch makes a new watermark.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable
+from functools import partial
+from math import inf
 
-import outcome
 import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.wire.identity import Offset
+from trimaran.wire.transport.scheduling.deadlines import deadlines
 
 
-class _Waiter:
-    """One waiting task, in the heap of each watermark it waits for; `task` is None once it was woken or gave up."""
+class _Wait:
+    """`call` is None once it was called, or is not wanted any more."""
 
-    __slots__ = ("marks", "task")
+    __slots__ = ("call",)
 
-    def __init__(self, task: trio.lowlevel.Task, marks: list[Watermark]) -> None:
-        self.task: trio.lowlevel.Task | None = task
-        self.marks = marks
-
-    def wake(self) -> None:
-        if self.task is not None:
-            task = self.task
-            self.give_up()
-            trio.lowlevel.reschedule(task, outcome.Value(None))
-
-    def give_up(self) -> None:
-        self.task = None
-        for mark in self.marks:
-            mark._dead += 1  # noqa: SLF001 - same module
+    def __init__(self, call: Callable[[], object]) -> None:
+        self.call: Callable[[], object] | None = call
 
 
 class Watermark:
@@ -46,24 +36,24 @@ class Watermark:
 
     __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
 
-    def __init__(self, offset: Offset = Offset(0)) -> None:
-        self.offset = offset
+    def __init__(self, offset: int = 0) -> None:
+        self.offset = Offset(offset)
         self.closed = False
-        # (offset waited for, serial, waiter). As many as there are requests in flight, which the transport bounds,
-        # plus at most as many dead entries of waiters that were cancelled or woken by another watermark.
-        self._heap: list[tuple[Offset, int, _Waiter]] = []
+        # (offset waited for, serial, wait). As many as there are requests in flight, which the transport bounds,
+        # plus at most as many dead entries of waiters that were cancelled, or whose time was up.
+        self._heap: list[tuple[int, int, _Wait]] = []
         self._dead = 0
         self._serial = 0
 
-    def reached(self, offset: Offset) -> bool:
+    def reached(self, offset: int) -> bool:
         """True if `wait_reached(offset)` would return without waiting."""
         return self.offset >= offset
 
-    def advance(self, offset: Offset) -> None:
+    def advance(self, offset: int) -> None:
         """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
-        self.offset = offset
+        self.offset = Offset(offset)
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 
@@ -74,46 +64,60 @@ class Watermark:
             self._pop()
 
     def _pop(self) -> None:
-        heapq.heappop(self._heap)[2].wake()
-        self._dead -= 1
+        wait = heapq.heappop(self._heap)[2]
+        call, wait.call = wait.call, None
+        if call is None:
+            self._dead -= 1
+        else:
+            call()
 
-    async def wait_reached(self, offset: Offset) -> None:
-        """Returns once `.offset >= offset`.
+    async def wait_reached(self, offset: int, deadline: float = inf) -> None:
+        """Returns once `.offset >= offset`, or at `deadline`, in trio's seconds: then the caller looks.
 
         Raises:
             NotLeaderError: closed before it was reached.
         """
-        if self.offset >= offset:
+        if self.offset >= offset or self.closed:
             await trio.lowlevel.checkpoint()
-            return
-        await wait_any_reached([(self, offset)])
-        if self.offset < offset:
+        else:
+            await self._wait(offset, deadline)
+        if self.closed and self.offset < offset:
             raise NotLeaderError
 
-    def _add(self, offset: Offset, waiter: _Waiter) -> None:
+    async def _wait(self, offset: int, deadline: float) -> None:
+        wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
+        wait = self._add(offset, wake)
+
+        def give_up(_raise_cancel: object) -> trio.lowlevel.Abort:
+            wait.call = None
+            self._dead += 1
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        def time_out() -> None:
+            if wait.call is not None:
+                give_up(None)
+                wake()
+
+        limit = None if deadline == inf else deadlines().add(deadline, time_out)
+        try:
+            await trio.lowlevel.wait_task_rescheduled(give_up)
+        finally:
+            if limit is not None:
+                limit.stop()
+
+    def when_reached(self, offset: int, call: Callable[[], object]) -> None:
+        """Calls `call` once, when `.offset >= offset`, or when the epoch has ended. It must not raise."""
+        if self.offset >= offset or self.closed:
+            call()
+        else:
+            self._add(offset, call)
+
+    def _add(self, offset: int, call: Callable[[], object]) -> _Wait:
         if self._dead * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].task is not None]
+            self._heap = [entry for entry in self._heap if entry[2].call is not None]
             heapq.heapify(self._heap)
             self._dead = 0
         self._serial += 1
-        heapq.heappush(self._heap, (offset, self._serial, waiter))
-
-
-async def wait_any_reached(wanted: Iterable[tuple[Watermark, Offset]]) -> None:
-    """Returns as soon as any watermark has reached its offset or is closed; the caller looks which.
-
-    A long poll over many partitions waits so, with one wait and no task of its own for each.
-    """
-    pairs = list(wanted)
-    if any(mark.closed or mark.offset >= offset for mark, offset in pairs):
-        await trio.lowlevel.checkpoint()
-        return
-    waiter = _Waiter(trio.lowlevel.current_task(), [mark for mark, _ in pairs])
-    for mark, offset in pairs:
-        mark._add(offset, waiter)  # noqa: SLF001 - same module
-
-    def abort(_raise_cancel: object) -> trio.lowlevel.Abort:
-        waiter.give_up()
-        return trio.lowlevel.Abort.SUCCEEDED
-
-    await trio.lowlevel.wait_task_rescheduled(abort)
+        wait = _Wait(call)
+        heapq.heappush(self._heap, (offset, self._serial, wait))
+        return wait

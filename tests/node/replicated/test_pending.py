@@ -101,11 +101,10 @@ class Late(Watermark):
         super().__init__(4)
         self.change = change
 
-    async def wait_reached(self, offset):
-        try:
-            await trio.sleep_forever()
-        finally:
-            self.change(self)
+    async def wait_reached(self, offset, deadline):
+        await trio.sleep_until(deadline)
+        self.change(self)
+        await super().wait_reached(offset, deadline)
 
 
 async def test_news_of_the_last_moment_counts(autojump_clock):

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked as settled
 
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.watermark import Watermark, wait_any_reached
+from trimaran.node.runtime.watermark import Watermark
 
 
 async def test_reached_wait_only_checkpoints():
@@ -87,28 +87,40 @@ async def test_polls_that_time_out_leave_no_heap_behind(autojump_clock):
     assert len(mark._heap) <= 4
 
 
-async def test_any_of_several():
-    marks = [Watermark() for _ in range(3)]
-    reached = []
+async def test_wait_returns_at_its_deadline(autojump_clock):
+    mark, began = Watermark(), trio.current_time()
+    for number in range(1, 1001):
+        await mark.wait_reached(1, began + number)
+        assert trio.current_time() == began + number
+    assert not mark.reached(1)
+    assert len(mark._heap) <= 4
 
-    async def wait(offsets):
-        await wait_any_reached(list(zip(marks, offsets, strict=True)))
-        reached.append([m.offset for m in marks])
 
-    for i, mark in enumerate(marks):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(wait, [m.offset + 1 for m in marks])
-            await settled()
-            assert len(reached) == i
-            mark.advance(i + 1)
-    assert reached == [[1, 0, 0], [1, 2, 0], [1, 2, 3]]
+async def test_wait_that_ended_has_no_deadline(autojump_clock):
+    mark = Watermark()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(wait, [100] * 3)
+        nursery.start_soon(mark.wait_reached, 1, trio.current_time() + 5)
         await settled()
-        assert len(reached) == 3
-        marks[1].close()
-    await wait([100] * 3)
-    assert len(reached) == 5, "a closed one ends the wait, before and after"
+        mark.advance(1)
+    await trio.sleep(10)
+    mark.close()
+    with pytest.raises(NotLeaderError):
+        await mark.wait_reached(2, trio.current_time() + 5)
+
+
+async def test_function_is_called_once_when_mark_is_reached():
+    mark, called = Watermark(), []
+    mark.when_reached(2, lambda: called.append(2))
+    mark.when_reached(0, lambda: called.append(0))
+    assert called == [0]
+    mark.advance(1)
+    assert called == [0]
+    mark.advance(3)
+    mark.advance(4)
+    assert called == [0, 2]
+    mark.when_reached(5, lambda: called.append("end"))
+    mark.close()
+    assert called == [0, 2, "end"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("wac")), max_size=40))
@@ -153,25 +165,16 @@ def test_against_the_obvious_version(steps):
     trio.run(main)
 
 
-async def test_reached_mark_needs_no_wait():
-    marks = [Watermark(10), Watermark()]
-    with trio.fail_after(5), trio.testing.assert_checkpoints():
-        await wait_any_reached([(marks[1], 1), (marks[0], 10)])
-    assert [mark._heap for mark in marks] == [[], []]
-
-
 async def test_dead_waiters_are_counted_until_removed():
-    first, second = Watermark(), Watermark()
+    mark = Watermark()
     async with trio.open_nursery() as nursery:
         for offset in (1, 2, 3):
-            nursery.start_soon(wait_any_reached, [(first, offset), (second, offset)])
+            nursery.start_soon(mark.wait_reached, offset)
         await settled()
-        assert (first._dead, second._dead) == (0, 0)
-        first.advance(2)
+        mark.advance(1)
         await settled()
-        assert (len(first._heap), first._dead) == (1, 0)
-        assert (len(second._heap), second._dead) == (3, 2)
-        second.advance(1)
-        assert (len(second._heap), second._dead) == (2, 1)
+        assert (len(mark._heap), mark._dead) == (2, 0)
         nursery.cancel_scope.cancel()
-    assert (first._dead, second._dead) == (1, 2)
+    assert (len(mark._heap), mark._dead) == (2, 2)
+    mark.advance(2)
+    assert (len(mark._heap), mark._dead) == (1, 1)

@@ -69,7 +69,7 @@ class _Waiter:
     __slots__ = ("_answer", "done")
 
     def __init__(self) -> None:
-        self.done = trio.Event()
+        self.done = AutoResetEvent()
         self._answer: Any = None
 
     def take(self, answer: Any) -> None:
@@ -148,27 +148,25 @@ class NodeConnection:
             RequestTimedOut: a late answer will be dropped; the connection goes on.
             VersionMismatch: the node does not serve it; nothing was sent.
         """
-        with trio.move_on_after(timeout):
-            return await self.answer(request, version=version)
-        name = type(request).__name__
-        raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
-
-    async def answer(self, request: Message, *, version: int | None = None) -> Any:
-        """Does as `call`, for a caller that bounds the wait itself: it may be cancelled at any time."""
-        waiter = _Waiter()
-        await self._take_place()
-        try:
-            self.ask(request, waiter.take, version=version)
-            await waiter.done.wait()
-        finally:
-            self._places.release()
-        return waiter.result()
-
-    async def _take_place(self) -> None:
+        deadline = trio.current_time() + timeout
+        waiter, has_place = _Waiter(), False
         try:
             self._places.acquire_nowait()
+            has_place = True
         except trio.WouldBlock:
-            await self._places.acquire()
+            with trio.move_on_at(deadline):
+                await self._places.acquire()
+                has_place = True
+        if has_place:
+            try:
+                self.ask(request, waiter.take, version=version)
+                is_answered = await waiter.done.wait(deadline)
+            finally:
+                self._places.release()
+            if is_answered:
+                return waiter.result()
+        name = type(request).__name__
+        raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
 
     def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
         """Sends as `call`, without a task that waits: for a caller with few requests under way and a clock of its own.

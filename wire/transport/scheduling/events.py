@@ -5,7 +5,11 @@ An event does not say which waiter is woken first, nor what has happened: the wa
 
 from __future__ import annotations
 
+from math import inf
+
 import trio
+
+from trimaran.wire.transport.scheduling.deadlines import deadlines
 
 yield_to_loop = trio.lowlevel.checkpoint
 """Lets every task that is ready run once, and cancellation in. By its own name `checkpoint` is trio's rule that async
@@ -20,30 +24,46 @@ class AutoResetEvent:
     Any number of `set` between two waits are one.
     """
 
-    __slots__ = ("_event", "_is_set")
+    __slots__ = ("_is_set", "_task")
 
     def __init__(self) -> None:
         self._is_set = False
-        # Created on demand: it takes half a kilobyte, and every connection has events without a waiter.
-        self._event: trio.Event | None = None
+        self._task: trio.lowlevel.Task | None = None  # the one that waits
 
     def set(self) -> None:
         self._is_set = True
-        if self._event is not None:
-            self._event.set()
+        if self._task is not None:
+            self._wake()
+
+    def _wake(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
 
     def is_set(self) -> bool:
         return self._is_set
 
-    async def wait(self) -> None:
-        """Returns once it is set; a wait that is cancelled leaves it set."""
+    async def wait(self, deadline: float = inf) -> bool:
+        """Returns True once it is set, or False at `deadline`, in trio's seconds; a wait that is cancelled leaves it
+        set.
+        """
         if self._is_set:
             await yield_to_loop()
         else:
-            if self._event is None:
-                self._event = trio.Event()
-            await self._event.wait()
-        self._is_set, self._event = False, None
+            assert self._task is None, "two tasks wait"
+            self._task = trio.lowlevel.current_task()
+            limit = None if deadline == inf else deadlines().add(deadline, self._wake)
+            try:
+                await trio.lowlevel.wait_task_rescheduled(self._give_up)
+            finally:
+                if limit is not None:
+                    limit.stop()
+        was_set, self._is_set = self._is_set, False
+        return was_set
+
+    def _give_up(self, _raise_cancel: object) -> trio.lowlevel.Abort:
+        self._task = None
+        return trio.lowlevel.Abort.SUCCEEDED
 
 
 class Notifier:

@@ -1,0 +1,48 @@
+"""Moments at which a wait ends: each is called once, in order, and none that was stopped."""
+
+import trio
+
+from trimaran.wire.transport.scheduling.deadlines import deadlines
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
+
+
+async def test_deadlines_ring_in_order(autojump_clock):
+    began, rung = trio.current_time(), []
+
+    def note(name):
+        rung.append((name, trio.current_time() - began))
+
+    deadlines().add(began + 3, lambda: note("third"))
+    deadlines().add(began + 1, lambda: note("first"))
+    deadlines().add(began + 1, lambda: note("second"))
+    stopped = deadlines().add(began + 2, lambda: note("stopped"))
+    stopped.stop()
+    stopped.stop()
+    await trio.sleep(10)
+    assert rung == [("first", 1), ("second", 1), ("third", 3)]
+    deadlines().add(began, lambda: note("past"))
+    await trio.sleep(1)
+    assert rung[3:] == [("past", 10)]
+
+
+async def test_stopped_deadlines_leave_heap(autojump_clock):
+    found = deadlines()
+    for _ in range(1000):
+        found.add(trio.current_time() + 60, lambda: None).stop()
+    assert len(found._heap) <= 4
+    await trio.sleep(100)
+    assert (found._heap, found.stopped) == ([], 0)
+
+
+async def test_event_says_whether_its_deadline_came_first(autojump_clock):
+    event, began = AutoResetEvent(), trio.current_time()
+    assert not await event.wait(began + 1)
+    assert trio.current_time() == began + 1
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(event.wait, began + 5)
+        await trio.testing.wait_all_tasks_blocked()
+        event.set()
+    assert trio.current_time() == began + 1
+    assert not event.is_set()
+    event.set()
+    assert await event.wait(began)
