@@ -37,6 +37,7 @@ from tests.cluster.in_process import Cluster, cluster, connected_to
 from trimaran.broker.handlers.fetch import fetch
 from trimaran.broker.handlers.produce import produce
 from trimaran.log.batches.records import NewRecord, build_batch
+from trimaran.log.durability.group_commit import LEFT_SECONDS_MAX
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.client.conversation import Conversation
 from trimaran.wire.identity import Address
@@ -56,6 +57,8 @@ GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 TIMEOUT_SECONDS = 30.0
 # The loop has nothing to do when it has called nothing for so long.
 REST_SECONDS = 0.004
+# Then nothing of the request before is left that waits for the next flush.
+FSYNC_REST_SECONDS = LEFT_SECONDS_MAX + REST_SECONDS
 FRAME_SIZE = struct.Struct(">i")
 
 
@@ -184,8 +187,10 @@ def others_sleep() -> bool:
 class Client:
     """One connection, with a blocking socket; not the nodes' thread."""
 
-    def __init__(self, address: Address, calls: Calls) -> None:
+    def __init__(self, address: Address, calls: Calls, rest_before: float) -> None:
+        """`rest_before` is how long the loop has rested when a request is counted, in seconds."""
         self.calls = calls
+        self.rest_before = rest_before
         self.created = 0
         self.topic_id: bytes | None = None
         self.socket = socket.create_connection(address)
@@ -202,6 +207,7 @@ class Client:
 
     def counted(self, request: Message) -> tuple[Any, Counts]:
         frame = self._conversation.request(request, None, 0)
+        self._rest(self.rest_before)
         self.calls.take()
         self._exchange(frame)
         received = self._received()
@@ -223,12 +229,12 @@ class Client:
         (size,) = FRAME_SIZE.unpack(self.socket.recv(4, socket.MSG_WAITALL))
         return memoryview(self.socket.recv(size, socket.MSG_WAITALL))
 
-    def _rest(self) -> None:
+    def _rest(self, seconds: float = REST_SECONDS) -> None:
         """Waits until the nodes have nothing to do, which differs from having had no turn on a busy machine."""
         seen = -1
         while seen != self.calls.total or not others_sleep():
             seen = self.calls.total
-            time.sleep(REST_SECONDS)
+            time.sleep(seconds)
 
     def is_written_by(self, function: Any) -> bool:
         """Whether a function written in C, called by the nodes, sends to this connection, or a piece of a file."""
@@ -273,7 +279,11 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
     async with cluster(root, brokers=brokers, **settings) as found:
         leader = await _created(found, brokers)
         client = await trio.to_thread.run_sync(
-            lambda: Client(found.brokers[leader].addresses["PLAINTEXT"], calls)
+            lambda: Client(
+                found.brokers[leader].addresses["PLAINTEXT"],
+                calls,
+                FSYNC_REST_SECONDS if fsync else REST_SECONDS,
+            )
         )
         measured: Measured = {}
         with no_collector(), calls.counting(lambda c: client.is_written_by(c) and calls.mark()):

@@ -81,7 +81,10 @@ class PartitionFollower:
 
     @property
     def ready(self) -> bool:
-        return self.is_new or self._services.commit.durable_end(self.log) >= self.log.log_end_offset
+        if self.is_new:
+            return True
+        log = self.log
+        return self._services.commit.durable_end(log) >= log.log_end_offset
 
     def position(self) -> FetchPosition:
         """Returns the position of the next fetch; only while `ready`."""
@@ -105,18 +108,17 @@ class PartitionFollower:
         Raises:
             RemoteProtocolError, KafkaError: the bytes are not whole valid batches, or do not continue the log.
         """
-        end = self.log.log_end_offset
+        log = self.log
+        end = log.log_end_offset
         records = _from_offset(records, end)
         if not records:
             return False
         try:
             self.replica.traffic.replication_bytes_in += len(records)
-            self.log.append_as_follower(
-                records, now_ms=self._services.now_ms(), leader_epoch=self.epoch
-            )
+            log.append_as_follower(records, now_ms=self._services.now_ms(), leader_epoch=self.epoch)
         finally:  # a part of them may be there
-            self._services.commit.mark_dirty(self.log, self._flushed, len(records))
-        return self.log.log_end_offset > end
+            self._services.commit.mark_dirty(log, self._flushed, len(records))
+        return log.log_end_offset > end
 
     def drop_deleted(self, leader_log_start_offset: Offset) -> Iterator[None]:
         """Before append, in steps as `cut_segments_above`: deletes the records here if the leader has deleted all of
@@ -135,6 +137,10 @@ class PartitionFollower:
                 self.start_at(end)
         else:
             self.log.delete_records_before(end)
+
+    def lies_below(self, leader_log_start_offset: Offset) -> bool:
+        """Whether the leader has deleted all that is here: else `drop_deleted` does nothing."""
+        return not self.is_new and self.log.log_end_offset <= leader_log_start_offset
 
     def begins_anew(self, leader_log_start_offset: Offset) -> bool:
         """Whether `drop_deleted` takes the files away, too."""

@@ -164,7 +164,7 @@ class Fetcher:
         self._begin()
         async with trio.open_nursery() as nursery:
             while (failure := self._failure) is None:
-                if not self._in_flight or trio.current_time() >= self._start_new_at:
+                if self._new and (not self._in_flight or trio.current_time() >= self._start_new_at):
                     await self._start_new()
                 request = self._next_request()
                 if request is None:
@@ -200,7 +200,7 @@ class Fetcher:
 
     async def _start_new(self) -> None:
         """Begins the follower epochs of what was added, which opens logs."""
-        if self._new and self._in_flight:
+        if self._in_flight:
             self._start_new_at = trio.current_time() + NEW_PARTITION_BATCH_SECONDS
         opened = 0
         while self._new:
@@ -251,13 +251,15 @@ class Fetcher:
             response = await connection.call(
                 request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
             )
-            await before.wait()
+            if not before.is_set():
+                await before.wait()
             await self._process(connection, response, number)
         except _FAILURES as error:
             self._failure = self._failure or error
         self._in_flight -= 1
         answered.set()
-        self._news.set()
+        if not self._flushing or self._new or self._failure is not None:
+            self._news.set()  # else the end of the flush is news
 
     # -- answers
 
@@ -301,7 +303,14 @@ class Fetcher:
                 if followed is not None and followed.follower.replica.open_log is not None:
                     at = followed.follower.diverging_at(*_place_in(diverging))
                     cut.append((followed.follower, at))
-        await _prepare_cuts(cut)
+        if cut:
+            await _prepare_cuts(cut)
+
+    async def _drop_deleted(self, follower: PartitionFollower, log_start: Offset) -> None:
+        if follower.begins_anew(log_start):
+            await _prepare_cuts([(follower, Offset(0))])
+        if not follower.ended:
+            await in_turns(follower.drop_deleted(log_start), 1)
 
     async def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
         """Returns True if the leader has nothing where we are."""
@@ -322,10 +331,8 @@ class Fetcher:
                 _check_moved(follower, before)
             else:
                 log_start = Offset(data.log_start_offset)
-                if follower.begins_anew(log_start):
-                    await _prepare_cuts([(follower, Offset(0))])
-                if not follower.ended:
-                    await in_turns(follower.drop_deleted(log_start), 1)
+                if follower.lies_below(log_start):
+                    await self._drop_deleted(follower, log_start)
                 records = records_view(data.records)
                 if len(records) and not follower.ended:
                     self._client.received(followed, len(records), trio.current_time())

@@ -36,24 +36,24 @@ class Watermark:
 
     __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
 
-    def __init__(self, offset: int = 0) -> None:
-        self.offset = Offset(offset)
+    def __init__(self, offset: Offset = Offset(0)) -> None:
+        self.offset = offset
         self.closed = False
         # (offset waited for, serial, wait). As many as there are requests in flight, which the transport bounds,
         # plus at most as many dead entries of waiters that were cancelled, or whose time was up.
-        self._heap: list[tuple[int, int, _Wait]] = []
+        self._heap: list[tuple[Offset, int, _Wait]] = []
         self._dead = 0
         self._serial = 0
 
-    def reached(self, offset: int) -> bool:
+    def reached(self, offset: Offset) -> bool:
         """True if `wait_reached(offset)` would return without waiting."""
         return self.offset >= offset
 
-    def advance(self, offset: int) -> None:
+    def advance(self, offset: Offset) -> None:
         """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
-        self.offset = Offset(offset)
+        self.offset = offset
         while self._heap and self._heap[0][0] <= offset:
             self._pop()
 
@@ -71,7 +71,7 @@ class Watermark:
         else:
             call()
 
-    async def wait_reached(self, offset: int, deadline: float = inf) -> None:
+    async def wait_reached(self, offset: Offset, deadline: float = inf) -> None:
         """Returns once `.offset >= offset`, or at `deadline`, in trio's seconds: then the caller looks.
 
         Raises:
@@ -84,7 +84,7 @@ class Watermark:
         if self.closed and self.offset < offset:
             raise NotLeaderError
 
-    async def _wait(self, offset: int, deadline: float) -> None:
+    async def _wait(self, offset: Offset, deadline: float) -> None:
         wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
         wait = self._add(offset, wake)
 
@@ -105,14 +105,14 @@ class Watermark:
             if limit is not None:
                 limit.stop()
 
-    def when_reached(self, offset: int, call: Callable[[], object]) -> None:
+    def when_reached(self, offset: Offset, call: Callable[[], object]) -> None:
         """Calls `call` once, when `.offset >= offset`, or when the epoch has ended. It must not raise."""
         if self.offset >= offset or self.closed:
             call()
         else:
             self._add(offset, call)
 
-    def _add(self, offset: int, call: Callable[[], object]) -> _Wait:
+    def _add(self, offset: Offset, call: Callable[[], object]) -> _Wait:
         if self._dead * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].call is not None]
             heapq.heapify(self._heap)

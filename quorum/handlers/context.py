@@ -36,7 +36,9 @@ def core_response(
     found = yield Wait(pending.wait, pending.ready)
     assert isinstance(found, response_class)
     leader = _reachable(found.leader, ctx.node, call.connection.listener)
-    return write(replace(found, leader=leader), call.header.api_version)
+    if leader is not found.leader:
+        found = replace(found, leader=leader)
+    return write(found, call.header.api_version)
 
 
 def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:

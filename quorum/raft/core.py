@@ -235,6 +235,12 @@ class Raft:
         return None if leader == NO_NODE else leader
 
     @property
+    def standing(self) -> tuple[type, LeaderEpoch, int]:
+        """Changes whenever the role, the epoch or the leader is another one."""
+        role = self._state.role
+        return type(role), role.epoch, self._state.election.leader_id
+
+    @property
     def leader_peer(self) -> Peer | None:
         return self._state.leader_peer
 

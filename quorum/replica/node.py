@@ -124,7 +124,7 @@ class QuorumNode:
         self._uncommitted: deque[tuple[int, int, float]] = deque()
         self._uncommitted_bytes = 0
         self._leading: Latest[Leading | None] = Latest(None)
-        self._published: tuple[type, LeaderEpoch, int | None] | None = None
+        self._published: tuple[type, LeaderEpoch, int] | None = None
         self._applier = Applier(metadata_log, listener, self.high_watermark)
         self.snapshotter = Snapshotter(metadata_log, settings.snapshots, self._applier)
         self._scope = trio.CancelScope()
@@ -387,10 +387,10 @@ class QuorumNode:
 
     def _publish(self, raft: Raft) -> None:
         """Tells the rest of the process who leads, if that or our role has changed."""
-        seen = (type(raft.role), raft.epoch, raft.leader_id)
-        if seen == self._published:
+        standing = raft.standing
+        if standing == self._published:
             return
-        self._published = seen
+        self._published = standing
         self.metrics.follow(raft)
         known = self.leader.value
         if known.epoch != raft.epoch or known.leader_id != raft.leader_id:

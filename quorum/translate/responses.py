@@ -33,7 +33,8 @@ def read_response(response: Message) -> core.AnyResponse:
     if type(response) not in _ANSWERS:
         return voters.read_response(response)
     cls, fields = _ANSWERS[type(response)]
-    return cast(core.AnyResponse, _read_response(response, cls, fields))
+    read: core.AnyResponse = _read_response(response, cls, fields)
+    return read
 
 
 def _read_response(response: Any, cls: Any, fields: Any) -> Any:

@@ -136,7 +136,10 @@ def decode_response_header(view: bytes | memoryview, key: int, version: int) -> 
     except struct.error as error:
         raise RemoteProtocolError("a response is too short for its header") from error
     pos = _CORRELATION_ID.size
-    if version in RESPONSES[key].FLEXIBLE and key != ApiKey.API_VERSIONS:
+    flexible = RESPONSES[key].FLEXIBLE
+    if flexible.low <= version <= flexible.high and key != ApiKey.API_VERSIONS:
+        if pos < len(view) and not view[pos]:
+            return correlation_id, pos + 1  # no tags, as nearly always
         tags_max = DECODE_BUDGET.tags_max
         pos, _ = skip_tags("a response header", (), view, pos, len(view), tags_max)
     return correlation_id, pos

@@ -74,12 +74,15 @@ class Notifier:
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
-        self._event = trio.Event()
+        self._event: trio.Event | None = None  # none as long as no task waits
 
     def notify_all(self) -> None:
-        event, self._event = self._event, trio.Event()
-        event.set()
+        event, self._event = self._event, None
+        if event is not None:
+            event.set()
 
     async def wait(self) -> None:
         """Returns at the next `notify_all`. Look at the state before: an earlier event is not repeated."""
+        if self._event is None:
+            self._event = trio.Event()
         await self._event.wait()
