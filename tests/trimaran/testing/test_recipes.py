@@ -32,7 +32,7 @@ def run(path, programs, **options):
     return done.stdout
 
 
-@pytest.mark.slow(seconds=180)
+@pytest.mark.slow(seconds=15)
 @pytest.mark.cluster
 def test_the_recipes_work(tmp_path):
     programs = recipes()
