@@ -56,7 +56,7 @@ def test_handlers_of_arrays_are_generators_or_bounded(node):
 def assert_freed_without_the_collector(request, freeze=gc.freeze):
     """A large request is frozen (`FROZEN_ELEMENTS_MIN`), and the collector never frees a cycle of frozen objects.
 
-    What is there before is frozen by `freeze`, so the collector lists new objects only. Small requests, in flight
+    Objects from before are frozen by `freeze`, so the collector does not list them. Small requests, in flight
     between the cluster's nodes, do not count.
     """
     gc.collect()
