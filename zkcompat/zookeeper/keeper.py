@@ -109,6 +109,7 @@ class Keeper(ZooKeeperSession):
         try:
             await self._answer(self._client.set_async(path, data), path, NoNodeError)
         except NoNodeError:
+            self._require_connection()
             create = self._client.create_async(path, data, acl=self._acl(path), ephemeral=True)
             try:
                 await self._answer(create, path, NoNodeError, NodeExistsError)
@@ -152,6 +153,7 @@ class Keeper(ZooKeeperSession):
         except NoNodeError:
             if watch is None:
                 return None
+            self._require_connection()
             if await self._answer(self._client.exists_async(path, watch=watch), path) is None:
                 return None
             return await self.read(path, changed)

@@ -329,3 +329,30 @@ async def test_a_chroot_of_several_levels_is_made(connect):
     async with running(deep, source) as mirror, connected(deep) as person:
         await in_step(mirror, source)
         assert await differences(person, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("request_of", "first"),
+    [
+        (lambda keeper: keeper.put_own("/own", b"x"), "set_async"),
+        (lambda keeper: keeper.read("/own", lambda: None), "get_async"),
+    ],
+    ids=["write", "read"],
+)
+async def test_connection_lost_after_first_request_prevents_second(
+    connect, monkeypatch, request_of, first
+):
+    async with connected(connect) as keeper:
+        await keeper.ensure("/", None)
+        client, token = keeper._client, current_trio_token()
+        ask = getattr(client, first)
+
+        def lost_with_the_response(*arguments, **options):
+            result = ask(*arguments, **options)
+            state = (client, KazooState.SUSPENDED)
+            result.rawlink(lambda _: token.run_sync_soon(keeper._on_state, *state))
+            return result
+
+        monkeypatch.setattr(client, first, lost_with_the_response)
+        with pytest.raises(UncertainOutcomeError, match="not connected"):
+            await request_of(keeper)
