@@ -46,14 +46,23 @@ class Moment(NamedTuple):
     epoch: LeaderEpoch
 
 
+class Ongoing(NamedTuple):
+    """Takes the place of the moment at which an interval ends, if it has not ended."""
+
+    offset: None = None
+    timestamp_ms: None = None
+
+
+ONGOING = Ongoing()
 NEVER = Moment(NO_OFFSET, -1, NO_LEADER_EPOCH)
 
 
 def seconds_between(since: Moment, until: Moment) -> float | None:
     """Returns 0 if the clock went back; None if one of the records has no time (-1)."""
-    if since.timestamp_ms < 0 or until.timestamp_ms < 0:
+    begin, end = since.timestamp_ms, until.timestamp_ms
+    if begin < 0 or end < 0:
         return None
-    return max(0, until.timestamp_ms - since.timestamp_ms) / 1000
+    return (end - begin) / 1000 if end > begin else 0.0
 
 
 class WalkStep(NamedTuple):

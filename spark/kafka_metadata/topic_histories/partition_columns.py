@@ -17,7 +17,7 @@ from trimaran.spark.data_source.columns import (
     Column,
     field,
 )
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, seconds_between
+from trimaran.spark.kafka_metadata.log_walk.walk import Moment, Ongoing, seconds_between
 from trimaran.spark.kafka_metadata.topic_histories.partition_states import PartitionState
 from trimaran.spark.kafka_metadata.topic_histories.partitions import (
     RECOVERING,
@@ -70,19 +70,10 @@ class Change(NamedTuple):
         return "under_replicated" if len(image.isr) < wanted else "ok"
 
 
-class PartitionInterval(NamedTuple):
-    """A partition between two changes."""
-
-    since: Moment
-    change: Change
-    leader_epoch: LeaderEpoch
-    partition_epoch: PartitionEpoch
-
-
 class IntervalRow(NamedTuple):
-    """A row: a `PartitionInterval` of a partition.
+    """A row: a partition between two changes.
 
-    Without `end` it goes on, and its length counts to `measured_to`.
+    The length of an interval that is `ONGOING` counts to `measured_to`.
     """
 
     topic_id: str
@@ -92,7 +83,7 @@ class IntervalRow(NamedTuple):
     change: Change
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
-    end: Moment | None
+    end: Moment | Ongoing
     measured_to: Moment
 
 
@@ -103,9 +94,9 @@ COLUMNS = (
     Column("topic", STRING, field("topic"), "its name", "TopicRecord.name"),
     Column("partition", INT, field("number"), "the partition", "PartitionRecord.partitionId"),
     Column("from_offset", LONG, field("since.offset"), "the record that began it"),
-    Column("to_offset", LONG, lambda row: row.end and row.end.offset, "the record that ended it; null: it goes on"),
+    Column("to_offset", LONG, field("end.offset"), "the record that ended it; null: it goes on"),
     Column("from_ts", TIMESTAMP, field("since.timestamp_ms"), "when it began", unit="UTC"),
-    Column("to_ts", TIMESTAMP, lambda row: row.end and row.end.timestamp_ms, "when it ended; null: it goes on",
+    Column("to_ts", TIMESTAMP, field("end.timestamp_ms"), "when it ended; null: it goes on",
            unit="UTC"),
     Column("seconds", pa.float64(), lambda row: seconds_between(row.since, row.measured_to),
            "its length, of the last interval to the log's end; null: no time", unit="s"),

@@ -11,6 +11,7 @@ default is not in the log: 1 is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import ClassVar, NamedTuple
 
@@ -18,12 +19,11 @@ from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, TOPIC_RESOURCE
 from trimaran.quorum.metadata.topics_delta import partition_of
 from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
-from trimaran.spark.kafka_metadata.log_walk.walk import Moment, WalkStep
+from trimaran.spark.kafka_metadata.log_walk.walk import ONGOING, Moment, Ongoing, WalkStep
 from trimaran.spark.kafka_metadata.topic_histories.partition_columns import (
     COLUMNS,
     Change,
     IntervalRow,
-    PartitionInterval,
 )
 from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
     REMEMBERED_MAX,
@@ -38,6 +38,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
 from trimaran.spark.kafka_metadata.topic_histories.partitions import TOPIC_RECORDS
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import RemoteProtocolError
+from trimaran.wire.identity import LeaderEpoch, PartitionEpoch
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import decode_metadata_record
 from trimaran.wire.records.topics import (
@@ -54,10 +55,7 @@ MIN_ISR_DEFAULT = 1
 EVERYWHERE = (4, "")  # the resource of what holds for all brokers
 
 
-# As the classes do, without their checks: there is one of each for every change of a partition.
-_interval: Callable[[tuple[object, ...]], PartitionInterval] = partial(
-    tuple.__new__, PartitionInterval
-)
+# As the class does, without its checks: there is a row for every change of a partition.
 _row: Callable[[tuple[object, ...]], IntervalRow] = partial(tuple.__new__, IntervalRow)
 
 
@@ -67,15 +65,16 @@ def _change(now: PartitionState, min_isr: int, before: PartitionState) -> Change
     return Change(now, min_isr, "", before)
 
 
+@dataclass(slots=True, eq=False)
 class LivingPartition:
-    """A living partition with the interval that goes on."""
+    """A living partition, with the interval that goes on: the change that began it, and its moment."""
 
-    __slots__ = ("interval", "number", "topic")
-
-    def __init__(self, topic: OpenTopic, number: int, interval: PartitionInterval) -> None:
-        self.topic = topic
-        self.number = number
-        self.interval = interval
+    topic: OpenTopic
+    number: int
+    since: Moment
+    change: Change
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
 
 
 class OpenTopic(NamedTuple):
@@ -103,7 +102,7 @@ class PartitionHistoryFold(Fold):
         if type(message) is bytes:  # most of a log
             place, says = apart(message)
             partition = self._partitions.get(place)
-            now = None if partition is None else changed(partition.interval.change.now, says)
+            now = None if partition is None else changed(partition.change.now, says)
             if partition is None or now is None:
                 self._not_followed(message)
             else:
@@ -146,15 +145,21 @@ class PartitionHistoryFold(Fold):
 
     def _changed(self, record: PartitionChangeRecord, moment: Moment) -> None:
         partition = self._partition_of(record)
-        self._followed(partition, merged(partition.interval.change.now, record), moment)
+        self._followed(partition, merged(partition.change.now, record), moment)
 
     def _created(self, record: PartitionRecord, step: WalkStep) -> None:
         topic, place = self._topic(record.topic_id), place_of(record)
         cause = "snapshot" if step.from_snapshot else "create"
         image = partition_of(record)
         change = Change(created(image), self._min_isr(topic.name), cause, None)
-        interval = PartitionInterval(step.moment, change, image.leader_epoch, image.partition_epoch)
-        partition = LivingPartition(topic, record.partition_id, interval)
+        partition = LivingPartition(
+            topic,
+            record.partition_id,
+            step.moment,
+            change,
+            image.leader_epoch,
+            image.partition_epoch,
+        )
         topic.partitions[place] = self._partitions[place] = partition
 
     def _replay_other(self, message: Message, moment: Moment) -> None:
@@ -176,25 +181,25 @@ class PartitionHistoryFold(Fold):
         for topic in self._topics.values():
             if record.topic_name in ("", topic.name):
                 for partition in topic.partitions.values():
-                    now = partition.interval.change.now
+                    now = partition.change.now
                     if now.image.elr or now.image.last_known_elr:
                         self._followed(partition, merged(now, change), moment)
 
     def _followed(self, partition: LivingPartition, now: PartitionState, moment: Moment) -> None:
         """Ends one interval and begins the next."""
-        old, topic = partition.interval, partition.topic
-        _, (before, min_isr, _, _), leader_epoch, partition_epoch = old
-        change = _change(now, min_isr, before)
-        partition.interval = _interval(
-            (moment, change, leader_epoch + now.is_elected, partition_epoch + 1)
-        )
-        self.rows.append(_row((topic.id_text, topic.name, partition.number, *old, moment, moment)))
+        self._close(partition, moment, moment)
+        before, min_isr, _, _ = partition.change
+        partition.since = moment
+        partition.change = _change(now, min_isr, before)
+        if now.is_elected:
+            partition.leader_epoch = LeaderEpoch(partition.leader_epoch + 1)
+        partition.partition_epoch = PartitionEpoch(partition.partition_epoch + 1)
 
     def finish(self, last: Moment) -> None:
         """The intervals that are still open, measured up to the last record."""
         for topic in self._topics.values():
             for partition in topic.partitions.values():
-                self._close(partition, partition.interval, None, last)
+                self._close(partition, ONGOING, last)
 
     def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
         topic = self._topics.pop(message.topic_id, None)
@@ -202,11 +207,11 @@ class PartitionHistoryFold(Fold):
             return  # the delta says what is wrong
         for place, partition in topic.partitions.items():
             del self._partitions[place]
-            old = partition.interval
-            self._close(partition, old, moment, moment)
-            change = old.change._replace(cause="delete", before=old.change.now)
-            end = old._replace(since=moment, change=change)
-            self._close(partition, end, moment, moment)
+            self._close(partition, moment, moment)
+            change = partition.change
+            partition.since = moment
+            partition.change = change._replace(cause="delete", before=change.now)
+            self._close(partition, moment, moment)
 
     def _min_isr(self, topic: str) -> int:
         changed = self._delta.configs.changed
@@ -234,27 +239,32 @@ class PartitionHistoryFold(Fold):
 
     def _reconfigure(self, topic: OpenTopic, minimum: int, moment: Moment) -> None:
         for partition in topic.partitions.values():
-            old = partition.interval
-            if old.change.min_isr == minimum:
+            old = partition.change
+            if old.min_isr == minimum:
                 continue
-            changed_minimum = old.change._replace(min_isr=minimum)
-            if old.since.timestamp_ms == moment.timestamp_ms:
-                partition.interval = old._replace(change=changed_minimum)
-            else:
-                change = changed_minimum._replace(cause="config", before=old.change.now)
-                partition.interval = old._replace(since=moment, change=change)
-                self._close(partition, old, moment, moment)
+            change = old._replace(min_isr=minimum)
+            if partition.since.timestamp_ms != moment.timestamp_ms:
+                self._close(partition, moment, moment)
+                partition.since = moment
+                change = change._replace(cause="config", before=old.now)
+            partition.change = change
 
     def _close(
-        self,
-        partition: LivingPartition,
-        interval: PartitionInterval,
-        end: Moment | None,
-        measured_to: Moment,
+        self, partition: LivingPartition, end: Moment | Ongoing, measured_to: Moment
     ) -> None:
         topic = partition.topic
-        row = IntervalRow(topic.id_text, topic.name, partition.number, *interval, end, measured_to)
-        self.rows.append(row)
+        row = (
+            topic.id_text,
+            topic.name,
+            partition.number,
+            partition.since,
+            partition.change,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            end,
+            measured_to,
+        )
+        self.rows.append(_row(row))
 
 
 TABLE = folded(
