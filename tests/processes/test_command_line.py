@@ -1,6 +1,7 @@
 """The commands of a user on one cluster, from `up` to `purge`, each checked by what it prints."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -259,6 +260,7 @@ def test_chaos_takes_an_id_a_name_or_leader(cluster):
     assert cluster.node(leader).state == "dead"
     assert cluster.run("ps", check=False).returncode == Exit.NO
     cluster.run("chaos", "restart", f"controller-{leader}")
+    assert cluster.node(leader).state == "running"
     until(lambda: cluster.roles()[leader] == "follower", "it follows")
     cluster.run("chaos", "pause", 11)
     assert cluster.node(11).state == "paused"
@@ -305,7 +307,21 @@ def test_dead_node_is_not_killed_again(cluster):
         in cluster.run("chaos", "restart", 11, "--dry-run").stderr
     )
     cluster.run("chaos", "restart", 11)
+    assert cluster.node(11).state == "running"
     until(lambda: cluster.roles()[11] == "active", "it is back")
+
+
+def test_restart_of_node_that_cannot_start_fails(cluster):
+    properties = Path(cluster.node(11).dir).with_suffix(".properties")
+    before = properties.read_text()
+    properties.write_text(before + "\nlog.dirs=/dev/null/none\n")
+    try:
+        failed = cluster.run("chaos", "restart", 11, check=False)
+    finally:
+        properties.write_text(before)
+    assert failed.returncode != Exit.OK
+    assert "broker-11 exited during startup; the other nodes go on" in failed.stderr
+    cluster.run("chaos", "restart", 11)
 
 
 def test_up_again_on_the_same_data_has_everything(cluster):

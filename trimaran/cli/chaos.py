@@ -26,7 +26,7 @@ def kill(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> i
 
 
 def restart(node: Node, *, dry_run: DryRun = False, data: Data = DEFAULT_DATA) -> int:
-    """Stops a node cleanly if it runs, then starts it again with its data."""
+    """Stops a node cleanly if it runs, starts it again with its data, and waits until it serves."""
     return _send("restart", node, data, "started", dry_run=dry_run)
 
 
@@ -82,6 +82,10 @@ def _send(command: str, node: str, data: Data, done: str, *, dry_run: bool) -> i
     found = _named(state, node)
     with progress(f"{command} {found.name}"):
         answer = control.ask(state.control, command, node=found.name, dry_run=dry_run)
+        if command == "restart" and not dry_run:
+            nodes = state_file.plan_of(state_file.nearest(data), state).nodes
+            plan = next(plan for plan in nodes if plan.name == found.name)
+            readiness.wait_until_serving(state.control, plan)
     pid = "not running" if answer.get("pid") is None else f"pid {answer['pid']}"
     say(f"{f'would {command}' if dry_run else done} {found.name} ({pid})")
     return Exit.OK

@@ -52,7 +52,7 @@ COMMANDS = (
     (
         ("chaos", "restart"),
         "trimaran.cli.chaos:restart",
-        "Stop a node cleanly if it runs, then start it.",
+        "Stop a node cleanly if it runs, start it, and wait until it serves.",
     ),
     (("chaos", "pause"), "trimaran.cli.chaos:pause", "Freeze a node (SIGSTOP)."),
     (("chaos", "resume"), "trimaran.cli.chaos:resume", "Continue a frozen node (SIGCONT)."),

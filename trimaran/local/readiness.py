@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.local import control
+from trimaran.local.layout import NodePlan
+from trimaran.local.start_failure import died_while_starting, last_words
 from trimaran.local.state_file import ClusterState
 from trimaran.quorum.observing.live_quorum import describe_quorum
 from trimaran.wire.blocking import BlockingClient
@@ -58,6 +61,26 @@ class Acquaintance:
             "see the log files of the nodes, next to their directories",
             exit_code=Exit.TIMEOUT,
         )
+
+
+def wait_until_serving(control_path: str, node: NodePlan) -> None:
+    """Returns when a node that the supervisor has started serves.
+
+    Raises:
+        UserError: it has ended, or does not serve within `READY_SECONDS_MAX`.
+    """
+    deadline = time.monotonic() + READY_SECONDS_MAX
+    while (state := control.ask(control_path, "state", node=node.name)["state"]) == "starting":
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"{node.name} does not serve after {READY_SECONDS_MAX:.0f} s",
+                last_words(node.log_file),
+                f"trimaran ps shows the other nodes: a broker waits for a quorum; see {node.log_file}",
+                exit_code=Exit.TIMEOUT,
+            )
+        time.sleep(POLL_SECONDS)
+    if state == "dead":
+        raise died_while_starting(node, "the other nodes go on")
 
 
 def brokers_seen_by(address: str) -> set[int]:

@@ -296,6 +296,8 @@ class Supervisor:
         match command:
             case "kill" | "pause" | "resume":
                 return self._signal(child, str(command))
+            case "state":
+                return {"ok": True, "state": child.state}
             case "restart":
                 self._stop([child.plan.name])
                 self._start(child.plan.name)
