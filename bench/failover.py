@@ -41,7 +41,7 @@ from bench.scale_client import (
     seconds_until,
 )
 from bench.sizes import sized
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut

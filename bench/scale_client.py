@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 
 from bench.clusters import Cluster
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused, RequestTimedOut

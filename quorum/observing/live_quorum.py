@@ -1,6 +1,4 @@
-"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log, its snapshots, and how it
-stands.
-"""
+"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log and its snapshots."""
 
 from __future__ import annotations
 
@@ -8,20 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trimaran.log.batches.batch import BatchView, iter_batches
-from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
+from trimaran.quorum.observing.description import describe_quorum, metadata_partition_of
+from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.calls import RETRIED
 from trimaran.wire.client.destinations import Controller
-from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset, Position
-from trimaran.wire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-    DescribeQuorumResponsePartitionData,
-)
-from trimaran.wire.messages.describe_quorum import Node as DescribedNode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
 from trimaran.wire.messages.fetch_snapshot import (
     FetchSnapshotRequest,
@@ -39,34 +30,6 @@ EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEAD
 NEWEST = LeaderEpoch((1 << 31) - 1)  # the epoch that the leader has now
 # As the mirror: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
-
-
-def describe_quorum(
-    client: BlockingClient, *, timeout: float | None = None
-) -> DescribeQuorumResponsePartitionData:
-    """Returns the leader's description of the quorum; a partition with an error code if there is no leader.
-
-    Raises:
-        KafkaError: the request was refused as a whole.
-        RemoteProtocolError: the answer is not about the metadata partition.
-    """
-    return describe_quorum_and_nodes(client, timeout=timeout)[0]
-
-
-def describe_quorum_and_nodes(
-    client: BlockingClient, *, timeout: float | None = None
-) -> tuple[DescribeQuorumResponsePartitionData, list[DescribedNode]]:
-    """Returns the same as `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
-    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
-    if answer.error_code:
-        raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
-    found: DescribeQuorumResponsePartitionData = _partition_of(answer.topics)
-    return found, list(answer.nodes)
-
-
-def _partition_of(topics: Any) -> Any:
-    """The metadata partition's part of an answer; RemoteProtocolError if there is none."""
-    return single_item(single_item(topics, "topic").partitions, "partition")
 
 
 class LiveQuorum:
@@ -133,7 +96,7 @@ class LiveQuorum:
             )
 
         answer = self._ask_leader(ask, lambda answer: answer.responses, version=FETCH_VERSION)
-        return _partition_of(answer.responses)
+        return metadata_partition_of(answer.responses)
 
     def snapshot(self, end_offset: Offset, epoch: LeaderEpoch) -> bytes:
         """The whole snapshot of that id. Raises KafkaError when the leader no longer has it."""
@@ -153,7 +116,7 @@ class LiveQuorum:
 
         while True:
             answer = self._ask_leader(ask, lambda answer: answer.topics)
-            piece = _partition_of(answer.topics)
+            piece = metadata_partition_of(answer.topics)
             if piece.size > SNAPSHOT_BYTES_MAX:
                 raise KafkaError(
                     ErrorCode.RECORD_LIST_TOO_LARGE, f"a snapshot of {piece.size} bytes"
@@ -184,18 +147,9 @@ class LiveQuorum:
             # A leader that was just looked up may learn of its epoch a moment later; a newer epoch is news.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
             answer = self._client.call(Controller(), request, version=version, retried=retried)
-            code = answer.error_code or _partition_of(topics_of(answer)).error_code
+            code = answer.error_code or metadata_partition_of(topics_of(answer)).error_code
             if code not in EPOCH_IS_OVER:
                 if code:
                     raise KafkaError(ErrorCode.of(code), "while reading the metadata log")
                 return answer
             self._leader_epoch = None
-
-
-def describe_quorum_request() -> DescribeQuorumRequest:
-    """Returns the request for the state of the quorum: DescribeQuorum of its one partition (KIP-595, KIP-642). The
-    leader answers it, and brokers pass it on.
-    """
-    partition = DescribeQuorumRequestPartitionData(partition_index=PARTITION)
-    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])
-    return DescribeQuorumRequest(topics=[topic])

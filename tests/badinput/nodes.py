@@ -14,7 +14,7 @@ from tests.badinput.made import made
 from tests.badinput.peer import Address, ask, codes
 from tests.cluster.commands import run
 from tests.cluster.processes import LocalCluster, until
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.messages.api_versions import ApiVersionsRequest
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic

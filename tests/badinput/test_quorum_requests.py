@@ -6,7 +6,7 @@ from tests.badinput.made import made
 from tests.badinput.nodes import TOPIC
 from tests.badinput.peer import CLOSED, ask, codes
 from tests.badinput.test_decoding import served
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from trimaran.wire.messages.alter_partition import (
     AlterPartitionRequest,

@@ -11,7 +11,7 @@ import trio
 
 from tests.cluster.in_process import cluster, connected_to
 from tests.cluster.nodes import CLUSTER_ID
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from trimaran.wire.messages.api_versions import ApiVersionsRequest

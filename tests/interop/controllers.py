@@ -14,7 +14,7 @@ from pathlib import Path
 from tests.interop import apache_kafka
 from tests.interop.conftest import trimaran
 from trimaran.local.readiness import brokers_seen_by
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.blocking import BlockingConnection
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 

@@ -10,7 +10,7 @@ from tests.cluster.nodes import SECONDS
 from tests.quorum.controller.test_server import creation
 from tests.quorum.test_many_partitions import joined
 from trimaran.node.replicated import operations, state_machine
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState

@@ -34,10 +34,11 @@ EPILOGUE = (
 )
 
 
-def build(called: tuple[str, ...] = ()) -> App:
-    """Builds the whole command tree. `called` is the command that is run: its help is its whole docstring. The help
-    of the others is a line, so that none is imported for it; as plain text, since the parser of paragraphs costs a
-    third of a start.
+def build(called: tuple[str, ...] = (), first: str = "") -> App:
+    """Builds the tree of commands: of all, or of those that begin with the word `first`, if there are any.
+
+    `called` is the command that is run: its help is its whole docstring. The help of the others is a line, so that none
+    is imported for it; as plain text, since the parser of paragraphs costs a third of a start.
     """
     app = App(
         name="trimaran",
@@ -49,11 +50,13 @@ def build(called: tuple[str, ...] = ()) -> App:
         version=_version,
         version_flags=["--version"],
     )
+    commands = [row for row in COMMANDS if row[0][0] == first] or COMMANDS
     nouns: dict[tuple[str, ...], App] = {(): app}
     for name, text in NOUNS.items():
         path = tuple(name.split())
-        nouns[path] = App(name=path[-1], help=text)
-    for words, where, text in COMMANDS:
+        if commands is COMMANDS or path[0] == first:
+            nouns[path] = App(name=path[-1], help=text)
+    for words, where, text in commands:
         nouns[words[:-1]].command(where, name=words[-1], help=None if words == called else text)
     for path, noun in nouns.items():
         if path:
@@ -112,7 +115,7 @@ def run(arguments: list[str] | None = None) -> None:
 
 
 def _call(arguments: list[str]) -> object:
-    app = build(global_options.command_of(arguments))
+    app = build(global_options.command_of(arguments), arguments[0] if arguments else "")
     with imports_deferred():
         command, given, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
     return command(*given.args, **given.kwargs)

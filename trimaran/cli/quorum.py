@@ -16,7 +16,7 @@ from trimaran.client import quorum
 from trimaran.errors import connecting
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.metadata import epochs as metadata_epochs
-from trimaran.quorum.observing import live_quorum
+from trimaran.quorum.observing import description
 from trimaran.wire import blocking, identity
 from trimaran.wire.client import bootstrap as client_bootstrap
 from trimaran.wire.client import errors
@@ -60,7 +60,7 @@ def _described(controllers: Controllers) -> _Quorum:
     """Raises UserError: there is no leader."""
     try:
         with controllers.connected() as client:
-            partition, nodes = live_quorum.describe_quorum_and_nodes(
+            partition, nodes = description.describe_quorum_and_nodes(
                 client, timeout=controllers.leader_seconds
             )
             cluster_id = client.call(None, _about_controllers()).cluster_id

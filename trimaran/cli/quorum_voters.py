@@ -13,7 +13,7 @@ from trimaran.cli.output import say
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.directories import meta_properties
-from trimaran.quorum.observing import live_quorum
+from trimaran.quorum.observing import description
 from trimaran.settings import node_config, properties
 from trimaran.wire.buffers import primitives
 from trimaran.wire.client import destinations
@@ -103,7 +103,7 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
 
 def _directory_of(controllers: Controllers, node_id: int) -> bytes:
     with controllers.connected() as client:
-        voters = live_quorum.describe_quorum(
+        voters = description.describe_quorum(
             client, timeout=controllers.leader_seconds
         ).current_voters
     for voter in voters:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.health import BAD, WARNING, Reason
 from trimaran.node.runtime.clock import now_ms
-from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
+from trimaran.quorum.observing.description import describe_quorum_and_nodes
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError

@@ -11,7 +11,7 @@ from trimaran.local import control
 from trimaran.local.layout import NodePlan
 from trimaran.local.start_failure import died_while_starting, last_words
 from trimaran.local.state_file import ClusterState
-from trimaran.quorum.observing.live_quorum import describe_quorum
+from trimaran.quorum.observing.description import describe_quorum
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch

@@ -139,11 +139,6 @@ class ConsumerGroup:
             if regex in self.regexes
         )
 
-    def all_use_classic_protocol_but(self, member_id: str) -> bool:
-        member = self.members.get(member_id)
-        leaves_classic = member is not None and member.uses_classic_protocol
-        return self.classic_count - leaves_classic == len(self.members) - (member is not None)
-
     # -- records
 
     def apply(self, key: ConsumerGroupKey, value: ConsumerGroupValue | None) -> None:

@@ -1,7 +1,7 @@
 """DescribeQuorum through a broker: told by the quorum's leader."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.wire.errors import ErrorCode
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.quorum.handlers.node_client import answered, leader_client
 from trimaran.quorum.handlers.describe_quorum import describe_quorum
-from trimaran.quorum.observing.live_quorum import describe_quorum_request
+from trimaran.quorum.observing.description import describe_quorum_request
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.describe_quorum import (

@@ -9,7 +9,7 @@ from trimaran.client.quorum import quorum_fields, replica_rows
 from trimaran.console.charts import Span, bands
 from trimaran.console.page import Page, PageRequest
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.observing.live_quorum import describe_quorum_and_nodes
+from trimaran.quorum.observing.description import describe_quorum_and_nodes
 
 EPOCHS_SHOWN = 50
 

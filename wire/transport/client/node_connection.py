@@ -177,11 +177,6 @@ class NodeConnection:
         self._check_open()
         self._request(request, version, on_answer)
 
-    def send_unanswered(self, request: Message, *, version: int | None = None) -> None:
-        """Sends a request that gets no answer (Produce with acks=0)."""
-        self._check_open()
-        self._request(request, version, None)
-
     def _request(self, request: Message, version: int | None, on_answer: OnAnswer | None) -> None:
         if self._held is None:
             self._send(self._conversation.request(request, version, on_answer))

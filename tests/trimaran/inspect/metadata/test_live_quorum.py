@@ -8,7 +8,8 @@ import pytest
 
 from trimaran.inspect.metadata.live_quorum import LiveSource
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.quorum.observing.live_quorum import FETCH_WAIT_MS, describe_quorum
+from trimaran.quorum.observing.description import describe_quorum
+from trimaran.quorum.observing.live_quorum import FETCH_WAIT_MS
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages import fetch

@@ -197,9 +197,8 @@ class Scene:
 
     async def _produces(self):
         try:
-            self.connection.send_unanswered(
-                ProduceRequest(acks=0, timeout_ms=1, topic_data=[]), version=9
-            )
+            self.connection._check_open()
+            self.connection._request(ProduceRequest(acks=0, timeout_ms=1, topic_data=[]), 9, None)
         except Exception as error:  # noqa: BLE001 - told
             self.told_line(f"is refused: {error}")
 
@@ -439,9 +438,9 @@ async def test_closed_connection_ends_at_once():
     assert not connection.closed.is_set()
     connection.close()
     assert connection.closed.is_set()
-    for act in (connection.send_unanswered, lambda one: connection.ask(one, None)):
-        with pytest.raises(ConnectionLost, match="the connection to node:9092 was closed"):
-            act(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"))
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    with pytest.raises(ConnectionLost, match="the connection to node:9092 was closed"):
+        connection.ask(request, None)
 
 
 async def test_endpoint_without_tls_is_that_of_socket(monkeypatch):

@@ -9,6 +9,7 @@ import pytest
 import trio
 import trio.testing
 
+from tests.wire.transport.endpoint.stream_endpoint import StreamEndpoint
 from tests.wire.transport.support import open_raw, open_server, request_frame, settled
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.buffers.outgoing import Outgoing
@@ -20,7 +21,7 @@ from trimaran.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, StreamEndpoint
+from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.handles import handles

@@ -7,11 +7,12 @@ import pytest
 import trio
 import trio.testing
 
+from tests.wire.transport.endpoint.stream_endpoint import StreamEndpoint
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.transport.client.node_connection import connect
 from trimaran.wire.transport.endpoint import links
-from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, StreamEndpoint
+from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
 PORT = 9092

@@ -5,9 +5,9 @@ import os
 import pytest
 import trio
 
+from tests.wire.transport.endpoint.stream_endpoint import StreamEndpoint
 from tests.wire.transport.endpoint.test_endpoint_steps import queue_of as frames_of
 from trimaran.wire.buffers.framing import FrameBuffer
-from trimaran.wire.transport.endpoint.endpoint import StreamEndpoint
 
 MEBIBYTE = 1 << 20
 

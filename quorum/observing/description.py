@@ -1,0 +1,58 @@
+"""The state of a running quorum, ours or Apache Kafka's, as its leader describes it (DescribeQuorum: KIP-595, KIP-642).
+
+Commands import this at their start; reading the log (`live_quorum`) costs more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
+from trimaran.wire.blocking import BlockingClient
+from trimaran.wire.client.destinations import Controller
+from trimaran.wire.client.response_checks import single_item
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponsePartitionData,
+    Node,
+)
+
+
+def describe_quorum(
+    client: BlockingClient, *, timeout: float | None = None
+) -> DescribeQuorumResponsePartitionData:
+    """Returns the leader's description of the quorum; a partition with an error code if there is no leader.
+
+    Raises:
+        KafkaError: the request was refused as a whole.
+        RemoteProtocolError: the answer is not about the metadata partition.
+    """
+    return describe_quorum_and_nodes(client, timeout=timeout)[0]
+
+
+def describe_quorum_and_nodes(
+    client: BlockingClient, *, timeout: float | None = None
+) -> tuple[DescribeQuorumResponsePartitionData, list[Node]]:
+    """Returns the same as `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
+    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
+    if answer.error_code:
+        raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
+    found: DescribeQuorumResponsePartitionData = metadata_partition_of(answer.topics)
+    return found, list(answer.nodes)
+
+
+def metadata_partition_of(topics: Any) -> Any:
+    """Returns the metadata partition's part of an answer. Raises RemoteProtocolError: there is none."""
+    return single_item(single_item(topics, "topic").partitions, "partition")
+
+
+def describe_quorum_request() -> DescribeQuorumRequest:
+    """Returns the request for the state of the quorum: DescribeQuorum of its one partition (KIP-595, KIP-642). The
+    leader answers it, and brokers pass it on.
+    """
+    partition = DescribeQuorumRequestPartitionData(partition_index=PARTITION)
+    topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])
+    return DescribeQuorumRequest(topics=[topic])
