@@ -1,1 +1,6 @@
-"""The runtime that controllers and brokers share: epochs, watermarks, threads."""
+"""The runtime that controllers and brokers share, below their loops.
+
+- Waiting: `latest.py` for a value, `watermark.py` for an offset, `epoch.py` for work that ends with a leadership.
+- Long work: `turns.py` and `steps.py` on the loop, `threads.py` beside it; `slow_steps.py` finds what holds the loop.
+- The process: `graceful.py` and `parent_death.py` for its end, `long_lived.py` for its memory, `ports.py`, `clock.py`.
+"""
