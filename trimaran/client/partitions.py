@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from trimaran.client.configs import told_configs
 from trimaran.errors.refused import check_topic
-from trimaran.quorum.metadata.image import TOPIC_RESOURCE
+from trimaran.wire.later import imported_later
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 if TYPE_CHECKING:
+    from trimaran.quorum.metadata import image
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.messages.metadata import MetadataResponseTopic
+else:
+    image = imported_later("trimaran.quorum.metadata.image")
 
 Row = Mapping[str, Any]
 Test = Callable[[Row], bool]
@@ -43,7 +46,7 @@ def partitions_of(
 def _min_insync_replicas(client: BlockingClient, topics: Sequence[str]) -> dict[str, int]:
     if not topics:
         return {}
-    told = told_configs(client, TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])
+    told = told_configs(client, image.TOPIC_RESOURCE, topics, keys=["min.insync.replicas"])
     return {name: int(configs[0].value) for name, configs in told.items()}
 
 

@@ -11,12 +11,12 @@ from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_of
 from trimaran.client.partitions import topics_of
 from trimaran.errors.refused import check, check_topic
 from trimaran.node.config.config_source import Source
-from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import TopicPartition
+from trimaran.wire.later import imported_later
 from trimaran.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
@@ -28,8 +28,11 @@ from trimaran.wire.messages.list_partition_reassignments import (
 from trimaran.wire.text.java_order import java_hash_order
 
 if TYPE_CHECKING:
+    from trimaran.quorum.metadata import image
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.messages.metadata import MetadataResponseTopic
+else:
+    image = imported_later("trimaran.quorum.metadata.image")
 
 
 def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[dict[str, Any]]:
@@ -70,7 +73,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     """Returns the configs that were set, on the topic or for all brokers, as Kafka's tool shows them, in its order
     (`Config` of its admin client is a hash table of the response).
     """
-    (configs,) = told_configs(client, TOPIC_RESOURCE, [topic]).values()
+    (configs,) = told_configs(client, image.TOPIC_RESOURCE, [topic]).values()
     told = {config.name: config for config in configs}
     return {
         name: told[name].value

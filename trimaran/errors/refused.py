@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from trimaran.quorum.metadata import image
+else:
+    image = imported_later("trimaran.quorum.metadata.image")
 
 
 def no_topic(name: str, why: str = "no broker knows it") -> UserError:
@@ -49,7 +55,7 @@ def check_topic(name: str, code: int, message: str | None = None) -> None:
 
 def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
     """As `check_topic` where the resource is one, of configs."""
-    if resource_type == TOPIC_RESOURCE:
+    if resource_type == image.TOPIC_RESOURCE:
         check_topic(name, code, message)
     else:
         check(code, message)
