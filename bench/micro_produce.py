@@ -69,7 +69,7 @@ def measure(root, partitions, count, value_bytes, acks):
         for view, leader in zip(views, leaders, strict=True):
             view[:8] = bytes(8)
             found = validate_produced(view, leader.replica.settings.rules, now_ms=now_ms())
-            leader.produce(view, found, acks)
+            leader.append(view, found, acks=acks)
 
     append()  # opens the logs: a request that finds many closed ones goes another way
     repeats = max(4, min(REPEATS_MAX, (2 << 20) // sum(map(len, views)), 2000 // partitions))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from trimaran.broker.fetching.aborted import aborted, aborted_at_once
@@ -75,10 +75,6 @@ class FetchTerms:
     throttle: ReplicationThrottle | None = (
         None  # counts the bytes of followers, if any is throttled
     )
-    is_follower: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.is_follower = self.replica_id >= 0
 
 
 class FetchReader:
@@ -86,17 +82,23 @@ class FetchReader:
 
     `changed` are those that may have something to give; `wake` is called when one is added during a wait.
     `data_came` says that one was added since the last look for more than a watermark.
-    A reader `in_session` outlives the request, so its slots stay attached to their partitions.
+    A reader `in_session` outlives the request, so its slots stay attached to their partitions. `clock` is a follower's.
     """
 
     __slots__ = ("changed", "clock", "data_came", "in_session", "wake")
 
     def __init__(self, *, in_session: bool = False) -> None:
         self.changed: dict[Slot, None] = {}
-        self.clock = FetchClock()
+        self.clock: FetchClock | None = None
         self.in_session = in_session
         self.data_came = False
         self.wake: Callable[[], None] | None = None
+
+    def tick(self, now: float) -> None:
+        """Notes a request of the follower at `now`, before its partitions are served."""
+        if self.clock is None:
+            self.clock = FetchClock()
+        self.clock.tick(now)
 
     def data_changed(self, interest: Slot) -> None:
         self.changed[interest] = None
@@ -175,7 +177,7 @@ class Fetch:
     def may_have_enough(self) -> bool:
         """Whether `poll` may find enough. A session hears of all but watermarks, which alone end no wait."""
         reader = self._reader
-        return self.released or reader.data_came or not reader.in_session
+        return self.released or (reader.data_came if reader.in_session else bool(reader.changed))
 
     def poll_again(self) -> Handling[None]:
         """Reads all slots again: what may be read has changed."""
@@ -243,7 +245,7 @@ class Fetch:
         slot.sent_watermark = found.watermark
         slot.sent_log_start = found.log_start_offset
         self._count(slot, found)
-        if found.size and self._terms.is_follower:
+        if found.size and self._terms.replica_id >= 0:
             assert found.leader is not None, "followers read from leaders alone"
             found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
             if (throttle := self._throttle_of(found.leader)) is not None:
@@ -260,7 +262,7 @@ class Fetch:
         traffic.fetches += 1
         if found.data.error_code:
             traffic.failed_fetches += 1
-        elif self._terms.is_follower:
+        elif self._terms.replica_id >= 0:
             traffic.replication_bytes_out += found.size
         else:
             traffic.bytes_out += found.size
@@ -352,14 +354,14 @@ class Fetch:
         replica_id = self._terms.prefer(source, slot.fetch_offset)
         if replica_id == FROM_LEADER:
             return None
-        data = self._data(slot, source, _NOTHING)
+        data = self._data(slot, source, _NOTHING, source.committed_end)
         data.preferred_read_replica = replica_id
         return Found(data, 0, urgent=True, again=True)
 
     def _diverged(self, slot: Slot, leader: Source) -> Found | None:
         """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
         log, offset = leader.log, slot.fetch_offset
-        if self._terms.is_follower and isinstance(leader, PartitionLeader):
+        if self._terms.replica_id >= 0 and isinstance(leader, PartitionLeader):
             leader.check_not_outrun(self._terms.replica_id, offset, slot.last_fetched_epoch)
         beyond = offset > log.log_end_offset and slot.last_fetched_epoch < 0
         if offset < log.log_start_offset or beyond:
@@ -371,7 +373,7 @@ class Fetch:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch >= slot.last_fetched_epoch and end_offset >= offset:
             return None
-        data = self._data(slot, leader, _NOTHING)
+        data = self._data(slot, leader, _NOTHING, leader.committed_end)
         data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
         return Found(data, 0, urgent=True, again=True)
 
@@ -380,8 +382,10 @@ class Fetch:
         may have been further once (P7): it waits, and gets a retriable error after its time.
         """
         terms, log = self._terms, leader.log
-        if terms.is_follower:
+        is_follower, is_filtered = terms.replica_id >= 0, terms.isolation_level == READ_COMMITTED
+        if is_follower:
             assert isinstance(leader, PartitionLeader)
+            assert self._reader.clock is not None
             leader.record_fetch(
                 terms.replica_id,
                 slot.fetch_offset,
@@ -389,11 +393,13 @@ class Fetch:
                 terms.replica_epoch,
                 self._reader.clock,
             )
+        watermark = leader.committed_end
+        if is_follower:
             upto = log.log_end_offset
         else:
-            upto = self._readable_end(leader)
+            upto = log.last_stable_offset(watermark) if is_filtered else watermark
         slot.seen_upto = upto
-        if upto <= slot.fetch_offset and not (terms.is_follower or leader.knows_committed):
+        if upto <= slot.fetch_offset and not (is_follower or leader.knows_committed):
             return Found(self._error_data(slot, terms.committed_unknown), 0, again=True)
         piece = None
         budget = terms.max_bytes - self._size
@@ -407,9 +413,9 @@ class Fetch:
                 min_one=terms.whole_messages and not self._size,
             )
             if piece is None and not terms.whole_messages and slot.max_bytes <= budget:
-                return Found(self._data(slot, leader, OVERFLOW), 0, urgent=True)
-        data = self._data(slot, leader, _NOTHING if piece is None else piece)
-        if is_filtered := terms.isolation_level == READ_COMMITTED:
+                return Found(self._data(slot, leader, OVERFLOW, watermark), 0, urgent=True)
+        data = self._data(slot, leader, _NOTHING if piece is None else piece, watermark)
+        if is_filtered:
             data.aborted_transactions = aborted_at_once(log, piece)
         lists_later = is_filtered and data.aborted_transactions is None
         return Found(
@@ -436,26 +442,15 @@ class Fetch:
         throttle, replica = self._terms.throttle, leader.replica
         return throttle if throttle and throttle.holds(replica.topic_partition) else None
 
-    def _readable_end(self, leader: Source) -> Offset:
-        """Returns the end of the log for consumers."""
-        watermark = leader.committed_end
-        if self._terms.isolation_level == READ_COMMITTED:
-            return leader.log.last_stable_offset(watermark)
-        return watermark
-
-    def _stable_offset(self, leader: Source, watermark: int) -> int:
-        """Does not scan a log with unknown producers for a number that only read_committed readers need."""
-        log = leader.log
-        if self._terms.isolation_level == READ_COMMITTED or log.knows_producers:
-            return log.last_stable_offset(watermark)
-        return watermark
-
-    def _data(self, slot: Slot, leader: Source, records: object) -> PartitionData:
-        watermark = leader.committed_end
+    def _data(
+        self, slot: Slot, leader: Source, records: object, watermark: Offset
+    ) -> PartitionData:
+        # A log is not scanned for a number that only read_committed readers need.
+        must_know = self._terms.isolation_level == READ_COMMITTED
         return PartitionData(
             partition_index=slot.index,
             high_watermark=watermark,
-            last_stable_offset=self._stable_offset(leader, watermark),
+            last_stable_offset=leader.log.last_stable_offset(watermark, must_know=must_know),
             log_start_offset=leader.log.log_start_offset,
             diverging_epoch=_NO_DIVERGENCE,
             current_leader=_NO_LEADER,

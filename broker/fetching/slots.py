@@ -40,7 +40,6 @@ class Slot(Interest):
         "attached_to",
         "fetch_offset",
         "index",
-        "key",
         "known",
         "last_fetched_epoch",
         "leader_epoch",
@@ -67,7 +66,6 @@ class Slot(Interest):
         self.topic = topic.topic
         self.topic_id = topic.topic_id
         self.index = wanted.partition
-        self.key = key_of(topic, wanted.partition)
         self.known = known
         self.upto_end = upto_end
         self.attached_to: Partition | None = None
@@ -88,8 +86,8 @@ class Slot(Interest):
         """Returns the partition by the name of its topic. Raises KafkaError UNKNOWN_TOPIC_ID."""
         if self.known is not None and not self.known.deleted:
             return self.known.topic_partition
-        if isinstance(self.key, TopicPartition):
-            return self.key
+        if self.topic_id == NIL_UUID:
+            return TopicPartition(self.topic, self.index)
         return TopicPartition(partitions.topic_name(self.topic_id), self.index)
 
     def partition(self, partitions: Partitions) -> Partition:
@@ -110,7 +108,8 @@ class Slot(Interest):
     def attach(self, partition: Partition) -> None:
         """From now on the reader hears of changes of `partition`."""
         if self.attached_to is not partition:
-            self.detach()
+            if self.attached_to is not None:
+                self.detach()
             partition.watchers.add(self, upto_end=self.upto_end)
             self.attached_to = partition
 

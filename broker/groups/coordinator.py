@@ -128,7 +128,7 @@ class GroupCoordinator:
         Raises:
             KafkaError: NOT_COORDINATOR: another broker leads.
         """
-        return self.runtime.epoch_of(self.partition_of(group_id))
+        return self.runtime.epoch_of(partition_for(group_id, self.partition_count()))
 
     async def wait_loaded(self, group_ids: Iterable[str] | None = None) -> None:
         """Returns when the shards of these groups, or of all, serve or will not, and after `LOADED_SECONDS_MAX`."""

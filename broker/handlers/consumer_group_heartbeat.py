@@ -21,7 +21,6 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
 )
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.access import groups, topics
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
@@ -74,7 +73,7 @@ def consumer_group_heartbeat(
             request=request,
             version=call.header.api_version,
             client_id=call.header.client_id or "",
-            client_host=f"/{java_text(call.connection.peer[0])}",  # as Java prints an address
+            client_host=f"/{call.connection.peer_text}",
             new_id="" if request.member_id else str(uuid4()),
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
             refused=refused,

@@ -42,13 +42,7 @@ from trimaran.quorum.metadata.authorizer import Action
 from trimaran.quorum.serving.authorization import may
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import (
-    NO_BROKER_EPOCH,
-    BrokerEpoch,
-    BrokerId,
-    TopicIdPartition,
-    TopicPartition,
-)
+from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -64,7 +58,7 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-Slots = dict[TopicPartition | TopicIdPartition, Slot]
+Slots = dict[tuple[str, bytes, int], Slot]  # by the names of the request
 
 # A client may ask to wait for ever; its fetch is answered after this (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
@@ -129,7 +123,10 @@ def _hide_storage_errors(response: FetchResponse) -> None:
 
 def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
     version = call.header.api_version
-    replica_id, epoch = _replica(request)
+    state = request.replica_state
+    replica_id, epoch = BrokerId(state.replica_id), BrokerEpoch(state.replica_epoch)
+    if replica_id < 0:
+        replica_id, epoch = BrokerId(request.replica_id), NO_BROKER_EPOCH
     most = min(request.max_bytes, ctx.limits.fetch_bytes_max)
     refused = ErrorCode.NONE
     if replica_id >= 0:
@@ -181,14 +178,6 @@ def _preference(
     return lambda leader, offset: selector(leader, offset, client, cluster, ctx.partitions.node_id)
 
 
-def _replica(request: FetchRequest) -> tuple[BrokerId, BrokerEpoch]:
-    """The id and the broker epoch of a follower; negative for consumers."""
-    state = request.replica_state
-    if state.replica_id >= 0:
-        return BrokerId(state.replica_id), BrokerEpoch(state.replica_epoch)
-    return BrokerId(request.replica_id), NO_BROKER_EPOCH
-
-
 def _refusal(
     replica_id: BrokerId, broker_epoch: BrokerEpoch, ctx: DataContext, call: Call
 ) -> ErrorCode:
@@ -213,7 +202,7 @@ def _open_session(
     if has_long_names(request.topics):
         return None
     session = sessions.open(
-        privileged=terms.is_follower,
+        privileged=terms.replica_id >= 0,
         by_id=request.topics[0].topic_id != NIL_UUID,
         size=sum(len(topic.partitions) for topic in request.topics),
         now=trio.current_time(),
@@ -232,13 +221,13 @@ def _without_session(
     """Every partition is named, and answered."""
     reader, slots = FetchReader(), Slots()
     fetch = Fetch(reader, ctx.partitions, terms)
-    now = trio.current_time()
-    reader.clock.tick(now)
+    if terms.replica_id >= 0:
+        reader.tick(trio.current_time())
     try:
         yield from _add_slots(request, reader, terms, slots, ctx)
         is_enough = yield from fetch.poll()
         if not is_enough and request.max_wait_ms > 0 and slots:
-            yield from _wait(fetch, reader, slots.values(), ctx, _deadline(request, now))
+            yield from _wait(fetch, reader, slots.values(), ctx, request.max_wait_ms)
         if _is_throttled(fetch, terms, ctx, call):
             return _throttled(call, NO_SESSION)
         responses = yield from fetch.responses(slots.values())
@@ -259,10 +248,11 @@ def _add_slots(
             if slots:
                 yield None
             known = held.get(wanted.partition)
-            slot = Slot(reader, topic, wanted, known, upto_end=terms.is_follower)
-            if (replaced := slots.get(slot.key)) is not None:
+            slot = Slot(reader, topic, wanted, known, upto_end=terms.replica_id >= 0)
+            key = topic.topic, topic.topic_id, wanted.partition
+            if (replaced := slots.get(key)) is not None:
                 del reader.changed[replaced]
-            slots[slot.key] = slot
+            slots[key] = slot
             reader.changed[slot] = None
 
 
@@ -271,8 +261,8 @@ def _in_session(
 ) -> Handling[FetchResponse]:
     """Only changes are named and answered, and every partition by the first fetch of a session."""
     reader, is_first = session.reader, request.session_epoch == INITIAL_EPOCH
-    now = trio.current_time()
-    reader.clock.tick(now)
+    if terms.replica_id >= 0:
+        reader.tick(trio.current_time())
     fetch = Fetch(reader, ctx.partitions, terms)
     session.begin(fetch)
     if not is_first:
@@ -280,7 +270,7 @@ def _in_session(
     yield from session.update(request.topics, () if is_first else request.forgotten_topics_data)
     is_enough = yield from fetch.poll()
     if not is_enough and request.max_wait_ms > 0:
-        yield from _wait(fetch, reader, (), ctx, _deadline(request, now))
+        yield from _wait(fetch, reader, (), ctx, request.max_wait_ms)
     responses: list[FetchableTopicResponse] = []
     if not fetch.released:
         if _is_throttled(fetch, terms, ctx, call):
@@ -303,10 +293,11 @@ def _wait(
     reader: FetchReader,
     passing: Collection[Slot],
     ctx: DataContext,
-    deadline: float,
+    max_wait_ms: int,
 ) -> Handling[None]:
-    """Waits for enough, at most until `deadline`; `passing` slots are attached for the time of the wait."""
+    """Waits for enough, at most for `max_wait_ms`; `passing` slots are attached for the time of the wait."""
     acl_epoch = _acl_epoch(ctx)
+    deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
     changed = AutoResetEvent()
     wake = changed.set
     try:
@@ -328,10 +319,6 @@ def _wait(
                 slot.detach()
 
 
-def _deadline(request: FetchRequest, now: float) -> float:
-    return now + min(request.max_wait_ms / 1000, MAX_WAIT_SECONDS)
-
-
 async def _is_up(changed: AutoResetEvent, deadline: float) -> bool:
     """Waits for a change; returns whether the time is up instead."""
     return not await changed.wait(deadline)
@@ -346,7 +333,9 @@ def attach_changed(
             yield None
         try:
             partition = slot.partition(ctx.partitions)
-            leader = partition.open_leader() if partition.leads else None
+            leader = partition.leader_or_none
+            if leader is None and partition.leads:
+                leader = partition.open_leader()
         except KafkaError:
             reader.changed[slot] = None
             continue
@@ -354,13 +343,13 @@ def attach_changed(
         if leader is None:  # a follower is read, or the epoch has ended since: the next read tells
             reader.changed[slot] = None
             continue
-        upto = leader.log.log_end_offset if slot.upto_end else leader.committed_end
+        upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
         if upto != slot.seen_upto:
             reader.changed[slot] = None
 
 
 def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: DataContext, call: Call) -> bool:
-    is_metered = ctx.quotas.fetch.is_set and not terms.is_follower
+    is_metered = ctx.quotas.fetch.is_set and terms.replica_id < 0
     return is_metered and ctx.quotas.fetched(call, fetch.size) > 0
 
 

@@ -13,7 +13,6 @@ from trimaran.node.replicated.pending import settled
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from trimaran.wire.security.acls import Operation
-from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.access import groups
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import FEW_ELEMENTS_MAX
@@ -61,7 +60,7 @@ def _joined(
         request,
         call.header.api_version,
         call.header.client_id or "",
-        f"/{java_text(connection.peer[0])}",  # as Java prints an address
+        f"/{connection.peer_text}",
         str(connection.principal),
         connection.id,
     )

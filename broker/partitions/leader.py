@@ -141,7 +141,7 @@ class PartitionLeader:
 
     def _flushed(self, _offset: int) -> None:
         """Group commit's word that the log is durable further than before."""
-        if not self.ended:
+        if not self.high_watermark.closed:
             self._watermarks.advance_high()
 
     # -- appending

@@ -22,7 +22,6 @@ from trimaran.quorum.metadata.image import CLIENT_METRICS_RESOURCE, MetadataImag
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)
@@ -256,7 +255,7 @@ def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
         "client_id": call.header.client_id,
         "client_software_name": name,
         "client_software_version": version,
-        "client_source_address": java_text(call.connection.peer[0]),
+        "client_source_address": call.connection.peer_text,
         "client_source_port": str(call.connection.peer[1]),
     }
     return {key: value for key, value in found.items() if value}

@@ -19,7 +19,7 @@ LONG_MAX = (1 << 63) - 1
 
 
 def dirt_of(
-    log: PartitionLog, *, cleaned_to: Offset | None, high_watermark: int, now_ms: int
+    log: PartitionLog, *, cleaned_to: Offset | None, high_watermark: Offset, now_ms: int
 ) -> Dirt:
     """How dirty a log is. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments

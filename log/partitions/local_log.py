@@ -234,8 +234,9 @@ class LocalLog:
     @property
     def must_flush(self) -> bool:
         """Write-behind has left enough: a whole segment, or `flush.messages`."""
-        unflushed = self.log_end_offset - self.flushed_offset
-        is_rolled = self._segments.active.base_offset > self.flushed_offset
+        flushed = self._flushing.flushed_offset
+        unflushed = self.log_end_offset - flushed
+        is_rolled = self._segments.active.base_offset > flushed
         return is_rolled or unflushed >= self.config.flush_messages
 
     @property

@@ -177,10 +177,8 @@ class PartitionLog(ReadableLog):
         if self.health.offline is not None:
             self.health.check()
         if len(batches) > self.config.segment_bytes:
-            raise KafkaError(
-                ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"{len(batches)} bytes in a segment of {self.config.segment_bytes}",
-            )
+            why = f"{len(batches)} bytes in a segment of {self.config.segment_bytes}"
+            raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, why)
         if batches.readonly:
             batches = memoryview(bytearray(batches))
             views = list(iter_batches(batches))
@@ -298,9 +296,13 @@ class PartitionLog(ReadableLog):
 
     # Transactions
 
-    def last_stable_offset(self, high_watermark: int) -> Offset:
-        """The end for read_committed readers: below it every transaction is decided, and so replicated (T3)."""
-        stable = self.producers.last_stable_offset(high_watermark)
+    def last_stable_offset(self, high_watermark: Offset, *, must_know: bool = True) -> Offset:
+        """Returns the end for read_committed readers: below it every transaction is decided, and so replicated (T3). If
+        the producers are not known and need not be, it is `high_watermark`.
+        """
+        if not must_know and self._producers.state is None:
+            return high_watermark
+        stable = self.producers.transactions.last_stable_offset(high_watermark)
         return Offset(min(max(stable, self.log_start_offset), high_watermark))
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Aborted:

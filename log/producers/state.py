@@ -45,7 +45,7 @@ class ProducerState:
     def __init__(self, end_offset: Offset = Offset(0)) -> None:
         self.end_offset = end_offset
         self._producers: dict[ProducerId, ProducerEntry] = {}
-        self._transactions = OpenTransactions()
+        self.transactions = OpenTransactions()
         self._verifications = Verifications()
         # Is called with a producer id and its entry, before the entry changes.
         self.before_change: Callable[[ProducerId, ProducerEntry], object] | None = None
@@ -70,7 +70,7 @@ class ProducerState:
         begun = [(e.transaction_start, producer_id) for producer_id, e in entries]
         for first_offset, producer_id in sorted(begun):
             if first_offset != NO_TRANSACTION:
-                state._transactions.begin(producer_id, first_offset)
+                state.transactions.begin(producer_id, first_offset)
         return state
 
     # Checks of the leader
@@ -191,7 +191,7 @@ class ProducerState:
         entry.add(view)
         if view.is_transactional and entry.transaction_start == NO_TRANSACTION:
             entry.transaction_start = view.base_offset
-            self._transactions.begin(view.producer_id, view.base_offset)
+            self.transactions.begin(view.producer_id, view.base_offset)
         return None
 
     def _follow_emptied(self, view: BatchView) -> None:
@@ -224,7 +224,7 @@ class ProducerState:
         first_offset, entry.transaction_start = entry.transaction_start, NO_TRANSACTION
         if first_offset == NO_TRANSACTION:
             return None  # no data here: nothing was held back, and nothing is to be left out
-        self._transactions.end(view.producer_id, view.last_offset)
+        self.transactions.end(view.producer_id, view.last_offset)
         return CompletedTransaction(
             view.producer_id, first_offset, view.last_offset, not marker.is_commit
         )
@@ -239,7 +239,7 @@ class ProducerState:
         marker = read_end_marker(view)
         if marker is None or marker.is_commit:
             return None
-        next_open = self._transactions.first_open_offset(without=view.producer_id)
+        next_open = self.transactions.first_open_offset(without=view.producer_id)
         return AbortedTransaction(
             view.producer_id,
             entry.transaction_start,
@@ -250,11 +250,7 @@ class ProducerState:
     @property
     def first_unstable_offset(self) -> Offset | None:
         """The first offset of the oldest open transaction."""
-        return self._transactions.first_open_offset()
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """Below it no transaction is open, and every decision is below `high_watermark` (T3)."""
-        return self._transactions.last_stable_offset(high_watermark)
+        return self.transactions.first_open_offset()
 
     # Forgetting
 

@@ -14,7 +14,6 @@ from trimaran.quorum.metadata.acls import Acl, known
 from trimaran.quorum.metadata.authorizer import Action, Verdict
 from trimaran.wire.messages.registry import REQUESTS
 from trimaran.wire.security.acls import Operation, PatternType, Permission, ResourceType
-from trimaran.wire.text.hosts import java_text
 from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
@@ -68,7 +67,7 @@ def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True
         "%s principal=%a host=%s listener=%s operation=%s resource=%s:%a request=%s by=%s%s",
         "allowed" if verdict.allowed else "denied",
         str(connection.principal),
-        java_text(connection.peer[0]),
+        connection.peer_text,
         connection.listener,
         action.operation.name,
         action.resource_type.name,

@@ -57,6 +57,7 @@ def fetch_of(harness, *partitions, in_session=False, **terms):
     reader, asked = FetchReader(in_session=in_session), FetchTopic(topic="t", partitions=[])
     slots = [Slot(reader, asked, partition, upto_end=False) for partition in partitions]
     reader.changed.update(dict.fromkeys(slots))
+    reader.tick(0.0)
     terms = FetchTerms(**{"min_bytes": 1, "max_bytes": 1 << 20, **terms})
     return Fetch(reader, harness.partitions, terms), reader, slots
 

@@ -220,7 +220,7 @@ async def test_read_uncommitted_learns_known_last_stable_offset(transaction):
     assert data.records.size > 0
     log = transaction.leader().log
     assert not log.knows_producers
-    assert log.producers.last_stable_offset(2) == 1
+    assert log.producers.transactions.last_stable_offset(2) == 1
     data = await ask_one(transaction, wanted(0, 1))
     assert (data.high_watermark, data.last_stable_offset) == (2, 1)
     assert data.records.size > 0

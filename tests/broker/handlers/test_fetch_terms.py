@@ -15,7 +15,6 @@ from trimaran.broker.fetching.replica_selection import Client
 from trimaran.broker.fetching.slots import Slot
 from trimaran.broker.handlers.fetch import (
     _hide_storage_errors,
-    _replica,
     _terms,
     attach_changed,
 )
@@ -140,11 +139,15 @@ def test_an_epoch_of_0_is_one(harness):
     assert (found.refused, exempt) == (E.NONE, True)
 
 
-def test_follower_id_location_depends_on_version():
-    assert _replica(request(replica_id=0, epoch=5, old_id=7)) == (0, 5)
-    assert _replica(request(old_id=7, epoch=5)) == (7, -1)
-    assert _replica(request(old_id=0)) == (0, -1)
-    assert _replica(request()) == (-1, -1)
+def test_follower_id_location_depends_on_version(harness):
+    def replica(asked):
+        found, _ = terms(harness.context, asked)
+        return found.replica_id, found.replica_epoch
+
+    assert replica(request(replica_id=0, epoch=5, old_id=7)) == (0, 5)
+    assert replica(request(old_id=7, epoch=5)) == (7, -1)
+    assert replica(request(old_id=0)) == (0, -1)
+    assert replica(request()) == (-1, -1)
 
 
 def test_follower_redirection_needs_version_11_and_selector(harness):

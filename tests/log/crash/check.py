@@ -250,7 +250,11 @@ def _judge_producers(log: PartitionLog, naive: Naive, first: int) -> None:
         demand(key in wanted or offset < first, "abort that never was", key, wanted)
     if first == 0:
         stable = min([end, *naive.open.values()])
-        demand(log.producers.last_stable_offset(end) == stable, "last stable offset", stable)
+        demand(
+            log.producers.transactions.last_stable_offset(end) == stable,
+            "last stable offset",
+            stable,
+        )
 
 
 def _judge_compacted_aborts(log: PartitionLog, naive: Naive, after: State) -> None:

@@ -239,11 +239,11 @@ def test_ended_transactions_are_bounded_below_fixed_watermark(tmp_path):
         view.base_offset = offset + 1
         state.update(view)
         offset += 2
-    assert len(state._transactions._ended) == ENDED_MAX
-    assert state.last_stable_offset(0) == 0
-    assert state.last_stable_offset(3) == 0, "those taken as one hold the offset back"
-    assert state.last_stable_offset(200) == 200
-    assert state.last_stable_offset(offset) == offset
+    assert len(state.transactions._ended) == ENDED_MAX
+    assert state.transactions.last_stable_offset(0) == 0
+    assert state.transactions.last_stable_offset(3) == 0, "those taken as one hold the offset back"
+    assert state.transactions.last_stable_offset(200) == 200
+    assert state.transactions.last_stable_offset(offset) == offset
 
 
 @pytest.mark.parametrize("done", range(4))

@@ -16,7 +16,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.header import decode_request_header
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget
-from trimaran.wire.transport.dispatch.responding import encode_or_refuse, outcome, refusal, respond
+from trimaran.wire.transport.dispatch.responding import encode_or_refuse, refusal, respond
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.memory.pools import ELEMENT_BYTES
@@ -67,12 +67,19 @@ def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
         route.hooks.begin(call)
     if route.once is not None and not call.heavy:
         request = route.once(request)
-    found: Any = outcome(route, _PASSES, route.handler, request, context, call)
-    if type(found) is GeneratorType:
-        running = RunningRequest(route, call, request, found)
-        found = outcome(route, _PASSES, running.run, found.send, None)
-        if isinstance(found, RunningRequest):
-            return running
+    found: Any
+    try:
+        found = route.handler(request, context, call)
+        if type(found) is GeneratorType:
+            running = RunningRequest(route, call, request, found)
+            found = running.run(found.send, None)
+            if isinstance(found, RunningRequest):
+                return found
+    except _PASSES:
+        raise
+    except Exception as error:  # noqa: BLE001 - a connection is isolated from its siblings
+        found = route.as_kafka_error(error)
+        error.__traceback__ = None  # its frames refer to the error and to the request: a cycle
     if call.heavy:
         return RunningRequest(route, call, request, known=found)
     return respond(route, request, found, call)

@@ -57,7 +57,12 @@ class ConnectionInfo:
     loop_time: LoopTime = field(default_factory=LoopTime)
     # When a request that pauses goes on.
     turn: TurnOfRequests = field(default_factory=Unscheduled)
+    # The address of the peer as Java prints it.
+    peer_text: str = field(init=False)
     _callbacks: dict[Callback, None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.peer_text = java_text(self.peer[0])
 
     def on_close(self, callback: Callback) -> None:
         """Calls `callback` as soon as the peer is seen to be gone, or at once if it is; the same one only once."""
@@ -83,9 +88,7 @@ class ConnectionInfo:
             _call(self._callbacks.popitem()[0])
 
     def __str__(self) -> str:
-        return (
-            f"connection {self.id} from {java_text(self.peer[0])}:{self.peer[1]} on {self.listener}"
-        )
+        return f"connection {self.id} from {self.peer_text}:{self.peer[1]} on {self.listener}"
 
 
 def _call(callback: Callback) -> None:
