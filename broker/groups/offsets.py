@@ -17,7 +17,7 @@ from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
-from trimaran.wire.identity import NO_OFFSET, TopicIdPartition, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, TopicIdPartition, TopicPartition
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -93,7 +93,7 @@ def decide_commit(
 
 def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> int:
     """Version 1 may say when; -1 is the broker's time."""
-    return now_ms if partition.commit_timestamp == -1 else partition.commit_timestamp
+    return now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp
 
 
 def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
@@ -111,7 +111,7 @@ def java_length(text: str) -> int:
 def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
     """The old clients' own expiry (versions 2 to 4), -1 for none; held to what an int64 says."""
     if retention_ms == NO_RETENTION:
-        return -1
+        return NO_TIMESTAMP
     return min(INT64_MAX, max(0, now_ms + retention_ms))
 
 

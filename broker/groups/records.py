@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.log.batches.records import NewRecord
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_TIMESTAMP, TopicPartition
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 from trimaran.wire.records.groups import (
     ClassicKey,
@@ -91,7 +91,7 @@ def _encode_value(value: GroupValue | None, offset_version: int) -> bytes | None
         return encode_group_value(value, GROUP_VALUE_VERSION)
     if not isinstance(value, OffsetCommitValue):
         return encode_group_value(value, CONSUMER_GROUP_VALUE_VERSION)
-    has_expiry = value.expire_timestamp != -1
+    has_expiry = value.expire_timestamp != NO_TIMESTAMP
     version = OFFSET_VALUE_VERSION_WITH_EXPIRY if has_expiry else offset_version
     return encode_group_value(value, version)
 

@@ -19,6 +19,7 @@ from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NO_TIMESTAMP
 from trimaran.wire.records.groups import OffsetCommitValue
 
 
@@ -228,6 +229,6 @@ def _is_over(
     limits: GroupLimits,
     now_ms: int,
 ) -> bool:
-    if value.expire_timestamp != -1:
+    if value.expire_timestamp != NO_TIMESTAMP:
         return now_ms >= value.expire_timestamp
     return now_ms - kind.retained_from(group_id, value) >= limits.offsets_retention_ms

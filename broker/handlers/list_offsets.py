@@ -20,9 +20,10 @@ from trimaran.broker.partitions.awaiting import pending_flushes, wait_for_flushe
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.lookups import in_steps, resolve_timestamp
 from trimaran.broker.partitions.opening import opening
+from trimaran.log.partitions.timestamps import TimestampOffset
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, NO_TIMESTAMP, Offset, TopicPartition
 from trimaran.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -48,10 +49,8 @@ EARLIEST_PENDING_UPLOAD = -6
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 # Timestamps whose offset does not depend on the end of the log.
 _WHATEVER_THE_END = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
-_NOTHING = (-1, -1, -1)
+_NOTHING = TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_LEADER_EPOCH)
 LEADER_EPOCH_VERSION = 4
-
-Found = tuple[int, int, int]  # timestamp, offset, leader epoch
 
 
 class Reader(NamedTuple):
@@ -60,7 +59,7 @@ class Reader(NamedTuple):
     is_client: bool
     reads_committed: bool
 
-    def end_of(self, leader: PartitionLeader) -> int:
+    def end_of(self, leader: PartitionLeader) -> Offset:
         """Returns the end of the log for this reader."""
         if not self.is_client:
             return leader.log.log_end_offset
@@ -178,19 +177,21 @@ def _in_version(code: ErrorCode, version: int) -> ErrorCode:
     return code
 
 
-def _find(leader: PartitionLeader, timestamp: int, version: int, reader: Reader) -> Handling[Found]:
+def _find(
+    leader: PartitionLeader, timestamp: int, version: int, reader: Reader
+) -> Handling[TimestampOffset]:
     if timestamp < EARLIEST and version < _SINCE.get(timestamp, 0x7FFF):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = leader.log
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         epoch = log.epochs.epoch_for(start)
-        return -1, start, epoch
+        return TimestampOffset(NO_TIMESTAMP, start, epoch)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _NOTHING
     if timestamp == LATEST:
         _check_caught_up(leader, reader.is_client)
-        return -1, reader.end_of(leader), leader.epoch
+        return TimestampOffset(NO_TIMESTAMP, reader.end_of(leader), leader.epoch)
     steps = (
         log.look_up_max_timestamp()
         if timestamp == MAX_TIMESTAMP
@@ -199,8 +200,10 @@ def _find(leader: PartitionLeader, timestamp: int, version: int, reader: Reader)
     return _below_end((yield from resolve_timestamp(steps, leader)), leader, reader)
 
 
-def _below_end(found: Found | None, leader: PartitionLeader, reader: Reader) -> Found:
-    if found is None or found[1] >= reader.end_of(leader):
+def _below_end(
+    found: TimestampOffset | None, leader: PartitionLeader, reader: Reader
+) -> TimestampOffset:
+    if found is None or found.offset >= reader.end_of(leader):
         _check_caught_up(leader, reader.is_client)
         return _NOTHING
     return found

@@ -18,7 +18,7 @@ from trimaran.log.batches.batch import header_at
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.scan import is_plausible
 from trimaran.quorum.metadata.image import PartitionImage
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class FetchPosition:
 SEGMENTS_AT_ONCE = 100
 # An old message without key and value.
 RECORD_BATCH_BYTES_MIN = 26
-EMPTY_LOG = FetchPosition(Offset(0), LeaderEpoch(-1), Offset(0))
+EMPTY_LOG = FetchPosition(Offset(0), NO_LEADER_EPOCH, Offset(0))
 
 
 @contextmanager

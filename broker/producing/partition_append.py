@@ -11,7 +11,7 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.log.validation.rejected_records import RejectedRecords
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_OFFSET, Offset, TopicPartition
+from trimaran.wire.identity import NO_OFFSET, TopicPartition
 from trimaran.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -65,7 +65,7 @@ class PartitionAppend:
         self.leader: PartitionLeader | None = None
         self.batches: Sequence[BatchView] = ()
         self.required_offset = NO_OFFSET
-        self.verified_from = Offset(-1)
+        self.verified_from = NO_OFFSET
         self.failed = False
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:

@@ -13,7 +13,13 @@ from trimaran.broker.fetching.sessions import INITIAL_EPOCH, NO_SESSION, next_ep
 from trimaran.broker.partitions.follower import FetchPosition, PartitionFollower
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
 from trimaran.wire.client.backoff import exponential_seconds
-from trimaran.wire.identity import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicIdPartition
+from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    BrokerEpoch,
+    BrokerId,
+    TopicIdPartition,
+)
 from trimaran.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -29,7 +35,7 @@ BACKOFF_SECONDS = 0.02
 # The pause before throttled partitions are checked again: the bound may have changed by then.
 HELD_BACK_SECONDS_MAX = 1.0
 
-NEVER_SENT = (-1, FetchPosition(Offset(-1), LeaderEpoch(-1), Offset(-1)))
+NEVER_SENT = (-1, FetchPosition(NO_OFFSET, NO_LEADER_EPOCH, NO_OFFSET))
 
 
 @dataclass(frozen=True, slots=True)

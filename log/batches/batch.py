@@ -18,6 +18,8 @@ import crc32c
 from trimaran.log.codecs.compression import Compression
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     LeaderEpoch,
@@ -249,8 +251,8 @@ def old_view(buffer: Buffer, position: int) -> BatchView:
         (view.base_timestamp,) = _OLD_TIMESTAMP.unpack_from(buffer, position + _OLD_HEAD.size)
     view.max_timestamp = view.base_timestamp
     view.attributes &= ATTRIBUTES_COMPRESSION | ATTRIBUTES_LOG_APPEND_TIME * view.magic
-    view.leader_epoch = LeaderEpoch(-1)
-    view.producer_epoch, view.base_sequence = ProducerEpoch(-1), -1
+    view.leader_epoch = NO_LEADER_EPOCH
+    view.producer_epoch, view.base_sequence = NO_PRODUCER_EPOCH, -1
     view.producer_id = NO_PRODUCER_ID
     view.last_offset_delta, view.count = 0, 1
     view.size = size + PREFIX_BYTES

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset
 from trimaran.wire.messages.control import (
     ControlType,
     ControlValue,
@@ -72,7 +72,7 @@ def build_control_batch(
     *,
     timestamp_ms: int,
     base_offset: Offset = Offset(0),
-    leader_epoch: LeaderEpoch = LeaderEpoch(-1),
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> bytes:
     """A batch of Raft's control records, each in version 0; those of transactions are
     built by `trimaran.log.producers.marker`.

@@ -32,6 +32,8 @@ from trimaran.log.codecs.compression import Compression, compress, decompress, d
 from trimaran.wire.buffers.primitives import VARINTS, read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
     LeaderEpoch,
@@ -229,12 +231,12 @@ class BatchBuilder:
         self,
         *,
         base_offset: Offset = Offset(0),
-        leader_epoch: LeaderEpoch = LeaderEpoch(-1),
+        leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
         compression: Compression = Compression.NONE,
         compression_level: int | None = None,
         timestamp_type: TimestampType = TimestampType.CREATE_TIME,
         producer_id: ProducerId = NO_PRODUCER_ID,
-        producer_epoch: ProducerEpoch = ProducerEpoch(-1),
+        producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH,
         base_sequence: int = -1,
         is_control: bool = False,
         is_transactional: bool = False,

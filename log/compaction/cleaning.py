@@ -34,7 +34,7 @@ from trimaran.log.segments.segment import (
 )
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 
 # Kafka's log.cleaner.io.buffer.size. With 1 MiB, glibc fetches every block from the system again, and gives it back:
 # half more CPU.
@@ -93,7 +93,7 @@ class Round:
     aborted: Sequence[AbortedTransaction]
     offsets: OffsetMap
     pause: Callable[[int], None]
-    latest_offset: Offset = Offset(-1)
+    latest_offset: Offset = NO_OFFSET
     bytes_read: int = 0
     bytes_written: int = 0
     _transactions: CleanedTransactions = field(init=False)

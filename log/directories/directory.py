@@ -46,7 +46,15 @@ from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.log.segments.segments import due
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, Offset, TopicPartition
+from trimaran.wire.identity import (
+    NO_BROKER_EPOCH,
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    BrokerEpoch,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 
 CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)
 _Offsets = Mapping[TopicPartition, Offset]
@@ -221,18 +229,16 @@ class LogDirectory:
                 log = self._checked[key] = self._load(key, config)
                 log.prepare()
 
-    def end_of(self, key: TopicPartition) -> tuple[int, int]:
-        """Latest leader epoch and end offset, (-1, -1) of a damaged log. Opens the log, which may take long; `open_log`
-        finds it ready.
-
-        Runs in a thread. Raises KafkaError: the disk failed.
+    def end_of(self, key: TopicPartition) -> tuple[LeaderEpoch, Offset]:
+        """Opens the log, which may take long, and returns its latest epoch and its end; those for none if damaged.
+        `open_log` finds it ready. Runs in a thread. Raises KafkaError: the disk failed.
         """
         try:
             with self._alone(key):
                 log = self._checked[key] = self._load(key, LogConfig())
         except KafkaError:
             self.health.check()
-            return -1, -1
+            return NO_LEADER_EPOCH, NO_OFFSET
         return log.epochs.latest_epoch, log.log_end_offset
 
     def _alone(self, key: TopicPartition) -> AbstractContextManager[object]:

@@ -35,14 +35,14 @@ from trimaran.log.segments.segment import Segment, SegmentDamaged
 from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.log.steps import Steps, at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_OFFSET, NO_TIMESTAMP, LeaderEpoch, Offset
 
 Aborted = list[AbortedTransaction]
 EPOCH_MAX = LeaderEpoch((1 << 31) - 1)
 
 
 class AppendInfo(NamedTuple):
-    """The result of an append. `log_append_time_ms` is -1 unless the topic stamps append time."""
+    """The result of an append. `log_append_time_ms` is `NO_TIMESTAMP` unless the topic stamps append time."""
 
     base_offset: Offset
     last_offset: Offset
@@ -193,7 +193,7 @@ class PartitionLog(ReadableLog):
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, first_offset)
         return AppendInfo(
-            first_offset, offset - 1, now_ms if append_time else -1, self.log_start_offset
+            first_offset, offset - 1, now_ms if append_time else NO_TIMESTAMP, self.log_start_offset
         )
 
     def append_as_follower(
@@ -223,7 +223,7 @@ class PartitionLog(ReadableLog):
         if not views:
             if flaw is not None:
                 raise flaw
-            return AppendInfo(first_offset, first_offset - 1, -1, self.log_start_offset)
+            return AppendInfo(first_offset, first_offset - 1, NO_TIMESTAMP, self.log_start_offset)
         start_offset = self.log_start_offset
         if views[0].base_offset < first_offset:
             self.truncate_fully_and_start_at(views[0].base_offset)
@@ -379,7 +379,7 @@ class PartitionLog(ReadableLog):
         self._lower_recovery_point(LOG_START)
         with self.storage(f"emptying {self.directory}"):
             # First: a snapshot knows transactions whose end goes.
-            self._producers.truncate(Offset(-1))
+            self._producers.truncate(NO_OFFSET)
             self._begin_anew(offset)
             self.log_start_offset = offset
             self.epochs.clear()

@@ -9,12 +9,19 @@ from collections import deque
 from typing import NamedTuple
 
 from trimaran.log.batches.batch import SEQUENCE_SPACE, BatchView
-from trimaran.wire.identity import NO_PRODUCER_EPOCH, NO_TIMESTAMP, Offset, ProducerEpoch
+from trimaran.wire.identity import (
+    NO_COORDINATOR_EPOCH,
+    NO_OFFSET,
+    NO_PRODUCER_EPOCH,
+    NO_TIMESTAMP,
+    Offset,
+    ProducerEpoch,
+)
 
 BATCHES_KEPT = (
     5  # a producer has at most five requests in flight (max.in.flight.requests.per.connection)
 )
-NO_TRANSACTION = Offset(-1)
+NO_TRANSACTION = NO_OFFSET
 
 
 class Duplicate(NamedTuple):
@@ -53,9 +60,9 @@ class ProducerEntry:
     def __init__(self, epoch: ProducerEpoch = NO_PRODUCER_EPOCH) -> None:
         self.epoch = epoch
         self.batches: deque[KeptBatch] = deque(maxlen=BATCHES_KEPT)
-        self.coordinator_epoch = -1
+        self.coordinator_epoch = NO_COORDINATOR_EPOCH
         self.last_timestamp = NO_TIMESTAMP
-        self.marker_offset = Offset(-1)
+        self.marker_offset = NO_OFFSET
         self.transaction_start = NO_TRANSACTION
 
     @property

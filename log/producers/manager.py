@@ -22,7 +22,7 @@ from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import NO_OFFSET, Offset
 
 # A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more, a PIECE of 2 ms with each append.
 AT_ONCE_MAX, PIECE = 5_000, 2_000
@@ -98,7 +98,7 @@ class ProducerStateManager:
         """
         for segment in self._segments.all:
             segment.transaction_index.keep_sound()
-        self.truncate(Offset(-1))
+        self.truncate(NO_OFFSET)
 
     def remove_snapshots_below(self, offset: Offset) -> None:
         """The first segment begins at `offset` now."""

@@ -34,7 +34,12 @@ from trimaran.log.segments.recovery import list_snapshots
 from trimaran.log.segments.scan import read_batch, scan_headers
 from trimaran.log.segments.segment import SNAPSHOT_SUFFIX, Segment, file_name
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
+from trimaran.wire.identity import (
+    CoordinatorEpoch,
+    Offset,
+    ProducerEpoch,
+    ProducerId,
+)
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -121,7 +126,7 @@ def _entry(
 ) -> tuple[ProducerId, ProducerEntry]:
     entry = ProducerEntry(epoch)
     entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
+    entry.coordinator_epoch = CoordinatorEpoch(coordinator_epoch)
     entry.transaction_start = transaction_start
     if last_offset >= 0:
         first_sequence = (

@@ -40,7 +40,7 @@ from trimaran.log.segments.segment import (
     SegmentDamaged,
     file_name,
 )
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offset
 from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ def takes_long(directory: Path, files: Files) -> bool:
         names = set(files.list_directory(directory))
         bases = sorted(b for n in names if (b := base_offset_of(n, LOG_SUFFIX)) is not None)
         snapshots = (b for n in names if (b := base_offset_of(n, SNAPSHOT_SUFFIX)) is not None)
-        known = max(snapshots, default=Offset(-1))
+        known = max(snapshots, default=NO_OFFSET)
         newest = directory / file_name(known, SNAPSHOT_SUFFIX)
         if known >= 0 and files.status(newest).size > SNAPSHOT_BYTES_AT_ONCE:
             return True
@@ -257,7 +257,7 @@ class _Start(NamedTuple):
 
 def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
     if recovery_point <= segment.base_offset:
-        return _Start(0, segment.base_offset, LeaderEpoch(-1))
+        return _Start(0, segment.base_offset, NO_LEADER_EPOCH)
     try:
         entry = segment.offset_index.floor(recovery_point - 1 - segment.base_offset)
         indexed = entry[1] if entry else 0
@@ -271,7 +271,7 @@ def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
 
 
 def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> _Start:
-    reached = _Start(start, segment.base_offset, LeaderEpoch(-1))
+    reached = _Start(start, segment.base_offset, NO_LEADER_EPOCH)
     for position, view in scan_headers(segment.files, segment.file, start, segment.size):
         if view.last_offset >= recovery_point or not segment.can_hold(view, reached.offset):
             break

@@ -1,5 +1,6 @@
 """A type checker tells offsets, epochs, ids and partitions apart; at run time they are integers and pairs."""
 
+import ast
 import re
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ from trimaran.wire.identity import LeaderEpoch, Offset, TopicPartition
 
 REFUSED = Path(__file__).parent / "typing_tests" / "identity.py"
 _ERROR = re.compile(r":(\d+): error: .*\[([a-z-]+)\]$")
+_TOPICS, _INDEXES = {"topic", "topic_id"}, {"index", "partition", "partition_index"}
 _EXPECTED = re.compile(r"# error: (.*)$")
 
 
@@ -45,3 +47,23 @@ def test_partition_equals_its_pair_and_has_a_name():
     assert partition == ("orders", 3)
     assert {partition: 1}["orders", 3] == 1
     assert str(partition) == "orders-3"
+
+
+@pytest.mark.parametrize("room", ["broker", "log", "wire"])
+def test_partition_is_one_argument(room):
+    """Functions of the front door, Spark and ZooKeeper still take a topic and an index apart."""
+    apart = [
+        f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        and {"str", "bytes"} & _plain(function, _TOPICS)
+        and "int" in _plain(function, _INDEXES)
+    ]
+    assert not apart
+
+
+def _plain(function, names):
+    """The annotations of the parameters that have one of these names."""
+    arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
+    return {ast.unparse(one.annotation) for one in arguments if one.arg in names and one.annotation}

@@ -24,6 +24,7 @@ from trimaran.broker.handlers.list_offsets import (
     _visible,
     list_offsets,
 )
+from trimaran.log.partitions.timestamps import TimestampOffset
 from trimaran.log.steps import at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -87,11 +88,11 @@ class Log:
 
     def look_up_max_timestamp(self):
         yield 1
-        return 50, 3, 100
+        return TimestampOffset(50, 3, 100)
 
     def look_up_timestamp(self, timestamp):
         yield 1
-        return timestamp, 5, 100
+        return TimestampOffset(timestamp, 5, 100)
 
 
 def leader(watermark=6, *, knows=True, **fields):
@@ -110,15 +111,15 @@ def test_the_end_of_a_log_is_the_readers():
 
 def test_offset_at_readers_end_is_not_found():
     for reader, end in ((CONSUMER, 6), (COMMITTED, 4), (FOLLOWER, 9)):
-        assert _below_end((10, end - 1, 7), leader(), reader) == (10, end - 1, 7)
-        for found in ((10, end, 0), (10, end + 1, 0), None):
+        assert _below_end(TimestampOffset(10, end - 1, 7), leader(), reader) == (10, end - 1, 7)
+        for found in (TimestampOffset(10, end, 0), TimestampOffset(10, end + 1, 0), None):
             assert _below_end(found, leader(), reader) == NOTHING
     # At the end a new leader does not know.
-    for found in ((10, 6, 0), None):
+    for found in (TimestampOffset(10, 6, 0), None):
         with pytest.raises(KafkaError, match="OFFSET_NOT_AVAILABLE"):
             _below_end(found, leader(knows=False), CONSUMER)
-    assert _below_end((10, 9, 0), leader(knows=False), FOLLOWER) == NOTHING
-    assert _below_end((10, 5, 7), leader(knows=False), CONSUMER) == (10, 5, 7)
+    assert _below_end(TimestampOffset(10, 9, 0), leader(knows=False), FOLLOWER) == NOTHING
+    assert _below_end(TimestampOffset(10, 5, 7), leader(knows=False), CONSUMER) == (10, 5, 7)
 
 
 def test_unknown_watermark_is_hidden_from_consumers():

@@ -1,5 +1,6 @@
 """Code that a type checker must refuse where a line says so. It is checked, and never run."""
 
+from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.disk.leader_epochs import LeaderEpochs
 from trimaran.log.producers.state import ProducerState
 from trimaran.quorum.controller.nodes.leases import Leases
@@ -7,9 +8,12 @@ from trimaran.quorum.controller.partitions.broker_changes import check_broker_ep
 from trimaran.quorum.metadata.image import MetadataImage, PartitionImage, Provenance
 from trimaran.quorum.raft.types import OffsetAndEpoch, ReplicaKey
 from trimaran.wire.identity import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
     Address,
     BrokerEpoch,
     BrokerId,
+    CoordinatorEpoch,
     LeaderEpoch,
     NodeId,
     Offset,
@@ -98,3 +102,18 @@ def snapshots(offset: Offset, epoch: LeaderEpoch) -> None:
     OffsetAndEpoch(epoch, offset)  # error: arg-type, arg-type
     read(OffsetAndEpoch(offset, epoch).offset)
     fence(OffsetAndEpoch(offset, epoch).epoch)
+
+
+def numbers_for_none(
+    epochs: LeaderEpochs, producer: ProducerEpoch, marker: CoordinatorEpoch
+) -> None:
+    epochs.assign(NO_LEADER_EPOCH, NO_OFFSET)
+    epochs.assign(NO_OFFSET, NO_LEADER_EPOCH)  # error: arg-type, arg-type
+    fence(producer)  # error: arg-type
+    fence(marker)  # error: arg-type
+
+
+def leaders(partitions: Partitions, broker: BrokerId) -> None:
+    partitions.leader_of(TopicPartition("orders", 3))
+    partitions.leader_of("orders", 3)  # error: arg-type
+    partitions.find(broker)  # error: arg-type
