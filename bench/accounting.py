@@ -1,4 +1,4 @@
-"""CPU seconds and memory of processes, read from `/proc`: they wander less than the clock on a shared machine."""
+"""CPU seconds and memory of processes, read from `/proc`: they vary less than wall-clock time on a shared machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """User and system time that the processes have used so far; one that is gone counts nothing."""
+    """Returns the user and system time that the processes have used so far; a process that has ended counts as zero."""
     return sum(_cpu_ticks(pid) for pid in pids) / TICKS_PER_SECOND
 
 
@@ -26,12 +26,12 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def rss_mib(pid: int) -> float:
-    """Resident memory, shared pages included."""
+    """Returns the resident memory, including shared pages."""
     return _status_kib(pid, "VmRSS") / 1024
 
 
 def pss_mib(pid: int) -> float:
-    """Memory with shared pages divided among those who share them."""
+    """Returns the memory, with shared pages divided among the processes that share them."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:
@@ -50,7 +50,7 @@ def _status_kib(pid: int, key: str) -> int:
 
 
 def below() -> list[tuple[int, str]]:
-    """(pid, name) of all that this process started, and those did."""
+    """Yields (pid, name) of all descendants of this process."""
     children: dict[int, list[tuple[int, str]]] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -65,7 +65,7 @@ def below() -> list[tuple[int, str]]:
 
 
 def cpu_seconds_with_children() -> float:
-    """User and system time of this process and all below it, also of those that have ended."""
+    """Returns the user and system time of this process and all its descendants, including those that have ended."""
     ticks = 0
     for pid in (os.getpid(), *(pid for pid, _ in below())):
         with suppress(OSError):
@@ -75,13 +75,13 @@ def cpu_seconds_with_children() -> float:
 
 
 def peak_rss_mib(pid: int) -> float:
-    """The most resident memory that it ever had, shared pages included."""
+    """Returns the peak of the resident memory, including shared pages."""
     return _status_kib(pid, "VmHWM") / 1024
 
 
 @dataclass
 class Usage:
-    """The resources that a measured block took."""
+    """The resources that a measured block used."""
 
     seconds: float = 0.0
     cpu_seconds: float = 0.0
@@ -98,6 +98,6 @@ def measured(pids: Sequence[int]) -> Iterator[Usage]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which `share` (0 to 1) of the values lie."""
+    """Returns the value below which `share` (0 to 1) of the values are."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

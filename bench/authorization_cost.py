@@ -1,6 +1,6 @@
 """The cost of an authorizer with a thousand ACLs for a broker (`bench.switched`).
 
-`python -m bench.authorization_cost [PAIRS]`. The client is no super user: an ACL is looked up, and found.
+`python -m bench.authorization_cost [PAIRS]`. The client is not a super user: an ACL is looked up, and found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VALUE_BYTES = 100
 
 
 def authorizer(topic: str = TOPIC) -> Authorizer:
-    """A thousand ACLs, two of which let every user write to `topic` and read it."""
+    """Returns an authorizer with a thousand ACLs, of which two let every user write to `topic` and read it."""
     made = Authorizer(["User:admin"])
     made.complete_initial_load()
     others = (f"topic-{number}" for number in range(ACLS - 2))
@@ -35,7 +35,7 @@ def authorizer(topic: str = TOPIC) -> Authorizer:
 
 
 async def measure(root: Path, pairs: int) -> None:
-    """Prints the difference of each request."""
+    """Prints the difference for each request."""
     made = authorizer()
     requests = {
         "produce, one batch of 100 records of 100 B, acks=1": produce_request(),
@@ -54,7 +54,7 @@ async def measure(root: Path, pairs: int) -> None:
 
 
 def main(pairs: int) -> None:
-    """Prints all."""
+    """Prints all figures."""
     with tempfile.TemporaryDirectory() as directory:
         trio.run(partial(measure, Path(directory), pairs))
 

@@ -1,5 +1,5 @@
-"""The benches. Each takes a way to open a cluster and the system's name, and returns figures; those in turns take the
-ways to open one of each system.
+"""The benches. Each takes a function that opens a cluster, and the name of the system, and returns figures; benches
+that take turns take such a function for each system.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def produce_bench(open_cluster: Opener, system: str) -> list[Figure]:
             ):
                 topic = f"produce-{size}"
                 create_topic(cluster, topic, PARTITIONS, 1)
-                produce(cluster, topic, PARTITIONS, size=size, records=records // 5)  # warm
+                produce(cluster, topic, PARTITIONS, size=size, records=records // 5)  # warms up
                 moved = produce(cluster, topic, PARTITIONS, size=size, records=records)
                 figures += throughput_figures("produce", f"{size} B, {kind}", system, moved)
     return figures
@@ -110,7 +110,7 @@ def latency_bench(open_cluster: Opener, system: str) -> list[Figure]:
 
 
 def replication_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    with open_cluster(3, 3, {}) as cluster:  # ours fsynced, Kafka's default
+    with open_cluster(3, 3, {}) as cluster:  # ours with fsync, Kafka's with its default
         create_topic(cluster, "rf3", PARTITIONS, 3, {"min.insync.replicas": "2"})
         produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(100_000, 5_000))
         moved = produce(cluster, "rf3", PARTITIONS, size=1024, records=sized(500_000, 5_000))

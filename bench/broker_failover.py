@@ -1,4 +1,4 @@
-"""kill -9 of a partition's leader: how long until the next ack, and until the victim is in the ISR again."""
+"""kill -9 of a partition's leader: the time until the next ack, and until the victim is in the ISR again."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 
 ROUNDS = sized(7, 1)
 SECONDS_MAX = 60.0
-SETTLE_SECONDS = 3.0  # between rounds, so that the restarted node follows again
+SETTLE_SECONDS = 3.0  # the pause between rounds, so that the restarted node follows again
 
 
 def broker_failover(open_cluster: Opener, system: str) -> list[Figure]:
-    """From kill -9 of a partition's leader to the next ack of it, and from its restart until it is in the ISR again."""
+    """Measures the time from kill -9 of a partition's leader to its next ack, and from the restart until it is in the
+    ISR again.
+    """
     acks, returns = [], []
     with open_cluster(3, 3, {}) as cluster:
         create_topic(cluster, "failover", 1, 3)
@@ -92,7 +94,7 @@ def _leader_of_partition(cluster: Cluster, topic: str) -> int:
 
 
 def _in_sync(cluster: Cluster, topic: str, node_id: int) -> bool:
-    """Whether the node is in the ISR of the topic's partition again, as every broker tells it."""
+    """Returns whether the node is in the ISR of the topic's partition again, according to every broker."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     try:
         for address in parse_bootstrap(cluster.bootstrap):

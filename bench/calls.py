@@ -55,7 +55,7 @@ MARKS = Path(__file__).with_suffix(".toml")
 WARM, REPETITIONS = 30, 25
 GROUP_COORDINATOR, TRANSACTION_COORDINATOR = 0, 1
 TIMEOUT_SECONDS = 30.0
-# The loop has nothing to do when it has called nothing for so long.
+# The loop is idle if it has called nothing for this time.
 REST_SECONDS = 0.004
 # Then nothing of the request before is left that waits for the next flush.
 FSYNC_REST_SECONDS = LEFT_SECONDS_MAX + REST_SECONDS
@@ -63,8 +63,8 @@ FRAME_SIZE = struct.Struct(">i")
 
 
 class Row(NamedTuple):
-    """A request's calls until it is answered and until the loop waits again, with the product's functions and files,
-    and how much memory it takes at once, in KiB.
+    """The calls of a request until its response and until the loop waits again, with the functions and files of the
+    product, and its peak of memory in KiB.
     """
 
     answered: int
@@ -95,7 +95,7 @@ def chosen(repetitions: list[Counts], kib: float, *, fsync: bool = False) -> tup
 
 @contextmanager
 def no_collector() -> Iterator[None]:
-    """Without Python's cyclic collector, which runs when it likes."""
+    """Disables Python's cyclic garbage collector, which runs at unpredictable times."""
     gc.collect()
     gc.disable()
     try:
@@ -106,7 +106,7 @@ def no_collector() -> Iterator[None]:
 
 @contextmanager
 def tracing(peaks: list[float]) -> Iterator[None]:
-    """Adds to `peaks` how many KiB more are in use at some moment of the block than before it."""
+    """Adds to `peaks` the peak of memory within the block, in KiB above the memory before it."""
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
     try:
@@ -116,11 +116,11 @@ def tracing(peaks: list[float]) -> Iterator[None]:
         tracemalloc.stop()
 
 
-# In the handler alone: from the decoded request to the response, or to where it waits.
+# Only the handler: from the decoded request to the response, or to the point where it waits.
 
 
 async def handlers(root: Path) -> Measured:
-    """One Produce and one Fetch of a partition, as their handlers run them."""
+    """Runs the handlers of one Produce and one Fetch for a partition."""
     harness = open_harness(root)
     harness.set_image(topic("t", partition()))
     try:
@@ -137,7 +137,7 @@ def _produce_handler(harness: Harness) -> Iterator[Callable[[], object]]:
     view = request.topic_data[0].partition_data[0].records
     asked = call(request, ProduceRequest.VERSIONS.high, connection())
     while True:
-        view[:8] = bytes(8)  # the last append wrote its offset there
+        view[:8] = bytes(8)  # the last append wrote its offset into the batch
         steps = produce(request, harness.context, asked)
         yield lambda steps=steps: any(steps)  # to where it waits
 
@@ -185,7 +185,7 @@ def others_sleep() -> bool:
 
 
 class Client:
-    """One connection, with a blocking socket; not the nodes' thread."""
+    """A connection with a blocking socket, not in the thread of the nodes."""
 
     def __init__(self, address: Address, calls: Calls, rest_before: float) -> None:
         """`rest_before` is how long the loop has rested when a request is counted, in seconds."""
@@ -237,7 +237,7 @@ class Client:
             time.sleep(seconds)
 
     def is_written_by(self, function: Any) -> bool:
-        """Whether a function written in C, called by the nodes, sends to this connection, or a piece of a file."""
+        """Returns whether a C function that the nodes called sends to this connection, or sends a piece of a file."""
         name, owner = function.__name__, getattr(function, "__self__", None)
         if name in ("send", "sendmsg"):  # generators and coroutines have a `send` too
             return isinstance(owner, socket.socket) and owner.getpeername() == self.address
@@ -245,7 +245,7 @@ class Client:
 
 
 class Walk(NamedTuple):
-    """A kind of request; `next_request(client, last response)` makes the one of the next repetition."""
+    """A kind of request; `next_request(client, last response)` returns that of the next repetition."""
 
     next_request: Callable[[Client, Any], Message]
 
@@ -265,8 +265,8 @@ def _walked(client: Client, walk: Walk, fsync: bool) -> tuple[Row, Counts]:
 
 
 async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync: bool) -> Measured:
-    """Controller and brokers in this process, and a client in a thread of its own. The topic `t` has a replica on
-    each broker. With `fsync` what is acknowledged is flushed first.
+    """Runs a controller and brokers in this process, and a client in a separate thread. The topic `t` has a replica on
+    each broker. With `fsync` records are flushed before they are acknowledged.
     """
     calls = Calls()
     settings = {
@@ -294,7 +294,7 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
 
 
 async def _created(found: Cluster, replicas: int) -> int:
-    """Makes the topic, and returns its leader."""
+    """Creates the topic, and returns its leader."""
     async with connected_to(next(iter(found.brokers.values()))) as client:
         request = CreateTopicsRequest(topics=[new_topic("t", replicas)], timeout_ms=10_000)
         await client.call(request, timeout=TIMEOUT_SECONDS)
@@ -365,7 +365,7 @@ def _heartbeat(client: Client, last: Any) -> Message:
 
 
 def _coordinator(client: Client, key: str, kind: int) -> None:
-    """Waits for the coordinator: the first request creates its topic."""
+    """Waits for the coordinator, since the first request creates its topic."""
     request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
     while client.ask(request).coordinators[0].error_code:
         time.sleep(REST_SECONDS)
@@ -412,7 +412,7 @@ THREE_BROKERS = {"Produce at RF 3, fsynced": Walk(_produce_to)}
 
 
 def mirrored() -> tuple[Row, Counts]:
-    """A metadata record, from its commit to the transaction that kazoo receives."""
+    """Measures a metadata record, from its commit to the transaction that kazoo receives."""
     calls, peaks = Calls(), list[float]()
     warm = [nullcontext() for _ in range(WARM)]
     counting = [calls.counting() for _ in range(REPETITIONS)]

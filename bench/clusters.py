@@ -1,4 +1,4 @@
-"""The two systems under measurement behind one face: start, bootstrap addresses, process ids, kill, restart, stop."""
+"""The two measured systems behind one interface: start, bootstrap addresses, process ids, kill, restart, stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tests.interop import apache_kafka
 
-# Every append reaches the disk before it is answered: ours by default, Kafka's on request.
+# Every append reaches the disk before its response: the default for ours, a setting for Kafka's.
 KAFKA_FSYNC = {"log.flush.interval.messages": "1"}
 OURS_WRITE_BEHIND = {"trimaran.log.fsync": "none"}
 
@@ -27,7 +27,7 @@ PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "wire", "zkcompat")
 
 
 def settings_for(system: str, *, fsync: bool) -> Mapping[str, str]:
-    """Both systems with an fsync before every answer, or both without."""
+    """Returns the settings of both systems, with an fsync before every response or without."""
     if system == "ours":
         return {} if fsync else OURS_WRITE_BEHIND
     return KAFKA_FSYNC if fsync else {}
@@ -49,8 +49,8 @@ class Cluster:
 
 
 def compile_packages() -> None:
-    """Nodes start as those of an installed package do, also where PYTHONDONTWRITEBYTECODE is set: compiling all takes
-    longer than a start.
+    """Compiles the packages, so that nodes start like those of an installed package even if PYTHONDONTWRITEBYTECODE is
+    set: compiling all modules takes longer than a start.
     """
     for package in PACKAGES:
         compileall.compile_dir(ROOT / package, quiet=1)
@@ -76,7 +76,9 @@ def _terminate(pid: int) -> None:
 
 @contextmanager
 def _scratch(prefix: str) -> Iterator[Path]:
-    """A temporary directory. SIGTERM unwinds its `with` block: no node outlives a bench that gets the signal."""
+    """Yields a temporary directory. SIGTERM unwinds its `with` block, so no node outlives a bench that gets the
+    signal.
+    """
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     data = Path(tempfile.mkdtemp(prefix=prefix))
     try:
@@ -90,7 +92,7 @@ def _scratch(prefix: str) -> Iterator[Path]:
 def ours(
     controllers: int, brokers: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """A local cluster of ours in a temporary directory."""
+    """Starts a local cluster of ours in a temporary directory."""
     words = [w for key, value in (settings or {}).items() for w in ("--override", f"{key}={value}")]
     sizes = ["--controllers", str(controllers), "--brokers", str(brokers)]
     compile_packages()
@@ -127,7 +129,7 @@ def ours(
 def kafka(
     controllers: int, brokers: int, settings: Mapping[str, str] | None = None
 ) -> Iterator[Cluster]:
-    """An Apache Kafka 4.3 cluster in a temporary directory."""
+    """Starts an Apache Kafka 4.3 cluster in a temporary directory."""
     with (
         _scratch("bench-kafka-") as data,
         apache_kafka.running(
@@ -161,7 +163,7 @@ SYSTEMS: dict[str, Opener] = {"ours": ours, "kafka": kafka}
 
 
 def systems_of(only: str | None) -> list[str]:
-    """Those that are measured: the one, or all that can run here; says what is left out."""
+    """Returns the systems to measure: the given one, or all that can run here; prints the omitted ones."""
     systems = [only] if only else list(SYSTEMS)
     if "kafka" in systems and (reason := apache_kafka.why_not()):
         print(f"bench: Apache Kafka is left out, {reason}", file=sys.stderr)

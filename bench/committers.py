@@ -1,4 +1,4 @@
-"""Clients that commit transactions of a given size for a given time, and report the time of each commit."""
+"""Clients that commit transactions of a given size for a given time, and report the duration of each commit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Commit = Callable[[Cluster, str, int, float], list[float]]
 
 
 def librdkafka(cluster: Cluster, topic: str, records: int, seconds: float) -> list[float]:
-    """It says itself which partitions it writes to, as every client before 4.0."""
+    """librdkafka adds the partitions to transactions itself, like every client before 4.0."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -46,7 +46,9 @@ def librdkafka(cluster: Cluster, topic: str, records: int, seconds: float) -> li
 
 
 class JavaProducers:
-    """Kafka's own, in a process for each cluster that stays: a young JVM is slow. Brokers add what it writes to."""
+    """Kafka's own client, in one lasting process for each cluster, since a young JVM is slow. Brokers add its
+    partitions to transactions.
+    """
 
     def __init__(self) -> None:
         self._running = ExitStack()

@@ -1,5 +1,5 @@
-"""How much a second is consumed, transformed and produced, exactly once: records of one topic go to another, with their
-offsets in the transaction.
+"""The rate of consuming, transforming and producing exactly once: records of one topic are copied to another, with
+their offsets in the transaction.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.sizes import sized
 from bench.transactions import SETTINGS, read_back
 
 RECORDS, RECORD_BYTES = sized(300_000, 3_000), 1024
-RECORDS_EACH = sized(5_000, 1_000)  # in a transaction
+RECORDS_EACH = sized(5_000, 1_000)  # records in a transaction
 
 
 def copying_bench(open_cluster: Opener, system: str) -> list[Figure]:

@@ -1,7 +1,7 @@
-"""Counts the Python calls of one thread: functions called, their files, and how often each.
+"""Counts the Python calls of one thread: the called functions, their files, and the number of calls of each.
 
-Counts do not depend on the machine. `sys.setprofile` reports each call of a Python function, a resumed generator
-included, and each call of a function written in C; only the first are counted.
+Counts do not depend on the machine. `sys.setprofile` reports each call of a Python function, including a resumed
+generator, and each call of a C function; only the former are counted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _PRODUCT = f"{ROOT / 'trimaran'}/"
 
 
 class Counts(NamedTuple):
-    """Calls of Python functions; of those of the product how many were called, and of how many files. `marked` calls
-    came before the last `mark`. `entered` are the product's functions in the order of their first calls, each with the
-    function that called it first.
+    """Calls of Python functions, and the numbers of called functions of the product and of their files. `marked` calls
+    came before the last `mark`. `entered` are the product's functions in the order of their first calls, each with its
+    first caller.
     """
 
     calls: int
@@ -62,7 +62,7 @@ class Calls:
     def counting(
         self, called_c: Callable[[Any], object] = lambda _function: None
     ) -> Iterator[None]:
-        """Within the block calls are collected; `called_c` receives each function written in C that is called."""
+        """Collects the calls within the block; `called_c` receives each called C function."""
 
         def profile(frame: FrameType, event: str, argument: Any) -> None:
             if event == "call":
@@ -82,5 +82,5 @@ class Calls:
 
 
 def _leaves(code: CodeType) -> bool:
-    """Whether it is what ends the block of `counting`."""
+    """Whether the call ends the block of `counting`."""
     return code.co_qualname == "_GeneratorContextManager.__exit__"

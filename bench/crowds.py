@@ -1,7 +1,7 @@
-"""Clients that would crowd others out of a broker: each a function for a process of its own, as plain sockets.
+"""Clients that would displace others from a broker: each is a function for a separate process, with plain sockets.
 
-Every one of them gives way to the node and to the honest client by its priority, as if it had a machine of its own. It
-says `True` through its pipe when it is at work, and goes on until it is ended.
+Each has a lower priority than the node and the honest client, as if it ran on another machine. It sends `True` through
+its pipe when it works, and continues until it is killed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FLOODING, FLOOD_AT_A_TIME = 8, 64
 PRODUCING, BULK_BYTES = 2, 900_000
 ASKING, ASKED_AT_A_TIME = 8, 4
 IDLE, HALF_OPEN = sized(10_000, 100), sized(1_000, 100)
-# Half-open connections that live for longer are not waited for.
+# The longest wait for the end of half-open connections.
 LIFE_SECONDS_MAX = 14.0
 
 
 def frame(request, version: int) -> bytes:
-    """With its length before it."""
+    """Returns a frame with its length."""
     data = bytes(encode_request(request, version, 7, "bench"))
     return len(data).to_bytes(4, "big") + data
 
@@ -50,7 +50,7 @@ def connect(port: int) -> socket.socket:
 
 
 def answer(sock: socket.socket) -> memoryview:
-    """The next answer without its length. Raises ConnectionError."""
+    """Returns the next response without its length. Raises ConnectionError."""
     data = _exactly(sock, int.from_bytes(_exactly(sock, 4), "big"))
     return memoryview(data)
 
@@ -67,7 +67,7 @@ def _exactly(sock: socket.socket, count: int) -> bytearray:
 
 
 def produce_frame(topic: str, value_bytes: int, acks: int = -1) -> bytes:
-    """One record to partition 0."""
+    """Returns a Produce request with one record for partition 0."""
     records = bytes(build_batch([NewRecord(None, bytes(value_bytes), now_ms())]))
     data = [PartitionProduceData(index=0, records=records)]
     topics = [TopicProduceData(name=topic, partition_data=data)]
@@ -75,7 +75,7 @@ def produce_frame(topic: str, value_bytes: int, acks: int = -1) -> bytes:
 
 
 def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
-    """Partition 0 from there, when there is something."""
+    """Returns a Fetch request for partition 0 from the offset, which waits for data."""
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     topics = [FetchTopic(topic=topic, partitions=[part])]
     request = FetchRequest(max_wait_ms=500, min_bytes=1, max_bytes=max_bytes, topics=topics)
@@ -83,7 +83,7 @@ def fetch_frame(topic: str, offset: int, max_bytes: int) -> bytes:
 
 
 def raise_descriptors() -> None:
-    """To the most that this process may have. Raises RuntimeError where that is too few."""
+    """Raises the limit of descriptors to the maximum. Raises RuntimeError if that is too low."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < IDLE + 2 * HALF_OPEN:
         raise RuntimeError(f"ulimit -n is {hard}, and must be {IDLE + 2 * HALF_OPEN} at least")
@@ -91,7 +91,7 @@ def raise_descriptors() -> None:
 
 
 def slow_reader(port: int, pipe) -> None:
-    """Asks for the most again and again, and reads 40 KB a second of it."""
+    """Sends repeated requests for as much as possible, and reads 40 KB/s of the responses."""
     readers = _connections(port, SLOW_READERS)
     for reader in readers:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, READ_BYTES)
@@ -105,23 +105,23 @@ def slow_reader(port: int, pipe) -> None:
 
 
 def tiny_requests(port: int, pipe) -> None:
-    """ApiVersions without end, many under way."""
+    """Sends ApiVersions requests endlessly, many in flight."""
     _ask_without_end(_connections(port, FLOODING), _hello(), FLOOD_AT_A_TIME, pipe)
 
 
 def bulk_producer(port: int, pipe) -> None:
-    """Batches of nearly a megabyte, one under way of each connection."""
+    """Sends batches of nearly a megabyte, one in flight on each connection."""
     _ask_without_end(_connections(port, PRODUCING), produce_frame(BULK, BULK_BYTES, 1), 1, pipe)
 
 
 def metadata_storm(port: int, pipe) -> None:
-    """Metadata of all topics without end."""
+    """Requests the metadata of all topics endlessly."""
     request = frame(MetadataRequest(topics=None), METADATA)
     _ask_without_end(_connections(port, ASKING), request, ASKED_AT_A_TIME, pipe)
 
 
 def idle_connections(port: int, pipe) -> None:
-    """Each has asked for ApiVersions once."""
+    """Opens connections that have sent ApiVersions once."""
     raise_descriptors()
     held = _connections(port, IDLE)
     pipe.send(True)
@@ -130,7 +130,9 @@ def idle_connections(port: int, pipe) -> None:
 
 
 def half_open(port: int, pipe) -> None:
-    """Each holds all but the last byte of the largest frame before a login; then, how long the longest lived."""
+    """Opens connections that send all except the last byte of the largest frame before a login; then reports the
+    longest life of one.
+    """
     raise_descriptors()
     more = FRAME_BYTES_BEFORE_LOGIN_MAX.to_bytes(4, "big") + bytes(FRAME_BYTES_BEFORE_LOGIN_MAX - 1)
     opened: dict[socket.socket, float] = {}
@@ -158,7 +160,7 @@ def _hello() -> bytes:
 
 
 def _connections(port: int, count: int) -> list[socket.socket]:
-    """Each has its first answer."""
+    """Opens connections, each of which has received its first response."""
     os.setpriority(os.PRIO_PROCESS, 0, LOWER_PRIORITY)
     made = []
     for _ in range(count):
@@ -170,7 +172,7 @@ def _connections(port: int, count: int) -> list[socket.socket]:
 
 
 def _ask_without_end(clients: list[socket.socket], request: bytes, at_a_time: int, pipe) -> None:
-    """The next so many as soon as those before are answered."""
+    """Sends the next requests as soon as the previous ones have responses."""
     with selectors.DefaultSelector() as selector:
         for client in clients:
             selector.register(client, selectors.EVENT_READ)
@@ -188,7 +190,7 @@ CROWDS = {
     "tiny requests": tiny_requests,
     "a bulk producer": bulk_producer,
     "a Metadata storm": metadata_storm,
-    # Before those whose memory the process keeps afterwards.
+    # Before the crowds whose memory the process keeps afterwards.
     f"{HALF_OPEN:,} half-open": half_open,
     f"{IDLE:,} idle": idle_connections,
 }

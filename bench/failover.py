@@ -1,20 +1,19 @@
-"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: how long the quorum is without a
-leader, ours and Apache Kafka's.
+"""`./dev bench failover [CASE …] [--rounds N] [--brokers] [--only ours|kafka]`: measures how long the quorum is without
+a leader, ours and Apache Kafka's.
 
 3 controllers and 3 brokers. A round: every voter follows; after a random part of a second the process of the active
-controller gets SIGKILL (or SIGSTOP, which leaves its sockets open and silent), and from that moment on clients ask for
-a new topic, each for a name of its own:
+controller gets SIGKILL (or SIGSTOP, which leaves its sockets open and silent), and from that moment on clients request
+a new topic, each with a different name:
 
-- `controllers`: one asks both other controllers in turn, every 5 ms, until one of them has created it. This is the
-quorum alone: a new leader is elected, active,
-  and has committed a change of its own.
-- `brokers` (with `--brokers`): one asks a broker, another after 250 ms without an answer, until the topic is created.
-This is what an application sees.
+- `controllers`: one client sends requests to both other controllers in turn, every 5 ms, until one of them has created
+it. This measures only the quorum: a new leader is elected, is active, and has committed a change of its own. -
+`brokers` (with `--brokers`): one client sends requests to a broker, or to another after 250 ms without a response,
+until the topic is created. This is the view of an application.
   Brokers of Apache Kafka wait 30 s for a frozen controller.
 
-The seconds are from the signal to the answer. Then the process is started again (or gets SIGCONT), and the next round
-begins once it follows. `epochs` says how many elections a round took. The case `steady` counts elections without any
-failure.
+The seconds count from the signal to the response. Then the process is started again (or gets SIGCONT), and the next
+round begins once it follows. `epochs` is the number of elections in a round. The case `steady` counts elections without
+any failure.
 """
 
 from __future__ import annotations
@@ -50,10 +49,10 @@ from trimaran.wire.identity import Address
 from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 SECONDS_MAX = 60.0
-PAUSE_SECONDS = 0.005  # between two requests
-BROKER_SECONDS = 0.25  # then the next broker gets the request
-TOPIC_PARTITIONS = sized(5_000, 20)  # Kafka takes less than 10,000 in a request
-LAG_MAX = 5  # records: a no-op every half second is always under way
+PAUSE_SECONDS = 0.005  # seconds between two requests
+BROKER_SECONDS = 0.25  # after this time the next broker gets the request
+TOPIC_PARTITIONS = sized(5_000, 20)  # Kafka accepts fewer than 10,000 in a request
+LAG_MAX = 5  # records: there is always a no-op in flight, every half second
 
 TUNED = {
     "controller.quorum.fetch.timeout.ms": "500",
@@ -65,7 +64,7 @@ TUNED = {
 
 @dataclass(frozen=True)
 class Case:
-    """`signal`: what the active controller gets; `partitions`: how many there are in the metadata."""
+    """A case: the `signal` for the active controller, and the number of `partitions` in the metadata."""
 
     signal: signal.Signals
     settings: Mapping[str, str]
@@ -86,8 +85,8 @@ ASKED = ("controllers", "brokers")
 
 @dataclass(frozen=True)
 class Round:
-    """Seconds from the signal for each of ASKED (the second only with `--brokers`), and by how much the leader epoch
-    rose.
+    """The seconds from the signal for each of ASKED (the second only with `--brokers`), and the increase of the leader
+    epoch.
     """
 
     seconds: Sequence[float]
@@ -95,7 +94,7 @@ class Round:
 
 
 class Leader(NamedTuple):
-    """The active controller, as it says itself; `all_follow`: every voter has what is committed."""
+    """The active controller by its own report; `all_follow` means that every voter has all committed records."""
 
     node_id: int
     epoch: int
@@ -103,11 +102,11 @@ class Leader(NamedTuple):
     all_follow: bool
 
 
-# --- what clients ask
+# --- requests of clients
 
 
 def leader_of(cluster: Cluster) -> Leader | None:
-    """Asks every controller; None while none of them leads."""
+    """Queries every controller; returns None if none of them leads."""
     for address in parse_bootstrap(cluster.controller_bootstrap):
         with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
             answer = connection.call(describe_quorum_request(), timeout=1.0)
@@ -157,7 +156,7 @@ def _creates(connection: BlockingConnection, name: str, seconds: float) -> bool:
 
 
 def when_controllers_created(addresses: Sequence[Address], name: str) -> float:
-    """Asks these controllers in turn; the moment at which one of them had committed it."""
+    """Sends requests to these controllers in turn; returns the time at which one of them had committed the topic."""
     with ExitStack() as stack:
         connections = [stack.enter_context(connected(address)) for address in addresses]
         deadline = time.perf_counter() + SECONDS_MAX
@@ -169,7 +168,9 @@ def when_controllers_created(addresses: Sequence[Address], name: str) -> float:
 
 
 def when_brokers_created(addresses: Sequence[Address], name: str) -> float:
-    """Asks these brokers in turn, each no longer than BROKER_SECONDS; the moment of the first good answer."""
+    """Sends requests to these brokers in turn, each for at most BROKER_SECONDS; returns the time of the first
+    success.
+    """
     deadline = time.perf_counter() + SECONDS_MAX
     for address in cycle(addresses):
         with suppress(ConnectionLost, RequestTimedOut), connected(address) as connection:
@@ -212,7 +213,7 @@ def fail_once(
 
 
 def fill(cluster: Cluster, partitions: int) -> None:
-    """So many partitions with RF 1, each with its log opened."""
+    """Creates this number of partitions with RF 1, each with an open log."""
     with open_clients(cluster) as clients:
         for first in range(0, partitions, TOPIC_PARTITIONS):
             create_topics(clients[0], {f"many-{first}": TOPIC_PARTITIONS}, replication=1)
@@ -232,7 +233,9 @@ def measure(name: str, system: str, rounds: int, ask_brokers: bool) -> list[Roun
 
 
 def stay_steady(system: str, minutes: float, load: bool) -> str:
-    """Counts elections of the tuned profile without any failure; `load`: while topics are created one after another."""
+    """Counts elections with the tuned profile without any failure; with `load` topics are created one after another
+    meanwhile.
+    """
     with SYSTEMS[system](3, 3, TUNED) as cluster:
         before, topics, told = wait_all_follow(cluster), 0, time.monotonic()
         end = told + minutes * 60

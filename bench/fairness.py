@@ -1,9 +1,9 @@
 """The effect of other clients on an honest one: its produce and fetch beside each crowd of `bench/crowds.py`.
 
-One node each, controller and broker, with a listener of clients and one that asks for a login; the honest client sends
-a record and reads it back, every few milliseconds. All share one machine: a crowd has a lower priority, and still takes
-of its two cores. Marks: p99 within 5 × of the quiet one, 128 MiB of memory above it; a connection before its login
-costs 64 KiB and lives for 10 s. The report names the marks that are missed.
+One node each, controller and broker, with a listener for clients and one that requires a login; the honest client sends
+a record and reads it back, every few milliseconds. All share one machine: a crowd has a lower priority, but still uses
+its two cores. Marks: p99 at most 5 × that without a crowd, 128 MiB more memory; a connection before its login costs 64
+KiB and lives for 10 s. The report names missed marks.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ WARM_UP_SECONDS, MEASURED_SECONDS = sized(6.0, 0.5), sized(10.0, 1.0)
 PAUSE, MEMORY_PAUSE = 0.005, 0.25
 RECORD_BYTES = 100
 FACTOR_MARK, MEMORY_MARK, HALF_OPEN_KIB_MARK, HALF_OPEN_SECONDS_MARK = 5.0, 128.0, 64.0, 10.0
-# A clock of whole steps, and the close itself.
+# The clock has discrete steps, and closing takes time.
 CLOSING_SECONDS = 1.0
 
 
 @dataclass
 class Seen:
-    """The times of the honest client, in seconds, and the node's peak memory meanwhile, in MiB."""
+    """The latencies of the honest client, in seconds, and the peak memory of the node meanwhile, in MiB."""
 
     produced: list[float] = field(default_factory=list)
     fetched: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Seen:
 
 
 class Honest:
-    """One connection: a record at a time, written and read back."""
+    """One connection: writes and reads back a record at a time."""
 
     def __init__(self, port: int) -> None:
         self._socket = connect(port)
@@ -104,7 +104,7 @@ class Honest:
 
 
 def fairness_bench(_open_cluster: Opener, system: str) -> list[Figure]:
-    """With a node of its own: `_open_cluster` opens none that asks for logins."""
+    """Measures with a separate node, since `_open_cluster` opens none that requires logins."""
     raise_descriptors()
     compile_packages()
     with ExitStack() as stack:
@@ -166,7 +166,7 @@ def _figures(name: str, system: str, seen: Seen) -> list[Figure]:
 
 @contextmanager
 def _crowd(name: str, port: int) -> Iterator:
-    """At work. Yields the pipe that it may say more through."""
+    """Runs a crowd. Yields the pipe through which it may report more."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=CROWDS[name], args=(port, theirs), daemon=True)
@@ -209,7 +209,7 @@ def _make_topics(node: Peer) -> None:
     ]
 
     def made() -> bool:
-        """Not before the broker is let in."""
+        """Creates the topic, not before the broker is unfenced."""
         answer = node.root(CreateTopicsRequest(topics=topics, timeout_ms=30_000), 5)
         return not any(topic.error_code for topic in answer.topics)
 

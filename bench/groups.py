@@ -1,8 +1,8 @@
-"""Groups: how soon 50 members have their partitions, what 1,000 members cost that only stay, and how soon a coordinator
-knows 1,000,000 offsets.
+"""Groups: the time until 50 members have their partitions, the cost of 1,000 idle members, and the time until a
+coordinator has loaded 1,000,000 offsets.
 
-Members that join are librdkafka's, all in this process, with the same settings for both systems. Those that only stay
-are heartbeats of ours: a thousand real ones would take the machine for themselves.
+Members that join are librdkafka's, all in this process, with the same settings for both systems. Idle members are
+heartbeats of ours: a thousand real clients would overload the machine.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ SECONDS_MAX = 60.0
 
 
 def joining_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    """From the moment all members subscribe until each has its share of the partitions."""
+    """Measures from the subscription of all members until each has its share of the partitions."""
     figures = []
-    # Kafka's default, for both: our local clusters do not wait for more members.
+    # Kafka's default for both, since our local clusters do not wait for more members.
     with open_cluster(1, 1, {**SETTINGS, "group.initial.rebalance.delay.ms": "3000"}) as cluster:
         create_topic(cluster, "joining", MEMBERS * PARTITIONS_EACH, 1)
         with _connected(cluster) as ask:
@@ -81,7 +81,9 @@ def joining_bench(open_cluster: Opener, system: str) -> list[Figure]:
 
 
 def _join(cluster: Cluster, protocol: str, number: int) -> tuple[float, float]:
-    """The members live in a process that is killed: closing as many at once can hang in librdkafka 2.16 (KIP-848)."""
+    """Runs the members in a process that is killed, since closing this many at once can hang in librdkafka 2.16
+    (KIP-848).
+    """
     settings = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": f"joining-{protocol}-{number}",
@@ -111,7 +113,7 @@ def _received(pipe: Connection) -> None:
 
 
 def _members(pipe: Connection, settings: dict[str, object]) -> None:
-    """Tells when all members know the cluster; subscribes when told so; tells when each has its share."""
+    """Reports when all members know the cluster, subscribes on request, and reports when each has its share."""
     members = [Consumer(settings) for _ in range(MEMBERS)]
     for member in members:
         member.list_topics("joining", timeout=SECONDS_MAX)
@@ -137,7 +139,7 @@ def idle_bench(open_cluster: Opener, system: str) -> list[Figure]:
                 coordinator(ask, "idle")
                 settle = _classic if protocol == "classic" else _consumer
                 members = [settle(ask, number) for number in range(IDLE_MEMBERS)]
-                _beat(ask, members, IDLE_SECONDS)  # until those of KIP-848 have settled
+                _beat(ask, members, IDLE_SECONDS)  # until members of KIP-848 have settled
                 with measured(cluster.pids()) as usage:
                     beats = _beat(ask, members, IDLE_SECONDS)
             label = f"{IDLE_MEMBERS} idle members, {protocol}"
@@ -155,7 +157,7 @@ Ask = Callable[..., Any]
 
 @dataclass
 class Member:
-    """Its next heartbeat, and when it is due, in seconds of `time.perf_counter`."""
+    """A member: its next heartbeat, and the time at which it is due, in seconds of `time.perf_counter`."""
 
     beat: HeartbeatRequest | ConsumerGroupHeartbeatRequest
     interval: float
@@ -170,13 +172,13 @@ def _connected(cluster: Cluster) -> Iterator[Ask]:
 
 
 def coordinator(ask: Ask, group: str) -> None:
-    """Waits until the group has one that has loaded it."""
+    """Waits until the group has a coordinator that has loaded it."""
     seconds_until(lambda: not ask(_find(group)).coordinators[0].error_code)
     seconds_until(lambda: not _offsets_of(ask, group).error_code)
 
 
 def _classic(ask: Ask, number: int) -> Member:
-    """The only member of a group, which has settled: a group of many would need a connection for each to join."""
+    """Returns the only member of a settled group: many members would each need a connection to join."""
     group = f"idle-classic-{number}"
     join = JoinGroupRequest(
         group_id=group,
@@ -186,7 +188,7 @@ def _classic(ask: Ask, number: int) -> Member:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    join.member_id = ask(join).member_id  # the first answer is MEMBER_ID_REQUIRED (KIP-394)
+    join.member_id = ask(join).member_id  # the first response is MEMBER_ID_REQUIRED (KIP-394)
     joined = _well(ask(join))
     share = SyncGroupRequestAssignment(member_id=join.member_id, assignment=b"")
     _well(
@@ -208,12 +210,12 @@ def _classic(ask: Ask, number: int) -> Member:
 
 
 def _some_time(number: int, interval: float) -> float:
-    """Within an interval from now on, for each member another."""
+    """Returns a random time within the next interval, different for each member."""
     return time.perf_counter() + interval * number / IDLE_MEMBERS
 
 
 def _consumer(ask: Ask, number: int) -> Member:
-    """One of the members of a group; they settle while they send heartbeats."""
+    """Returns one of the members of a group, which settle while they send heartbeats."""
     beat = ConsumerGroupHeartbeatRequest(
         group_id=f"idle-consumer-{number % IDLE_GROUPS}",
         member_id=str(uuid4()),
@@ -242,7 +244,7 @@ def _follow(member: Member, answer: ConsumerGroupHeartbeatResponse) -> None:
 
 
 def _beat(ask: Ask, members: list[Member], seconds: float) -> int:
-    """Sends each member's heartbeats when they are due; returns how many."""
+    """Sends each member's heartbeats when they are due; returns their number."""
     end, count = time.perf_counter() + seconds, 0
     queue = [(member.due, number) for number, member in enumerate(members)]
     heapify(queue)
@@ -267,7 +269,9 @@ def _well(answer: Any) -> Any:
 
 
 def loading_bench(open_cluster: Opener, system: str) -> list[Figure]:
-    """A broker with 1,000,000 offsets leaves; from the moment its successor leads them until it answers for them."""
+    """Stops a broker with 1,000,000 offsets; measures from the time at which its successor leads them until it serves
+    them.
+    """
     with open_cluster(1, 2, {**SETTINGS, "offsets.topic.replication.factor": "2"}) as cluster:
         create_topic(cluster, "loading", OFFSETS_EACH, 1)
         with open_clients(cluster) as clients:
@@ -333,7 +337,7 @@ def _in_sync(ask: Ask) -> int:
 
 
 def _committed(ask: Ask, group: str) -> int:
-    """How many offsets of the group are known; 0 while they are being loaded."""
+    """Returns the number of known offsets of the group; 0 while they are being loaded."""
     found = _offsets_of(ask, group)
     return 0 if found.error_code else sum(len(topic.partitions) for topic in found.topics)
 

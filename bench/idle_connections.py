@@ -1,8 +1,8 @@
 """`python -m bench.idle_connections [COUNT] [plaintext|tls|login|tls-login]`: the cost of idle connections.
 
-The server is a process of its own with the registry of a broker; each connection has asked for ApiVersions once.
-With `login` it asks for a login, and each connection has sent all but the last byte of the largest frame before it.
-Marks: 1,000 idle connections at most 20 MB above base; before the login at most 64 KiB each.
+The server is a separate process with the registry of a broker; each connection has sent ApiVersions once. With `login`
+it requires a login, and each connection has sent all except the last byte of the largest frame before it. Marks: 1,000
+idle connections take at most 20 MB; before the login at most 64 KiB each.
 """
 
 from __future__ import annotations
@@ -81,7 +81,9 @@ def serve(pipe, kind: str, tls) -> None:
     async def run() -> None:
         listener = Listener.bind("A", "127.0.0.1", 0, security=security)
         async with trio.open_nursery() as nursery:
-            limits = ConnectionLimits(handshake_seconds=60.0)  # none ends before it is counted
+            limits = ConnectionLimits(
+                handshake_seconds=60.0
+            )  # no connection ends before it is counted
             await nursery.start(partial(serve_listener, [listener], registry, None, limits=limits))
             pipe.send(listener.address)
             await trio.sleep_forever()

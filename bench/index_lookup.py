@@ -1,6 +1,6 @@
 """CPU microseconds of an offset lookup in the index of a segment, by the segment's size; the first one loads the index.
 
-Run: `python -m bench.index_lookup`. An entry each 4 KiB, as by default; no batch is read.
+Run: `python -m bench.index_lookup`. There is an entry for each 4 KiB, the default; no batch is read.
 """
 
 from __future__ import annotations

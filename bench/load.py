@@ -13,12 +13,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.accounting import measured
 from bench.clusters import Cluster
 
-SHARE = 1_000  # messages handed to librdkafka at a time
+SHARE = 1_000  # messages that are passed to librdkafka at a time
 
 
 @dataclass(frozen=True)
 class Throughput:
-    """The records that a run moved, of `size` bytes each."""
+    """The records of a run, of `size` bytes each."""
 
     records: int
     size: int
@@ -73,7 +73,7 @@ def produce(
     records: int,
     compression: str = "none",
 ) -> Throughput:
-    """Produces `records` records of `size` bytes with acks=all, as fast as librdkafka goes."""
+    """Produces `records` records of `size` bytes with acks=all, as fast as librdkafka can."""
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -146,7 +146,7 @@ def consume(
 
 
 def produce_one_by_one(cluster: Cluster, topic: str, *, size: int, records: int) -> list[float]:
-    """Seconds from each send to its acknowledgement, one record in flight."""
+    """Returns the seconds from each send to its acknowledgement, with one record in flight."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "linger.ms": 0})
     value = os.urandom(size)
     times = []

@@ -1,8 +1,8 @@
 """The cost of metrics for a broker that serves them (`bench.switched`). Between two scrapes they only count the turns
-of the loop; all else is counted anyhow.
+of the loop; everything else is counted in any case.
 
-`python -m bench.metrics_cost [PAIRS]`. A scrape is measured apart: its time is a share of the time between two,
-whatever the load.
+`python -m bench.metrics_cost [PAIRS]`. Scrapes are measured separately: their time is a share of the interval,
+independent of the load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimaran.metrics.loop_times import LoopTimes
 from trimaran.wire.transport.scheduling.loop_turns import loop_turns
 
 SCRAPES, SCRAPE_SECONDS = sized(50, 5), 15.0
-_OF_A_PROCESS = 2  # of the kernel's numbers of CPU clocks: user and system time of all threads
+_OF_A_PROCESS = 2  # fields of the kernel: user and system time of all threads
 
 
 async def measure(root: Path, pairs: int) -> None:
@@ -44,7 +44,7 @@ async def measure(root: Path, pairs: int) -> None:
 
 
 def measure_scrapes(data: Path) -> None:
-    """Measures scrapes of a broker in a process of its own, with a controller beside it."""
+    """Measures scrapes of a broker with a controller in a separate process."""
     size = ("--controllers", "1", "--brokers", "1", "--data", data, "-o", "json")
     state = json.loads(_trimaran("up", "-d", *size, "--metrics"))
     try:
@@ -70,7 +70,7 @@ def _trimaran(*words: str | Path) -> str:
 
 
 def main(pairs: int) -> None:
-    """Prints all."""
+    """Prints all figures."""
     with tempfile.TemporaryDirectory() as directory:
         trio.run(partial(measure, Path(directory) / "node", pairs))
         measure_scrapes(Path(directory) / "scraped")

@@ -1,6 +1,6 @@
-"""Microseconds per append and per read slice of one partition's log, with CRC and write alone beside them.
+"""Microseconds per append and per read slice of one partition's log, compared with CRC and write.
 
-Run: `python -m bench.micro_log [DIRECTORY]`. Figures are CPU time, the best of a few rounds; no fsync in them.
+Run: `python -m bench.micro_log [DIRECTORY]`. Figures are CPU time without fsync, the best of a few rounds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CASES = [
 
 
 def best(action, repeats):
-    """Least mean time of `action` in µs over the rounds."""
+    """Returns the least mean time of `action` in µs over the rounds."""
     times = []
     for _ in range(ROUNDS):
         begin = time.process_time()

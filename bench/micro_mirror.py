@@ -1,7 +1,7 @@
 """The ZooKeeper mirror against a real ZooKeeper: the first filling, one change, changes beside verifications, a burst.
 
-Run: `python -m bench.micro_mirror [DIRECTORY]`. The metadata come from this process, so that ZooKeeper and the mirror
-are all that is measured; CPU is the mirror's. The directory is ZooKeeper's: its disk decides about latency.
+Run: `python -m bench.micro_mirror [DIRECTORY]`. The metadata come from this process, so that only ZooKeeper and the
+mirror are measured; CPU is the mirror's. The directory is ZooKeeper's: its disk determines the latency.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 LIMIT_SECONDS = 600.0
 SESSION_MS = 40_000
 CHANGES = sized(400, 20)
-PAUSE_SECONDS = sized(0.05, 0.005)  # between changes, so that verifications get their turns
+PAUSE_SECONDS = sized(0.05, 0.005)  # the pause between changes, for verifications
 BURST_TOPICS = sized(5_000, 50)
 TOPICS, PARTITIONS = sized(1_000, 20), sized(100, 10)
 VERIFIED_TOPICS, VERIFIED_PARTITIONS = sized(500, 20), sized(50, 10)
@@ -67,7 +67,7 @@ async def beside_verifications(connect):
 
 
 async def changes(mirror, source, partitions, pause, what):
-    """From a record to its znode."""
+    """Measures the time from a record to its znode."""
     times = []
     for number in range(CHANGES):
         begin = time.monotonic()

@@ -1,8 +1,9 @@
-"""Microseconds per Produce request in the handler: from the decoded request to the answer, or to where it waits.
+"""Microseconds per Produce request in the handler: from the decoded request to the response, or to the point where it
+waits.
 
-Run: `python -m bench.micro_produce [DIRECTORY]`. Figures are CPU time of one process, the best of some rounds; the log
-is a real one, no fsync in them. `append` is the same batches given to the log alone: what is left is the handler's.
-`ACLs` is what an authorizer with a thousand ACLs adds.
+Run: `python -m bench.micro_produce [DIRECTORY]`. Figures are CPU time of one process without fsync, the best of some
+rounds; the log is real. `append` appends the same batches to the log: the difference is the handler's. `ACLs` is the
+cost of an authorizer with a thousand ACLs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ACKS = (1, -1, 0)
 
 
 def best(action, repeats):
-    """Least mean time of `action` in µs over the rounds."""
+    """Returns the least mean time of `action` in µs over the rounds."""
     times = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -62,7 +63,7 @@ def measure(root, partitions, count, value_bytes, acks):
 
     def handle():
         for view in views:
-            view[:8] = bytes(8)  # the last append stamped its offset there
+            view[:8] = bytes(8)  # the last append wrote its offset into the batch
         started(produce(message, harness.context, asked))
 
     def append():
@@ -71,7 +72,7 @@ def measure(root, partitions, count, value_bytes, acks):
             found = validate_produced(view, leader.replica.settings.rules, now_ms=now_ms())
             leader.append(view, found, acks=acks)
 
-    append()  # opens the logs: a request that finds many closed ones goes another way
+    append()  # opens the logs: a request with many closed ones takes another path
     repeats = max(4, min(REPEATS_MAX, (2 << 20) // sum(map(len, views)), 2000 // partitions))
     whole, alone = best(handle, repeats), best(append, repeats)
     harness.context = replace(harness.context, authorizer=authorizer())

@@ -1,8 +1,8 @@
-"""The cost of records in bulk: columns, checks and retention per record, beside the plain decoder, for every codec;
-first use and memory.
+"""The cost of records in bulk: columns, checks and retention per record, compared with the plain decoder, for every
+codec; first use and memory.
 
-Run: `python -m bench.micro_records`. Figures are CPU time of one core, the best of a few rounds; records are of 100
-bytes with their overhead.
+Run: `python -m bench.micro_records`. Figures are CPU time of one core, the best of a few rounds; records have 100 bytes
+including their overhead.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from trimaran.log.batches.records import records_bytes as body_of
 from trimaran.log.codecs.compression import Compression
 
 ROUNDS = sized(25, 1)
-RECORDS = sized(10_000, 1_000)  # of a batch: 1 MB, as producers with large batches send
-SMALL_RECORDS = 10  # of a batch of 1 KB, of which many are decoded at once
+RECORDS = sized(10_000, 1_000)  # records of a batch of 1 MB, as of producers with large batches
+SMALL_RECORDS = 10  # records of a batch of 1 KB; many such batches are decoded at once
 TIME_MS = 1_700_000_000_000
 
 FIRST_USE = """
@@ -42,7 +42,7 @@ print(f"{wall * 1000:.1f} ms, {cpu * 1000:.1f} ms of CPU, {rss() - before:.1f} M
 
 
 def best(action):
-    """Least CPU seconds of `action` over the rounds."""
+    """Returns the least CPU seconds of `action` over the rounds."""
     times = []
     for _ in range(ROUNDS):
         begin = time.process_time()
@@ -52,7 +52,7 @@ def best(action):
 
 
 def made(count, compression, seed=1):
-    """Values that compress about threefold, as text does."""
+    """Returns values that compress by about a factor of three, like text."""
     rng = random.Random(seed)
     words = [rng.randbytes(6).hex() for _ in range(64)]
     records = []

@@ -1,5 +1,5 @@
 """The row of `./dev bench calls` for the ZooKeeper mirror: from a committed metadata record to the transaction that
-kazoo receives, in process. A ZooKeeper in memory stands behind kazoo's interface.
+kazoo receives, in process. A ZooKeeper in memory implements kazoo's interface.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def zookeeper_in_memory() -> Iterator[Ensemble]:
 async def record_to_znode(
     calls: Calls, blocks: Iterable[AbstractContextManager[object]]
 ) -> list[Counts]:
-    """Changes the leader of one partition within each block, until its znode is written; returns the calls of each."""
+    """Changes the leader of a partition in each block, until its znode is written; returns the calls of each block."""
     quorum, taken = Quorum(), list[Counts]()
     quorum.commit(build.topic(TOPIC, build.T1), build.partition(build.T1, 0, [1, 2], leader=1))
     quorum.feed.caught_up()

@@ -1,8 +1,8 @@
 """The accuracy of quotas: bytes produced and fetched, partitions created, connections opened.
 
-Each client does as much as its quota allows for `SECONDS`, after the burst that all windows together allow. The same
-clients for both systems: librdkafka, and plain sockets for connections. The effect of a `request_percentage` cannot be
-measured from outside. Figures are the share of the target by which a client missed it.
+Each client does as much as its quota allows for `SECONDS`, after the burst that all windows together allow. Both
+systems have the same clients: librdkafka, and plain sockets for connections. The effect of a `request_percentage`
+cannot be measured from outside. Figures are the deviation of a client as a share of the target.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from bench.load import create_topic, produce
 from bench.results import Figure
 from bench.sizes import sized
 
-# All eleven windows of a quota may be used at once, and again when they are over, with the second that the first may
-# overlap: bursts come nearly twelve seconds apart and last for some. Whole rounds of them are measured, from a quiet
-# second after the first two on: with others a client that keeps to its quota seems 25 % off.
+# All eleven windows of a quota may be used at once, and again when they have passed, with a second of overlap: bursts
+# are nearly twelve seconds apart and last for some seconds. Whole rounds are measured, from a quiet second after the
+# first two on; otherwise a client that keeps its quota would seem 25 % off.
 BURST_SECONDS = sized(17.0, 1.0)
 SECONDS = sized(35.0, 2.0)
 BYTES_PER_SECOND = 1_000_000
@@ -80,7 +80,7 @@ def _set(cluster: Cluster, entity: str, quota: str) -> None:
 
 
 def _rate(amounts: Iterator[float]) -> float:
-    """Returns the rate a second, over `SECONDS` after the burst."""
+    """Returns the rate per second, over `SECONDS` after the burst."""
     began = time.monotonic() + BURST_SECONDS
     done = 0.0
     for amount in amounts:
@@ -141,7 +141,7 @@ def _created(cluster: Cluster) -> Iterator[float]:
         try:
             future.result(CALL_SECONDS)
             yield 1
-        except KafkaException:  # it may ask again after a while
+        except KafkaException:  # it may send again after a while
             time.sleep(0.05)
             yield 0
 

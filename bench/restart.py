@@ -1,12 +1,12 @@
 """The time that a broker with many partitions takes to stop and to start again, and its memory.
 
 Run: `python -m bench.restart [PARTITIONS] [DIRECTORY] [--written N] [--mib SIZE]`. A real process with both roles, RF
-1; every partition has a directory with a batch in it. It is stopped, and killed twice: with nothing written, and while
-N partitions have SIZE MiB each above their recovery points, which are checked on first use. Times are from the signal
-to the end, from the start of the process to the line that says that it serves, to the moment in which every partition
-has its leader, and until N of them answered a request. CPU seconds stand beside them: other processes do not lengthen
-those. The files are prepared as copies of what one log wrote: a hundred thousand files take a busy file system minutes,
-which are not measured.
+1; every partition has a directory with a batch in it. It is stopped, and killed twice: once with nothing written, and
+once while N partitions have SIZE MiB each above their recovery points, which are checked on first use. Times are from
+the signal to the end, and from the start of the process to the line that says that it serves, to the time at which
+every partition has its leader, and until N of them have responded to a request. CPU seconds are shown, too, which other
+processes do not lengthen. The files are copies of those of one log: writing a hundred thousand files takes minutes on a
+busy file system, which are not measured.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 PARTITIONS_OF_A_TOPIC = 100
-# Between two questions that were not answered as hoped. An answer about one topic costs the broker half a millisecond:
-# to ask for all, again and again, would hold it up.
+# The pause after an unsuccessful request. A response about one topic costs the broker half a millisecond, so repeated
+# requests for all topics would slow it down.
 PAUSE_SECONDS = 0.02
 # A node that prints nothing for this time is considered to hang.
 START_SECONDS_MAX = 300.0
-# For one request; a produce of a mebibyte takes milliseconds, on a busy machine more.
+# The timeout of a request; producing a mebibyte takes milliseconds, more on a busy machine.
 ANSWER_SECONDS_MAX = 60.0
 BATCH_BYTES = 1 << 19
 LATEST = -1
@@ -77,7 +77,7 @@ def write_properties(root: Path) -> tuple[Path, int]:
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": str(root / "data"),
         "offsets.topic.replication.factor": "1",
-        # So that all that is written lies above the recovery points, however long writing takes.
+        # So that all written data stays above the recovery points, however long writing takes.
         "replica.high.watermark.checkpoint.interval.ms": "3600000",
     }
     path = root / "server.properties"
@@ -86,7 +86,7 @@ def write_properties(root: Path) -> tuple[Path, int]:
 
 
 class Moment(NamedTuple):
-    """Since the start of the process."""
+    """Times since the start of the process."""
 
     seconds: float
     cpu_seconds: float
@@ -96,14 +96,14 @@ class Moment(NamedTuple):
 
 
 class Node:
-    """A process with both roles. Its lines are read all the time: a full pipe would block it."""
+    """A process with both roles. Its output is read continuously, since a full pipe would block it."""
 
     def __init__(self, properties: Path) -> None:
-        """Returns when it serves. Raises RuntimeError with its last words if it does not come up."""
+        """Returns when it serves. Raises RuntimeError with its last lines if it does not start."""
         self._begun = time.perf_counter()
         command = [sys.executable, "-m", "trimaran", "server", "start", "-c", str(properties)]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        atexit.register(self._process.kill)  # does nothing to one that has ended
+        atexit.register(self._process.kill)  # no effect on a process that has ended
         self._last_words: deque[str] = deque(maxlen=20)
         self._started = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -149,7 +149,7 @@ def connect(port: int) -> contextlib.closing[BlockingConnection]:
 
 
 def create_topics(port: int, topics: int) -> dict[str, bytes]:
-    """Names and ids."""
+    """Creates topics; returns names and ids."""
     with connect(port) as client:
         for number in range(topics):
             topic = CreatableTopic(
@@ -167,7 +167,7 @@ def create_topics(port: int, topics: int) -> dict[str, bytes]:
 
 
 def fill(path: Path, topics: Mapping[str, bytes]) -> None:
-    """A batch in every partition, as if the broker had written it and stopped."""
+    """Puts a batch into every partition, as if the broker had written it and stopped."""
     keys = [(topic, index) for topic in topics for index in range(PARTITIONS_OF_A_TOPIC)]
     first, *others = keys
     directory = LogDirectory(path)
@@ -186,11 +186,11 @@ def fill(path: Path, topics: Mapping[str, bytes]) -> None:
     directory = LogDirectory(path)
     directory.offsets.recovery_points.update(dict.fromkeys(keys, 1))
     directory.close(broker_epoch=0, high_watermarks=dict.fromkeys(keys, 1))
-    os.sync()  # else the node's own fsyncs would wait for all of these
+    os.sync()  # otherwise the node's own fsyncs would wait for all of these
 
 
 def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
-    """Returns the moment when the last partition has a leader. Topics are polled one after the other until all their
+    """Returns the time at which the last partition has a leader. Topics are polled one after the other until all their
     partitions have leaders.
     """
     with connect(port) as client:
@@ -201,8 +201,8 @@ def led_everywhere(port: int, topics: Iterable[str], node: Node) -> Moment:
 
 
 def answered(port: int, count: int, node: Node) -> Moment:
-    """When the broker has said where the first `count` partitions end: their logs are opened, after a crash checked,
-    and what was found is committed.
+    """Returns the time at which the broker has reported the ends of the first `count` partitions: their logs are open,
+    checked after a crash, and their records committed.
     """
     asked = [
         ListOffsetsPartition(partition_index=number, timestamp=LATEST) for number in range(count)

@@ -1,4 +1,4 @@
-"""Figures and the table that sets the two systems side by side."""
+"""Figures, and the table that compares the two systems."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """One measured number of one system. `better` says which direction wins."""
+    """A measured number of a system. `better` is the better direction."""
 
     bench: str
     name: str
@@ -18,21 +18,21 @@ class Figure(NamedTuple):
 
 
 def print_table(figures: Sequence[Figure]) -> None:
-    """Prints a line a figure: ours, Kafka's, and how many times better ours is."""
+    """Prints a line for each figure: ours, Kafka's, and the ratio in our favour."""
     print(f"{'bench':<24}{'figure':<44}{'unit':<10}{'ours':>10}{'Kafka':>10}{'× better':>10}")
     for bench, name, unit, mine, theirs, ratio in _rows(figures):
         print(f"{bench:<24}{name:<44}{unit:<10}{mine:>10}{theirs:>10}{ratio:>10}")
 
 
 def print_markdown(figures: Sequence[Figure]) -> None:
-    """The same for `docs/benchmarks.md`."""
+    """Prints the same table for `docs/benchmarks.md`."""
     print("| | | unit | ours | Kafka 4.3 | × |\n|---|---|---|---|---|---|")
     for row in _rows(figures):
         print("| " + " | ".join(row) + " |")
 
 
 def _rows(figures: Sequence[Figure]) -> Iterator[tuple[str, ...]]:
-    """Bench, figure, unit, ours, Kafka's, how many times better ours is."""
+    """Returns bench, figure, unit, ours, Kafka's, and the ratio in our favour."""
     keys = dict.fromkeys((f.bench, f.name, f.unit, f.better) for f in figures)
     value = {(f.bench, f.name, f.system): f.value for f in figures}
     for bench, name, unit, better in keys:

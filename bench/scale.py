@@ -1,10 +1,10 @@
-"""`./dev bench scale [PART ...] [--only ours|kafka]`: metadata at scale, against its marks and against Apache
-Kafka 4.3.
+"""`./dev bench scale [PART ...] [--only ours|kafka]`: metadata at scale, compared with its marks and with Apache Kafka
+4.3.
 
 Parts: image (memory, reading a snapshot, one change; in this process), steps (longest step of the loop), topics
 (created one by one), wide-topic (9,999 partitions at once), grow (a topic up to 100,000 partitions), many-topics
-(10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of all nodes stand
-beside wall-clock seconds; those hold for a quiet machine only.
+(10,000 × 10), restart (of a broker with a third of 50,000 partitions). Nodes are 3 + 3. CPU seconds of all nodes are
+shown besides wall-clock seconds, which are valid on a quiet machine only.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from bench.scale_client import (
 )
 from bench.sizes import sized
 
-WIDE = 9_999  # Kafka refuses a request for 10,000
+WIDE = 9_999  # Kafka refuses a request for 10,000 partitions
 STEP = 9_000
 DIVISOR = sized(1, 100)  # of every size
 
 
 class Row(NamedTuple):
-    """`mark` is what we want to reach; `published` Kafka's figure where it is not measured beside ours."""
+    """A row. `mark` is our goal; `published` is Kafka's figure if it is not measured here."""
 
     part: str
     name: str
@@ -113,7 +113,7 @@ def wide_topic(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
         used = cpu_seconds(cluster.pids()) - before
         seconds_until(lambda: all_applied(clients, "wide", count))
         opened = time.perf_counter() - began
-        time.sleep(sized(5, 0))  # what goes on in the background belongs to it
+        time.sleep(sized(5, 0))  # background work belongs to it
         used_in_all = cpu_seconds(cluster.pids()) - before
     name = f"a topic of {count:,} partitions, RF 3"
     yield Row("wide-topic", f"{name}: answered", f"{answered:.2f} s", "", "0.29 s")
@@ -129,7 +129,9 @@ def wide_topic(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
 
 
 def grow(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
-    """One topic, by 9,000 partitions a request, RF 1: the last step is what a change costs in a large topic."""
+    """Grows a topic with RF 1 by 9,000 partitions per request; the last step is the cost of a change in a large
+    topic.
+    """
     if system != "ours":
         return
     last = 100_000 // size
@@ -178,7 +180,7 @@ def many_topics(open_cluster: Opener, system: str, size: int) -> Iterator[Row]:
 
 
 def restart(open_cluster: Opener, _: str, size: int) -> Iterator[Row]:
-    """Measures from the start of the process until every partition has a leader again, and until every log answered a
+    """Measures from the start of the process until every partition has a leader again, and until every log has served a
     request.
     """
     each, count = 9_999 // size, 5
@@ -244,7 +246,7 @@ def main(words: Sequence[str]) -> None:
 
 
 def print_table(rows: Mapping[tuple[str, str], Mapping[str, Row]]) -> None:
-    """Kafka's published figures are in brackets."""
+    """Prints the table, with Kafka's published figures in brackets."""
     print(f"{'figure':<72}{'ours':<44}{'mark':<20}{'Kafka 4.3':<20}")
     for (part, name), by_system in rows.items():
         mine, theirs = by_system.get("ours"), by_system.get("kafka")

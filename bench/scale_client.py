@@ -1,4 +1,4 @@
-"""The requests of the scale bench to a cluster of either system, by one connection to each broker."""
+"""The requests of the scale bench to a cluster of either system, with one connection to each broker."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from trimaran.wire.messages.list_offsets import (
 from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 SECONDS_MAX = 180.0
-PAUSE_SECONDS = (
-    0.05  # between two questions: an answer about 10,000 partitions costs a broker some 20 ms
-)
+PAUSE_SECONDS = 0.05  # the pause between two requests: a response about 10,000 partitions costs a broker some 20 ms
 LATEST = -1
 
 Clients = Mapping[int, BlockingConnection]
@@ -38,7 +36,7 @@ Clients = Mapping[int, BlockingConnection]
 
 @contextmanager
 def open_clients(cluster: Cluster) -> Iterator[Clients]:
-    """A connection to each broker, once all take one."""
+    """Opens a connection to each broker, once all accept one."""
     with ExitStack() as stack:
         clients: dict[int, BlockingConnection] = {}
         for address in parse_bootstrap(cluster.bootstrap):
@@ -53,7 +51,11 @@ def _connected(address: Address) -> BlockingConnection:
     while True:
         try:
             return BlockingConnection(address, timeout=5.0)
-        except (ConnectRefused, ConnectionLost, RequestTimedOut):  # it listens before it serves
+        except (
+            ConnectRefused,
+            ConnectionLost,
+            RequestTimedOut,
+        ):  # a broker listens before it serves
             if time.monotonic() > deadline:
                 raise
             time.sleep(PAUSE_SECONDS)
@@ -74,7 +76,7 @@ def create_topics(
 ) -> None:
     """Creates all topics in one request, and retries those without a response in time, as on a busy machine.
 
-    A retry, as of brokers after a change of the controller, may find that the topic exists already.
+    A retry, also one of a broker after a change of the controller, may find that the topic exists already.
     """
     left = dict(partitions)
     deadline = time.monotonic() + SECONDS_MAX
@@ -136,7 +138,7 @@ def _metadata(client: BlockingConnection, name: str) -> MetadataResponse:
 
 
 def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0) -> bool:
-    """Every broker's metadata has all partitions of the topic, each with a leader."""
+    """Waits until the metadata of every broker has all partitions of the topic, each with a leader."""
     time.sleep(pause)
     for broker_id, client in clients.items():
         if broker_id:
@@ -147,8 +149,8 @@ def known_everywhere(clients: Clients, name: str, count: int, pause: float = 0.0
 
 
 def all_applied(clients: Clients, name: str, count: int, of_each: int | None = None) -> bool:
-    """Waits until every partition has a leader that answers for it, which needs its log; `of_each` bounds the
-    partitions checked for each leader.
+    """Waits until every partition has a leader that serves it, which requires its log; `of_each` bounds the partitions
+    that are checked for each leader.
     """
     partitions = _metadata(clients[0], name).topics[0].partitions
     if len(partitions) < count or any(partition.leader_id < 0 for partition in partitions):

@@ -1,8 +1,8 @@
-"""How long the active controller holds its loop at most while it decides on many partitions: CPU time from one
-checkpoint to the next.
+"""The longest step of the active controller's loop while it decides about many partitions: CPU time from one checkpoint
+to the next.
 
-A real controller, alone in its quorum, on real sockets; brokers are the requests that they send, which come from
-another thread.
+The controller is real, alone in its quorum, on real sockets; brokers are simulated by their requests from another
+thread.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from trimaran.wire.schema import Message
 SECONDS = 120.0
 BROKERS = (1, 2, 3, 4)
 LATER = 1 << 40  # an offset that a broker has applied
-# Nearly what the controller takes in one request.
+# Nearly the most that the controller accepts in one request.
 MANY = sized(9_000, 90)
 TOPICS, SMALL_TOPICS = sized(500, 5), sized(5_000, 50)
 
@@ -96,7 +96,7 @@ class Brokers:
     def partitions(self, name: str) -> Iterator[tuple[int, Any]]:
         yield from self.image().topics.by_name[name].partitions.items()
 
-    # --- what is measured, each after the one before
+    # --- the measured decisions, one after the other
 
     def wide_topic(self) -> None:
         self._create({"wide": MANY})
@@ -128,7 +128,7 @@ class Brokers:
         assert not answer.error_code, answer.error_message
 
     def shrink(self) -> None:
-        """The ISR of all that one broker leads, as after a replica fell behind."""
+        """Shrinks the ISR of all partitions that one broker leads, as after a replica fell behind."""
         wide = self.image().topics.by_name["wide"]
         proposals = [
             isr.AlterPartitionRequestPartitionData(
@@ -206,7 +206,7 @@ DECISIONS: dict[str, Callable[[Brokers], None]] = {
 
 
 def longest_steps() -> dict[str, float]:
-    """CPU seconds of the longest step of each of `DECISIONS`, until all that comes of it is applied."""
+    """Returns the CPU seconds of the longest step of each of `DECISIONS`, until all its consequences are applied."""
     return trio.run(_measure)
 
 

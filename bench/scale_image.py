@@ -1,7 +1,7 @@
-"""An image of many partitions in one process: what it holds, how fast a snapshot is read and written, what one change
-costs.
+"""An image of many partitions in one process: its memory, the speed of reading and writing a snapshot, and the cost of
+a change.
 
-Each shape is measured in a process of its own, so that memory is that of the image and nothing else.
+Each shape is measured in a separate process, so that the memory is only that of the image.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CHANGES = sized(5000, 50)
 
 class Shape(NamedTuple):
     topics: int
-    partitions: int  # of each topic
+    partitions: int  # partitions of each topic
 
     @property
     def in_all(self) -> int:
@@ -48,8 +48,8 @@ class Shape(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Seconds are CPU; `bytes_held` of the image alone, after the snapshot is gone; the peak is above what the process
-    had before.
+    """Figures of an image. Seconds are CPU time; `bytes_held` is the memory of the image after the snapshot is dropped;
+    the peak is in addition to the memory of the process before.
     """
 
     bytes_held: float
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
 
 
 def measure(shape: Shape) -> Measured:
-    """In a new process."""
+    """Measures in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(_measure, (shape,))
 
@@ -137,7 +137,7 @@ def encoded(records: Iterator[Message]) -> Iterator[bytes]:
 
 
 def _change_seconds(loader: MetadataLoader) -> float:
-    """CPU seconds for one batch that changes one partition, replayed and published as a new image."""
+    """Returns the CPU seconds for one batch that changes one partition, replayed and published as a new image."""
     topic = next(iter(loader.image.topics.by_id.values()))
     size = len(topic.partitions)
     batches = [
@@ -162,7 +162,7 @@ def _change_seconds(loader: MetadataLoader) -> float:
 
 
 def rewrite_seconds(loader: MetadataLoader) -> float:
-    """CPU seconds to write the image as a snapshot."""
+    """Returns the CPU seconds for writing the image as a snapshot."""
     began = time.process_time()
     for _ in encoded(image_to_records(loader.image)):
         pass

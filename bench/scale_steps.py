@@ -1,5 +1,5 @@
-"""How long one step of the loop takes at most while a node applies large pieces of metadata: the CPU time from one
-checkpoint to the next.
+"""The longest step of the loop while a node applies large pieces of metadata: the CPU time from one checkpoint to the
+next.
 
 The applier and the loader are the real ones; the node keeps its log in memory, as the mirror does.
 """
@@ -26,11 +26,11 @@ RECORDS_OF_A_BATCH = 10_000
 
 
 class LongestStep(trio.abc.Instrument):
-    """In CPU seconds of the loop's thread."""
+    """Measures the longest step in CPU seconds of the loop's thread."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._began = float("inf")  # the step in which it is added has no beginning
+        self._began = float("inf")  # the step in which the instrument is added has no beginning
 
     def before_task_step(self, _task: trio.lowlevel.Task) -> None:
         self._began = time.thread_time()
@@ -40,7 +40,7 @@ class LongestStep(trio.abc.Instrument):
 
 
 def of_a_snapshot(shape: Shape) -> float:
-    """A snapshot of all partitions, on an empty image."""
+    """Applies a snapshot of all partitions to an empty image."""
     snapshot = check_snapshot(SNAPSHOT, b"".join(encoded(records_of(shape))))
 
     async def replace(applier: Applier, _log: MemoryLog, _watermark: Watermark) -> None:
@@ -51,7 +51,7 @@ def of_a_snapshot(shape: Shape) -> float:
 
 
 def of_batches(shape: Shape) -> float:
-    """The same records as batches of the log, as large as the controller writes them."""
+    """Applies the same records as batches of the log, as large as those of the controller."""
     batches = list(_batches(records_of(shape)))
 
     async def append(applier: Applier, log: MemoryLog, watermark: Watermark) -> None:

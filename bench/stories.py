@@ -1,7 +1,8 @@
-"""The stories of docs/stories.md: one request each, as the functions that it enters in a run in this process, in order.
+"""The stories of docs/stories.md: one request each, as the functions that it enters, in order, during a run in this
+process.
 
-A row is a public function at the moment that another room calls it, a room being a folder. Rooms that every request
-uses alike, such as buffers and turns of the loop, are left out, and so are functions that an idle cluster calls, too.
+A row is a public function that another room calls; a room is a folder. Rooms that every request uses in the same way,
+such as buffers and turns of the loop, are omitted, and so are functions that an idle cluster calls, too.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ LEFT_OUT = re.compile(
     r"|quorum/(metadata/(image|records|topic_names)|controller/(configs|partitions/(index|placement)))"
     r"|quorum/controller/(nodes/(registrar|reachability)|tasks/turns)|trimaran/"
 )
-# Tasks that go on, ends, and the rule that an idle node follows, too.
+# Tasks that continue, ends, and the rule that an idle node follows, too.
 NAMES_LEFT_OUT = re.compile(
     r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_answer|stop_reading"
     r"|end_offset_for_epoch|answer_changes|commit|forward_frame|handle|locate|log_changed|note|others|read_bytes"
@@ -73,7 +74,7 @@ def stories() -> dict[str, list[Row]]:
 
 @contextmanager
 def in_order() -> Iterator[None]:
-    """Runs the tasks of a turn in the order of their creation, and takes what follows a response as part of it."""
+    """Runs the tasks of a turn in the order of their creation, and counts work after a response as part of it."""
     with (
         patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True),
         patch.object(calls_of_requests, "REST_SECONDS", REST_SECONDS),
@@ -103,7 +104,7 @@ def _room(code: CodeType) -> str:
 
 
 def _says(place: str, name: str) -> str:
-    """Returns the first sentence of its docstring; none for a property, which tells no step."""
+    """Returns the first sentence of the function's docstring; none for a property, which is not a step."""
     module = import_module("trimaran." + place.removesuffix(".py").replace("/", "."))
     found: object = module
     for part in name.split("."):
@@ -117,7 +118,7 @@ def _says(place: str, name: str) -> str:
 
 
 async def _fail_over(root: Path) -> Entered:
-    """Stops the broker that leads a partition of two replicas, and returns what is called until the other one leads."""
+    """Stops the broker that leads a partition of two replicas, and returns the calls until the other one leads."""
     calls = Calls()
     settings = {"broker_session_timeout_ms": SESSION_MS, "broker_heartbeat_interval_ms": 100}
     settings |= {"metadata_max_idle_interval_ms": 0, "controlled_shutdown_enable": "false"}

@@ -1,8 +1,8 @@
-"""The cost of a feature for one node: CPU of its process for the same requests, with it and without, in short turns.
+"""The cost of a feature for one node: CPU of its process for the same requests with and without it, in short turns.
 
 Two brokers of the same code differ by 3 to 6 % of CPU, by hashes and memory layout; switching the feature in one
-process avoids that difference. Turns take some hundredths of a second each, so whatever else the machine does slows
-down both alike, and the quickest tenth of each is compared.
+process avoids that difference. Turns take a few hundredths of a second each, so other load slows down both equally, and
+the fastest tenth of each is compared.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest,
 
 TOPIC = "t"
 BROKER = 11
-RECORDS, VALUE_BYTES = 100, 100  # of a batch, which is one request
-REQUESTS, UNDER_WAY = 100, 4  # of a turn
+RECORDS, VALUE_BYTES = 100, 100  # records of a batch, which is one request
+REQUESTS, UNDER_WAY = 100, 4  # requests of a turn
 WARM_UP_TURNS = sized(5, 1)
 PAIRS = sized(400, 2)
 RESAMPLED = 1000  # for the interval, by bootstrap
@@ -46,7 +46,7 @@ class Found:
     pairs: list[tuple[float, float]]
 
     def told(self) -> str:
-        """The difference in per cent, its interval of 95 %, and what a request takes without."""
+        """Returns the difference in per cent, its 95 % interval, and the cost of a request without the feature."""
         rng = random.Random(0)
         again = sorted(
             _change(rng.choices(self.pairs, k=len(self.pairs))) for _ in range(RESAMPLED)
@@ -61,7 +61,7 @@ class Found:
 
 @asynccontextmanager
 async def one_node(root: Path, **settings: object) -> AsyncIterator[Cluster]:
-    """A controller and a broker in this process, with a topic of one partition."""
+    """Runs a controller and a broker in this process, with a topic of one partition."""
     async with cluster(root, **settings) as running:
         topic = CreatableTopic(
             name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[]
@@ -75,7 +75,7 @@ async def one_node(root: Path, **settings: object) -> AsyncIterator[Cluster]:
 
 
 async def compared(running: Cluster, request: bytes, switch: Switch, pairs: int) -> Found:
-    """`switch` is called between two turns, with whether it is to be on."""
+    """Compares turns; `switch` is called between two turns, with whether the feature is to be on."""
     context = get_context("spawn")
     ours, theirs = context.Pipe()
     client = context.Process(target=_client, args=(_port(running), request, theirs), daemon=True)
@@ -104,7 +104,7 @@ async def compared(running: Cluster, request: bytes, switch: Switch, pairs: int)
 
 
 def produce_request() -> bytes:
-    """A batch of a hundred records, `acks=1`."""
+    """Returns a Produce request with a batch of a hundred records and `acks=1`."""
     records = [NewRecord(None, bytes(VALUE_BYTES), now_ms()) for _ in range(RECORDS)]
     data = [PartitionProduceData(index=0, records=bytes(build_batch(records)))]
     topics = [TopicProduceData(name=TOPIC, partition_data=data)]
@@ -112,7 +112,7 @@ def produce_request() -> bytes:
 
 
 def fetch_request() -> bytes:
-    """The first batch of the topic."""
+    """Returns a Fetch request for the first batch of the topic."""
     most = RECORDS * VALUE_BYTES
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=most)
     topics = [FetchTopic(topic=TOPIC, partitions=[part])]
@@ -144,10 +144,10 @@ def _port(running: Cluster) -> int:
 
 
 def _quick(times: list[float]) -> float:
-    """Returns the slowest of the quickest tenth: other load can only add time."""
+    """Returns the slowest of the fastest tenth, since other load can only add time."""
     return sorted(times)[len(times) // 10]
 
 
 def _change(pairs: list[tuple[float, float]]) -> float:
-    """In per cent."""
+    """Returns the change in per cent."""
     return (_quick([beside for _, beside in pairs]) / _quick([pair for pair, _ in pairs]) - 1) * 100

@@ -1,10 +1,10 @@
-"""Transactions of one producer: how many a second with 1, 10 and 100 records each, and how long a commit takes.
+"""Transactions of one producer: the rate with 1, 10 and 100 records each, and the duration of a commit.
 
-The same client and settings for both systems on one broker, and both have committed for a while before: a young JVM
-takes several times as long, and clients wait for 20 ms more wherever the transaction before has not ended when the next
-begins. Commits are measured in turns, with both systems up: a machine whose speed drifts by a third within minutes
-would otherwise decide which of them is quicker. A read_committed consumer reads everything back, so that a commit that
-does not count is noticed.
+Both systems have the same client and settings on one broker, and have committed for a while before: a young JVM takes
+several times as long, and clients wait 20 ms longer if the previous transaction has not ended when the next one begins.
+Commits are measured in turns, with both systems running: otherwise a machine whose speed drifts by a third within
+minutes would decide the result. A read_committed consumer reads everything back, so that an ineffective commit is
+noticed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SETTINGS = {
     "transaction.state.log.min.isr": "1",
 }
 RECORDS = (1, 10, 100)
-# A JVM's commits get quicker for about so long.
+# Commits of a JVM get faster for about this long.
 WARM_UP_SECONDS = sized(30.0, 1.0)
 TURNS = sized(6, 1)
-SECONDS = sized(2.0, 1.0)  # of a turn
+SECONDS = sized(2.0, 1.0)  # seconds of a turn
 
 
 @dataclass
@@ -46,12 +46,12 @@ class _Commits:
 
 
 def transactions_bench(systems: Mapping[str, Opener]) -> list[Figure]:
-    """By librdkafka."""
+    """Measures with librdkafka."""
     return _both_kinds(systems, "transactions", librdkafka)
 
 
 def java_transactions_bench(systems: Mapping[str, Opener]) -> list[Figure]:
-    """By Kafka's own client."""
+    """Measures with Kafka's own client."""
     if (reason := apache_kafka.why_not()) is not None:
         print(f"bench: Kafka's own client is left out, {reason}", file=sys.stderr)
         return []
@@ -125,7 +125,7 @@ def _figures(bench: str, label: str, system: str, commits: _Commits) -> list[Fig
 
 
 def read_back(cluster: Cluster, topic: str, count: int) -> None:
-    """Reads as many committed records of partition 0."""
+    """Reads this number of committed records of partition 0."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,

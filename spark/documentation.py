@@ -1,4 +1,4 @@
-"""The columns of every view, and `docs/spark_tables.md`, the page that is written from them.
+"""The columns of every view, and `docs/spark_tables.md`, which is generated from them.
 
 python -m trimaran.spark.documentation > docs/spark_tables.md
 """
@@ -27,7 +27,7 @@ Times are in UTC. A column is null where its text says so, and where the record 
 
 
 class View(NamedTuple):
-    """A view: its name, the format and options that read it, what a row is, its columns."""
+    """A view: its name, the format and options that read it, the meaning of a row, its columns."""
 
     name: str
     format: str
@@ -50,7 +50,7 @@ LEVELS = {
 
 
 def shown_views() -> Iterator[View]:
-    """All of them: of the metadata log, then of the data logs."""
+    """Returns all views: those of the metadata log, then those of the data logs."""
     for table in TABLES.values():
         name = f"metadata_{table.name}" if table.name in PREFIXED else table.name
         yield View(name, "kafka_metadata", f"table={table.name}", table.doc, table.columns)
@@ -62,7 +62,7 @@ def shown_views() -> Iterator[View]:
 
 
 def view_docs() -> list[dict[str, str]]:
-    """Each view with what a row of it is and its columns."""
+    """Returns each view with the meaning of a row and its columns."""
     return [
         {"view": v.name, "rows": v.doc, "columns": ", ".join(c.name for c in v.columns)}
         for v in shown_views()
@@ -70,7 +70,7 @@ def view_docs() -> list[dict[str, str]]:
 
 
 def page() -> str:
-    """The page, as Markdown."""
+    """Returns the page as Markdown."""
     return HEAD + "".join(_section(view) for view in shown_views())
 
 
@@ -92,7 +92,7 @@ _TYPES = {pa.int32(): "int", pa.int64(): "bigint", pa.float64(): "double", pa.bo
 
 
 def _type(kind: pa.DataType) -> str:
-    """As Spark says it."""
+    """Returns the name of the type in Spark."""
     if pa.types.is_list(kind):
         return f"array<{_type(kind.value_type)}>"
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Options of the sources, parsed once into frozen values; what is unknown or wrong is refused by name.
+"""Options of the sources, parsed once into frozen values; unknown or wrong options are refused by name.
 
 Names and JSON forms are those of Spark's own Kafka source. Letter case does not count, as in Spark.
 """
@@ -24,11 +24,11 @@ EARLIEST, LATEST = -2, -1  # as Spark's Kafka source and ListOffsets write them
 
 
 class OptionError(ValueError):
-    """A wrong option: the message names it, its value, and what would be right."""
+    """A wrong option: the message names it, its value, and the valid values."""
 
 
 class OptionReader:
-    """A reader of string options that remembers which names it knows; `finish` refuses the rest."""
+    """Reads string options and remembers the names that were read; `finish` refuses the rest."""
 
     def __init__(self, source: str, given: Mapping[str, str]) -> None:
         self._source = source
@@ -40,7 +40,7 @@ class OptionReader:
         return self._given.get(name.lower())
 
     def parse(self, name: str, convert: Callable[[str], T], default: T, expected: str) -> T:
-        """The converted value; `convert` raises ValueError for a wrong one."""
+        """Returns the converted value; `convert` raises ValueError for a wrong one."""
         text = self.get(name)
         if text is None:
             return default
@@ -66,8 +66,8 @@ class OptionReader:
         return OptionError(f"{self._source}: option {name}: {why}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`, or several of them (`paths`, a JSON array: what `load([...])` gives); relative ones made absolute, as
-        executors run elsewhere.
+        """Returns `path`, or several paths (`paths`, a JSON array from `load([...])`); relative paths become absolute,
+        since executors run elsewhere.
         """
         one = self.get("path")
         many = self.parse("paths", _strings, NO_NAMES, "a JSON array of paths")
@@ -88,13 +88,13 @@ class OptionReader:
         return tuple(sorted((name[len(prefix) :], value) for name, value in found.items()))
 
     def refuse(self, why: str, *names: str) -> None:
-        """Raises OptionError when one of these is given: it would have no effect."""
+        """Raises OptionError if one of these is given, since it would have no effect."""
         for name in names:
             if self.get(name) is not None:
                 raise self.wrong(name, f"has no effect here: {why}")
 
     def without_effect(self, *names: str) -> None:
-        """Takes options that others' programs carry along, with a warning."""
+        """Accepts options that existing programs set for other sources, with a warning."""
         for name in names:
             if self.get(name) is not None:
                 log.warning(
@@ -102,7 +102,7 @@ class OptionReader:
                 )
 
     def given_names(self) -> list[tuple[str, str]]:
-        """The options given, in lower case and as they are written; call `finish` first."""
+        """Returns the given options, in lower case and as they are written; call `finish` first."""
         return [(name, self._known[name]) for name in self._given]
 
     def finish(self) -> None:
@@ -147,7 +147,7 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 864
 
 
 def duration_seconds(text: str) -> float:
-    """As Spark writes times: `15m`, `500ms`, `1h`; a bare number is milliseconds."""
+    """Parses a duration as Spark writes it: `15m`, `500ms`, `1h`; a bare number is in milliseconds."""
     found = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", text.lower())
     if found is None or (found[2] and found[2] not in _SECONDS):
         raise ValueError(text)
@@ -156,7 +156,7 @@ def duration_seconds(text: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TopicsWanted:
-    """Which partitions are read; without a choice all but Kafka's internal topics (`__…`)."""
+    """The partitions to read; by default all except those of Kafka's internal topics (`__…`)."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None

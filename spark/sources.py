@@ -1,4 +1,4 @@
-"""Making the sources known to a Spark session, and views over a cluster's directory for SQL."""
+"""Registers the sources with a Spark session, and creates views over the directory of a cluster for SQL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ else:
     kafka_log = imported_later("trimaran.spark.kafka_log.source")
     kafka_metadata = imported_later("trimaran.spark.kafka_metadata.source")
 
-# Tables whose names say too little among those of the data logs.
+# Tables whose names would be ambiguous among those of the data logs.
 PREFIXED = ("records", "batches", "control", "snapshots", "image")
 METADATA_TABLES = (
     *PREFIXED,
@@ -43,7 +43,7 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
     "group_offsets": ("kafka_log", {"level": "group_offsets"}),
     "group_members": ("kafka_log", {"level": "group_members"}),
     "transactions": ("kafka_log", {"level": "transactions"}),
-    # Every replica, up to the last whole batch; every controller's copy.
+    # All replicas up to the last complete batch, and the copies of all controllers.
     "replica_batches": ("kafka_log", {"level": "batches", "replicas": "all", "end": "log_end"}),
     "metadata_batches_all": (
         "kafka_metadata",
@@ -53,13 +53,13 @@ VIEWS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def register(spark: SparkSession) -> None:
-    """Makes the formats `kafka_log` and `kafka_metadata` known to any session."""
+    """Registers the formats `kafka_log` and `kafka_metadata` with a session."""
     spark.dataSource.register(kafka_log.KafkaLogSource)
     spark.dataSource.register(kafka_metadata.KafkaMetadataSource)
 
 
 def view(spark: SparkSession, name: str, path: str | PathLike[str]) -> DataFrame:
-    """One of `VIEWS` as a temporary view over the node directories at `path`."""
+    """Creates one of `VIEWS` as a temporary view over the node directories at `path`."""
     source, options = VIEWS[name]
     frame = spark.read.format(source).options(**options).load(str(path))
     frame.createOrReplaceTempView(name)
@@ -67,7 +67,7 @@ def view(spark: SparkSession, name: str, path: str | PathLike[str]) -> DataFrame
 
 
 def views(spark: SparkSession, path: str | PathLike[str]) -> list[str]:
-    """All of `VIEWS` as temporary views; gives their names.
+    """Creates all of `VIEWS` as temporary views and returns their names.
 
     ```
     import trimaran.spark as kafka_spark

@@ -1,4 +1,4 @@
-"""The project's English: patterns that stay out of docstrings, comments and names of tests."""
+"""The project's English: patterns that stay out of docstrings, comments, names of tests and pages of the manual."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 TEST_NAME_WORDS_MAX = 8
@@ -37,6 +37,7 @@ FAULTS = {
 }
 _SENTENCE_END = re.compile(r"(?<=[.;:!?])\s+")
 _CODE = re.compile(r"`[^`]*`")
+_BLOCK = re.compile(r"\s*([-*>|#]|\d+\.)\s+")
 _NO_PROSE = ("#!", "# type", "# noqa", "# cython", "# fmt")
 _QUESTION = re.compile(r"test_(who|what|whose|where|of)_")
 
@@ -66,7 +67,30 @@ def _texts(source: str) -> Iterator[tuple[int, str]]:
 
 def faults(source: str) -> Iterator[str]:
     """Yields `line: advice: sentence` for each sentence of a Python file with a fault."""
-    for line, text in _texts(source):
+    return _faults_of(_texts(source))
+
+
+def markdown_faults(page: str) -> Iterator[str]:
+    """Yields `line: advice: sentence` for each sentence of a page with a fault, except in tables and code."""
+    return _faults_of(_paragraphs(page))
+
+
+def _paragraphs(page: str) -> Iterator[tuple[int, str]]:
+    first, words, is_code = 0, "", False
+    for number, line in enumerate([*page.splitlines(), ""], 1):
+        is_fence = line.lstrip().startswith("```")
+        is_code ^= is_fence
+        begins = not line.strip() or is_fence or _BLOCK.match(line)
+        if words and (begins or is_code):
+            yield first, words
+            words = ""
+        if not is_code and not is_fence and not line.startswith(("#", "|")):
+            first = first if words else number
+            words = f"{words} {_BLOCK.sub('', line).strip()}".strip()
+
+
+def _faults_of(texts: Iterable[tuple[int, str]]) -> Iterator[str]:
+    for line, text in texts:
         for sentence in _SENTENCE_END.split(_CODE.sub("`…`", " ".join(text.split()))):
             for advice, pattern in FAULTS.items():
                 if pattern.search(sentence):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import prose
+from tests.mutation import survivors
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("wire", "log", "node", "quorum", "broker", "zkcompat", "spark", "trimaran", "bench")
@@ -21,14 +22,6 @@ GRANDFATHERED: dict[str, int] = {}
 # shrink.
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat")
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
-# Folders with sentences or test names that `tests/prose.py` refuses. Remove a folder as soon as it is clean.
-NOT_YET_PLAIN = (
-    "broker/fetching",
-    "broker/handlers",
-    "broker/transactions",
-    "node",
-    "trimaran",
-)
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
 
 
@@ -254,22 +247,30 @@ def test_package_inits_import_nothing():
     assert heavy == []
 
 
-def is_within(path: Path, folders: tuple[str, ...]) -> bool:
-    return any(path.is_relative_to(ROOT / folder) for folder in folders)
-
-
 def test_prose_is_plain_english():
     faults = {
         str(path.relative_to(ROOT)): found
         for path in sources(*PACKAGES, "tests")
-        if not is_within(path, NOT_YET_PLAIN) and (found := prose.check(path))
+        if (found := prose.check(path))
     }
     assert faults == {}
 
 
-@pytest.mark.parametrize("folder", NOT_YET_PLAIN)
-def test_folders_that_became_plain_are_enforced(folder):
-    assert any(map(prose.check, sources(folder))), "it is clean: take it off NOT_YET_PLAIN"
+def test_pages_of_manual_are_plain_english():
+    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    faults = {page.name: [*prose.markdown_faults(page.read_text())] for page in pages}
+    assert {name: found for name, found in faults.items() if found} == {}
+
+
+def test_reasons_of_survivors_are_plain_english():
+    reasons = {entry.why[:1].upper() + entry.why[1:] for entry in survivors.read()}
+    assert [*prose.markdown_faults("\n\n".join(sorted(reasons)))] == []
+
+
+def test_fault_in_page_is_found_outside_of_code():
+    page = "# Who leads\n\n- It waits.\n- Nobody\n  waits.\n\n```\nNobody.\n```\n| nobody |\n"
+    (found,) = prose.markdown_faults(page)
+    assert found.startswith("4: ")
 
 
 @pytest.mark.parametrize(

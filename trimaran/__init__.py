@@ -1,1 +1,1 @@
-"""The front door: command line, local cluster, node processes."""
+"""The top layer: command line, local cluster, node processes."""

@@ -1,11 +1,11 @@
-"""The node of a container: `python -m trimaran.container`, configured as Apache Kafka's image is.
+"""The node in a container: `python -m trimaran.container`, configured like Apache Kafka's image.
 
 - `server.properties` in /mnt/shared/config, if one is mounted;
-- over it the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
-- without any of the two, one node that is a whole cluster.
+- overridden by the environment: `KAFKA_PROCESS_ROLES` is process.roles, `__` means `_`, `___` means `-`;
+- without either, a single node that is a whole cluster.
 
-Directories that are not formatted are formatted for the cluster `CLUSTER_ID`. `--healthy` asks the node that runs with
-the same settings whether its event loop turns, and ends with 0 or 1.
+Unformatted directories are formatted for the cluster `CLUSTER_ID`. `--healthy` asks the running node with the same
+settings whether its event loop runs, and ends with 0 or 1.
 
 Source: KIP-975, Kafka's `KafkaDockerWrapper` and its script `configure`.
 """
@@ -53,7 +53,7 @@ SINGLE_NODE = {
 
 
 def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str, Setting]:
-    """All settings of the node. Raises UserError: the mounted file cannot be read."""
+    """Returns all settings of the node. Raises UserError if the mounted file cannot be read."""
     given = from_environment(environ)
     if mounted.exists():
         given = read_file(mounted) | given
@@ -71,10 +71,10 @@ def _settings(texts: Mapping[str, str], origin: str) -> dict[str, Setting]:
 
 
 def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
-    """The id to format directories for: `CLUSTER_ID`, or for a node that is a whole cluster a new one.
+    """Returns the cluster id for formatting: `CLUSTER_ID`, or a new one for a node that is a whole cluster.
 
     Raises:
-        UserError: there is none, and other nodes would choose another one.
+        UserError: there is none, and the other nodes would choose different ones.
     """
     if given := environ.get("CLUSTER_ID"):
         return given
@@ -89,10 +89,10 @@ def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
 
 
 def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
-    """Formats what is not formatted; a directory of a cluster stays that cluster's.
+    """Formats unformatted directories; a formatted one keeps its cluster.
 
     Raises:
-        UserError, FormatError: it cannot be; OSError: the disk refuses.
+        UserError, FormatError: formatting is impossible; OSError: the disk fails.
     """
     ids = {identity.cluster_id for identity in inspect_directories(config).identities.values()}
     if environ.get("CLUSTER_ID") or not ids:
@@ -104,14 +104,16 @@ def format_new(config: ServerConfig, environ: Mapping[str, str]) -> None:
 
 
 def _first_voters(config: ServerConfig) -> VoterSet | None:
-    """A lone controller votes for itself; the voters of others are named by their files, or found there."""
+    """Returns the first voters: a single controller is the only voter; other controllers find theirs in their
+    configuration.
+    """
     if config.voters or not _is_alone(config):
         return None
     return standalone_voter(config, new_directory_id())
 
 
 def _is_alone(config: ServerConfig) -> bool:
-    """Whether it is the only controller that its settings name."""
+    """Whether the node is the only controller in its settings."""
     own = [*config.controller_listeners, *config.advertised_controller_listeners]
     return config.is_controller and set(config.quorum_bootstrap) <= {
         (endpoint.host, endpoint.port) for endpoint in own
@@ -126,7 +128,7 @@ def run() -> None:
 
 
 def is_healthy(settings: Mapping[str, Setting]) -> bool:
-    """Whether /healthz answers 200 at the node's trimaran.metrics.listener."""
+    """Returns whether /healthz at the node's trimaran.metrics.listener responds with 200."""
     host, _, port = settings[METRICS_LISTENER].value.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=HEALTH_SECONDS)
     try:
@@ -140,7 +142,7 @@ def is_healthy(settings: Mapping[str, Setting]) -> bool:
 
 def main(arguments: list[str]) -> int:
     """Returns the exit code; an error is printed in three lines."""
-    # The first process of a container has no default handlers: it would not end while it formats.
+    # The first process of a container has no default signal handlers, so a signal would not end it during formatting.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         if arguments == ["--healthy"]:

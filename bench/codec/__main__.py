@@ -1,8 +1,8 @@
-"""`./dev bench codec [--seconds S] [WORD ...]`: microseconds a message and how many times faster ours is.
+"""`./dev bench codec [--seconds S] [WORD ...]`: microseconds per message, and the speed-up of ours.
 
-Every peer decodes the same bytes and encodes what it decoded, which must give the same bytes again. A figure is the CPU
-time of the best of some rounds (garbage collection included in Python, not in Java, where other threads do it). Rows
-can be chosen by words of their names.
+Every peer decodes the same bytes and encodes the result, which must be the same bytes again. A figure is the CPU time
+of the best round (including garbage collection in Python, but not in Java, where other threads do it). Rows can be
+chosen by words in their names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Measured = dict[tuple[str, str, str], float]
 
 
 def measure(chosen: Sequence[Case], seconds: float) -> Measured:
-    """Case, direction and peer → µs."""
+    """Returns µs by case, direction and peer."""
     found: Measured = {}
     for case in chosen:
         data = case.message.encode(case.version)

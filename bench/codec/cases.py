@@ -1,4 +1,4 @@
-"""The messages that codecs are measured on: those of the hot paths, in the newest versions that all peers know."""
+"""The messages for measuring codecs: those of the hot paths, in the newest versions that all peers know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own codec, measured by `Codec.java` in a warmed-up JVM on the bytes that the others get."""
+"""Apache Kafka's own codec, measured by `Codec.java` in a warmed-up JVM on the same bytes as the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def why_not() -> str | None:
 
 
 def measure(chosen: Sequence[Case], seconds: float) -> dict[tuple[str, str, str], float]:
-    """Case, direction and "java" → µs."""
+    """Returns µs by case, direction and "java"."""
     lines = [
         f"{case.kind} {case.message.KEY} {case.version} "
         + base64.b64encode(case.message.encode(case.version)).decode()

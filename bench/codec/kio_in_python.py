@@ -1,7 +1,7 @@
-"""kio 0.5, the last that is all Python, in a process of its own: both are called `kio`. Newer ones read by a native
-module.
+"""kio 0.5, the last version in pure Python, in a separate process, since both are called `kio`. Newer versions read
+with a native module.
 
-It does not know the newest version of each message and gets the newest that it knows: a field or two less.
+It does not know the newest version of each message and gets the newest that it knows, with one or two fields less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEWEST = {"Fetch": 17, "Metadata": 12, "Produce": 11}
 
 
 def why_not() -> str | None:
-    """Installs it beside everything else, once."""
+    """Installs it once, apart from everything else; returns the reason if that fails."""
     if FOLDER.exists():
         return None
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -32,7 +32,7 @@ def why_not() -> str | None:
 
 
 def measure(chosen: Sequence[Case], seconds: float) -> dict[tuple[str, str, str], float]:
-    """Case, direction and "kio 0.5" → µs."""
+    """Returns µs by case, direction and "kio 0.5"."""
     run = subprocess.run(
         [
             sys.executable,

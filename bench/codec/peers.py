@@ -1,6 +1,6 @@
-"""One codec of one case as two callables; each peer first proves that it reads and writes the same bytes.
+"""A codec of a case as two callables; each peer first proves that it reads and writes the same bytes.
 
-kio reads by a native (Rust) module since 0.6 and writes in Python; kafka-python generates code. Both lack metadata
+kio reads with a native (Rust) module since 0.6 and writes in Python; kafka-python generates code. Both lack metadata
 records.
 """
 
@@ -19,7 +19,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 
 
 class Codec(NamedTuple):
-    """`decode()` and `encode()` of one case, arguments bound."""
+    """`decode()` and `encode()` of one case, with bound arguments."""
 
     decode: Callable[[], object]
     encode: Callable[[], object]
@@ -67,12 +67,12 @@ def kafka_python(case: Case, data: bytes) -> Codec | None:
     if case.kind == "record":
         return None
     name = type(case.message).__name__
-    with warnings.catch_warnings():  # it reads its JSON by a deprecated way
+    with warnings.catch_warnings():  # it reads its JSON in a deprecated way
         warnings.simplefilter("ignore", DeprecationWarning)
         module = importlib.import_module(KAFKA_PYTHON[name.removesuffix(case.kind.capitalize())])
     cls = getattr(module, name)
     message = cls.decode(data, version=case.version)
-    message._header = None  # its decoder leaves the attribute out, its encoder reads it
+    message._header = None  # its decoder does not set the attribute, but its encoder reads it
     return Codec(
         lambda: cls.decode(data, version=case.version),
         lambda: message.encode(version=case.version),
@@ -84,7 +84,7 @@ ROUNDS = 7
 
 
 def open_codec(peer: str, case: Case, data: bytes) -> Codec | None:
-    """The codec of a peer; None where it does not know the message."""
+    """Returns the codec of a peer; None if it does not know the message."""
     codec = PEERS[peer](case, data)
     if codec is not None:
         codec.decode()
@@ -93,7 +93,7 @@ def open_codec(peer: str, case: Case, data: bytes) -> Codec | None:
 
 
 def best_us(actions: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least mean CPU time of each over rounds in which they take turns, garbage collection included."""
+    """Returns the least mean CPU time of each over rounds in which they take turns, including garbage collection."""
     repeats = {}
     for name, action in actions.items():
         action()
@@ -108,7 +108,7 @@ def best_us(actions: Mapping[str, Callable[[], object]], seconds: float) -> dict
 
 
 def cpu_seconds(action: Callable[[], object], repeats: int) -> float:
-    """CPU time: other processes of the machine do not count."""
+    """Returns the CPU time, which other processes of the machine do not change."""
     began = time.thread_time()
     for _ in range(repeats):
         action()

@@ -1,8 +1,8 @@
 """The path of an append and of a read through a log, ours and Apache Kafka's in turn, without network: MB/s and CPU
-seconds a GB.
+seconds per GB.
 
 Run: `./dev bench log-path [--seconds S] [--markdown] [WORD …]`; WORDs choose cases: a size, a codec, `batches of 1
-MiB`, `recovery`, `compaction`. `append` is one batch again and again, of about 16 KiB (Kafka's `batch.size`) or 1 MiB:
+MiB`, `recovery`, `compaction`. `append` appends one batch repeatedly, of about 16 KiB (Kafka's `batch.size`) or 1 MiB:
 CRC and every record checked, offsets assigned, one write into the page cache, indexes. Kafka's part is its `UnifiedLog`
 with its `LogValidator` in a warmed-up JVM (`LogPath.java`). `read` finds the slice of a read of 1 MiB somewhere in the
 log; `read and send` does so from the log's start on and gives the slices to a socket that another process reads.
@@ -37,14 +37,16 @@ VALUE_BYTES = {"100 B": 90, "1 KiB": 1010}
 RECORD_BYTES = {"100 B": 100, "1 KiB": 1024}
 BATCH_BYTES = {"16 KiB": 16 << 10, "1 MiB": 1 << 20}
 ROUNDS = 5
-LOG_BYTES_MAX = sized(256 << 20, 4 << 20)  # of an append's round: no writing back while it runs
+LOG_BYTES_MAX = sized(
+    256 << 20, 4 << 20
+)  # bytes of a round of appends, without write-back while it runs
 RECOVERED_BYTES = sized(256 << 20, 4 << 20)
 COMPACTED_BYTES = sized(200 << 20, 2 << 20)
 
 
 def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
-    """Half of each value is random, half repeats: codecs have work and some success. Large batches are cut below
-    1,000,012 bytes.
+    """Returns a batch. Half of each value is random and half repeats, so that codecs have work and some success. Large
+    batches stay below 1,000,012 bytes.
     """
     half = VALUE_BYTES[size] // 2
     prng = random.Random(7)
@@ -55,7 +57,7 @@ def batch_of(size: str, codec: Compression, batch_bytes: int) -> bytes:
 
 
 def best(lines: Sequence[Line]) -> tuple[float, float]:
-    """The most done in a second, and the fewest CPU seconds for one thing done."""
+    """Returns the highest rate per second, and the fewest CPU seconds per unit."""
     rate = max(line.done / line.seconds for line in lines)
     return rate, min(line.cpu_seconds / line.done for line in lines)
 
@@ -69,7 +71,7 @@ def moved(bench: str, case: str, peer: Peer, lines: Sequence[Line]) -> list[Figu
 
 
 class Bench:
-    """The measurements, each with the two logs in turn."""
+    """The measurements, each with both logs in turn."""
 
     def __init__(self, folder: Path, seconds: float, peers: Sequence[Peer]) -> None:
         self._folder = folder
@@ -81,7 +83,7 @@ class Bench:
         file.write_bytes(batch)
         for peer in self._peers:
             peer.begin(self._folder / f"{peer.name}-0", file)
-            for _ in range(ROUNDS):  # warm: a JVM compiles
+            for _ in range(ROUNDS):  # warms up: a JVM compiles
                 peer.append(self._round_seconds, LOG_BYTES_MAX)
 
     def _end(self) -> None:
@@ -124,7 +126,7 @@ class Bench:
         return found
 
     def recovery(self) -> list[Figure]:
-        """One log of ours for all; each gets copies without indexes."""
+        """Measures recovery: one log of ours for all; each system gets copies without indexes."""
         source = self._folder / "source-0"
         ours, file = Ours(), self._folder / "batch"
         file.write_bytes(batch_of("1 KiB", Compression.NONE, BATCH_BYTES["16 KiB"]))

@@ -28,9 +28,9 @@ KEY_BYTES = 12
 
 
 def write(directory: Path, size_bytes: int, value_bytes: int, codec: Compression) -> None:
-    """Sealed segments and a last record, in batches of 16 KiB; the newest value of every key is a tenth of it.
+    """Writes sealed segments and a last record, in batches of 16 KiB; the newest values of all keys are a tenth of it.
 
-    Half of each value is random, half repeats: codecs have work and some success.
+    Half of each value is random and half repeats, so that codecs have work and some success.
     """
     directory.mkdir()
     log = _open(directory)
@@ -65,7 +65,9 @@ def main() -> None:
     if not COMPILED:
         print("bench: the offset map is not compiled: these figures say little", file=sys.stderr)
     log = _open(Path(sys.argv[1]))
-    _ = log.producers  # a broker knows them, and so does Kafka's log before its cleaner begins
+    _ = (
+        log.producers
+    )  # a broker has them in memory, and so does Kafka's log before its cleaner begins
     dirt = dirt_of(log, cleaned_to=None, high_watermark=log.log_end_offset, now_ms=TIME_MS)
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began, cpu = time.perf_counter(), time.process_time()

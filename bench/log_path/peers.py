@@ -1,4 +1,4 @@
-"""The two logs that are measured, behind the same commands: ours in this process, Apache Kafka's `UnifiedLog` in a JVM
+"""The two measured logs, behind the same commands: ours in this process, Apache Kafka's `UnifiedLog` in a JVM
 (`LogPath.java`).
 """
 
@@ -22,9 +22,9 @@ from trimaran.log.validation.validate import ProduceRules, validate_produced
 PROGRAM = Path(__file__).with_name("LogPath.java")
 CONFIG = LogConfig(segment_bytes=1 << 30, message_timestamp_after_max_ms=1 << 60, retention_ms=-1)
 READ_BYTES = 1 << 20
-APPENDS_AT_ONCE = 16  # between two looks at the clock
+APPENDS_AT_ONCE = 16  # operations between two readings of the clock
 READS_AT_ONCE = 64
-STEP = 104_729  # a prime, so that reads are all over the log
+STEP = 104_729  # a prime, so that reads cover the whole log
 
 
 class Line(NamedTuple):
@@ -44,7 +44,7 @@ class Compacted(NamedTuple):
 
 
 class Peer(Protocol):
-    """One log at a time between `begin` and `end`."""
+    """A log implementation, with one log at a time between `begin` and `end`."""
 
     name: str
 
@@ -130,7 +130,7 @@ class Ours:
         return line
 
     def compact(self, directory: Path) -> Compacted:
-        """Compacts in a process of its own, so that its memory can be measured."""
+        """Compacts in a separate process, so that its memory can be measured."""
         command = [sys.executable, "-m", "bench.log_path.compaction", str(directory)]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return Compacted(*map(float, done.stdout.split()))
@@ -140,7 +140,7 @@ class Ours:
 
 
 class Kafka:
-    """The JVM; commands by its standard input."""
+    """The JVM, with commands on its standard input."""
 
     name = "kafka"
 
@@ -161,7 +161,7 @@ class Kafka:
             line = self._process.stdout.readline()
             if not line:
                 raise RuntimeError("the JVM has ended")
-            if line.startswith("= "):  # others are of its log
+            if line.startswith("= "):  # other lines are from its log
                 return tuple(map(float, line[2:].split()))
 
     def begin(self, directory: Path, batch: Path) -> None:
@@ -219,4 +219,6 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 
 
 def removed(directory: Path) -> None:
-    shutil.rmtree(directory, ignore_errors=True)  # Kafka's scheduler may still write there
+    shutil.rmtree(
+        directory, ignore_errors=True
+    )  # Kafka's scheduler may still write into the directory

@@ -33,7 +33,7 @@ TABLES = ("records", "partition_history", "isr_changes")
 
 
 class Figure(NamedTuple):
-    """One query of one system: `rows` that it read, the `mark` to reach, and whether it is `met`."""
+    """A query of one system: the `rows` that it read, the `mark` to reach, and whether it is `met`."""
 
     row: str
     name: str
@@ -46,12 +46,12 @@ class Figure(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Rows a CPU second."""
+        """Returns rows per CPU second."""
         return self.rows / max(self.cpu_seconds, 1e-9)
 
 
 def job(**given: Any) -> list[dict[str, Any]]:
-    """The best round of each query, in a process of its own."""
+    """Returns the best round of each query, run in a separate process."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.spark.job"],
         input=json.dumps(given),
@@ -81,7 +81,7 @@ def query(name: str, into: str, rounds: int = ROUNDS, **more: Any) -> dict[str, 
 
 
 class Bench:
-    """The rows; each makes its data in a folder of its own."""
+    """The rows of the bench; each creates its data in its own folder."""
 
     def __init__(self, scratch: Path, scale: float) -> None:
         self._scratch = scratch
@@ -93,7 +93,7 @@ class Bench:
         return data.node_at(folder)
 
     def first(self) -> list[Figure]:
-        """Twice: the first session of all writes down Spark's classes, which the second uses."""
+        """Measures twice: the very first session writes the archive of Spark's classes, which the second one uses."""
         node = self._node("first")
         rows = data.log_of(node / "orders-0", size=SMALL, total_bytes=1 << 20)
         options = {"end": "log_end"}
@@ -107,7 +107,7 @@ class Bench:
         return [judged(found, "8 s", met=took <= 8)]
 
     def small(self) -> list[Figure]:
-        """Records of 100 B: all columns, Parquet, and counting."""
+        """Measures records of 100 B: all columns, Parquet, and counting."""
         found = self._records("small", SMALL, int(4_000_000 * self._scale), parquet=True)
         by_name = {entry.name: entry for entry in found}
         noop = by_name["all columns, directory"]
@@ -121,7 +121,7 @@ class Bench:
         return [judged(f, marks[f][0], met=marks[f][1]) if f in marks else f for f in found]
 
     def large(self) -> list[Figure]:
-        """Records of 1 KiB."""
+        """Measures records of 1 KiB."""
         found = self._records("large", LARGE, int(1_000_000 * self._scale), parquet=False)
         theirs = next(f for f in found if f.name == "all columns, connector")
         return [
@@ -172,7 +172,7 @@ class Bench:
         return [figure(row, figures, count) for figures in told]
 
     def filter(self) -> list[Figure]:
-        """`offset < 1000` of 1 GB in eight partitions."""
+        """Measures `offset < 1000` over 1 GB in eight partitions."""
         node = self._node("filter")
         one = node.parent / "one-0"
         rows = data.log_of(one, size=LARGE, total_bytes=int(1e9 * self._scale / 8))
@@ -190,7 +190,7 @@ class Bench:
         return [judged(found, "0.6 s", met=found.seconds <= 0.6)]
 
     def metadata(self) -> list[Figure]:
-        """Records of the metadata log a CPU second, of a whole session in which it is warm."""
+        """Measures records of the metadata log per CPU second, over a whole warm session."""
         node = self._node("metadata")
         count = int(1_000_000 * self._scale)
         data.metadata_log(node, count)
@@ -202,7 +202,7 @@ class Bench:
         return [judged(f, "150 k records/CPU s", met=f.rate >= 150_000) for f in found]
 
     def planning(self) -> list[Figure]:
-        """1,000 partitions of 100 segments each."""
+        """Measures planning for 1,000 partitions of 100 segments each."""
         node = self._node("planning")
         partitions = max(1, int(1000 * self._scale))
         data.many_segments(node, partitions=partitions, segments=100)
@@ -213,7 +213,7 @@ class Bench:
         return [judged(found, "2 s, 300 MiB", met=met)]
 
     def scan(self) -> list[Figure]:
-        """10 GB through all columns; the memory of workers is that of a tenth of it."""
+        """Measures 10 GB with all columns; the memory of workers is measured on a tenth of it."""
         node = self._node("scan")
         one = node.parent / "one-0"
         rows = data.log_of(one, size=LARGE, total_bytes=int(125e6 * min(1, 4 * self._scale)))

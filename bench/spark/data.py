@@ -47,7 +47,7 @@ def log_of(folder: Path, *, size: int, total_bytes: int) -> int:
 
 
 def many_of(node: Path, partition: Path, topic: str, count: int) -> None:
-    """`topic` with equal partitions, without more bytes on the disk."""
+    """Creates `topic` with equal partitions that share their bytes on the disk."""
     for number in range(count):
         folder = node / f"{topic}-{number}"
         folder.mkdir()
@@ -60,7 +60,7 @@ def node_at(root: Path) -> Path:
 
 
 def many_segments(node: Path, *, partitions: int, segments: int) -> None:
-    """Segments of one small batch each."""
+    """Creates segments of one small batch each."""
     first = node / "planned-0"
     first.mkdir()
     batch = bytearray(build_batch([NewRecord(b"k", b"v" * 100, START_MS)] * 10))
@@ -75,7 +75,7 @@ def many_segments(node: Path, *, partitions: int, segments: int) -> None:
 
 
 def metadata_log(node: Path, records: int) -> None:
-    """Topics, and then leaders and in-sync replicas that come and go."""
+    """Creates topics, and then changes of leaders and in-sync replicas."""
     folder = node / "__cluster_metadata-0"
     folder.mkdir()
     messages = _messages()

@@ -1,4 +1,5 @@
-"""A process with one Spark session that runs queries: JSON on stdin, a JSON object a line on stdout for each round.
+"""A process with one Spark session that runs queries: JSON on stdin, and one JSON object per line on stdout for each
+round.
 
 CPU seconds are those of the process, its JVM and its Python workers.
 """
@@ -52,7 +53,7 @@ def told(query: dict[str, Any], began: float, cpu: float, counted: int | None) -
 
 
 def plan(query: dict[str, Any]) -> None:
-    """Without Spark: what the process that plans a read does."""
+    """Plans a read without Spark, as the planning process does."""
     from trimaran.spark.kafka_log.source import KafkaLogSource
 
     source = KafkaLogSource({**query["options"], "path": query["path"]})
@@ -82,7 +83,7 @@ def main() -> None:
             if query["rounds"] > 1 or query["name"] != "first":
                 began, cpu = time.perf_counter(), cpu_seconds_with_children()
             else:
-                cpu = 0.0  # all since the process began
+                cpu = 0.0  # since the start of the process
             told(query, began, cpu, run(session, query))
     session.stop()
 

@@ -1,8 +1,8 @@
 """Fetch sessions: the partitions of a fetcher are remembered, so that requests and answers name only changes (KIP-227).
 
 Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. A session here also ends with the
-connection that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one. Left out: shards (one
-loop needs no locks).
+connection that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one. Not implemented:
+shards (one loop needs no locks).
 """
 
 from __future__ import annotations

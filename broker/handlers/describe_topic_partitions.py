@@ -36,7 +36,7 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling
 
-# What a topic takes beside its partitions, with the longest name.
+# The bytes of a topic with the longest name, besides its partitions.
 TOPIC_BYTES = 300
 
 
@@ -70,7 +70,7 @@ def describe_topic_partitions(
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
     reachable = Reachable(image.cluster, call.connection.listener)
     page = _Page(image.topics, reachable, limit, may_see, call.room())
-    # As many names as a page has, and the next, but for those that may not be seen.
+    # The names of a page and the next one; with an authorizer all, since some may be hidden.
     most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
     names: list[str] | None = yield Compute(
         ITEM_COST_BYTES * (len(request.topics) or len(image.topics.by_name)),
@@ -91,7 +91,7 @@ def describe_topic_partitions(
 
 
 def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor is at no partition, or in none of the topics that are asked for."""
+    """Whether the cursor is not at a partition, or is outside of the requested topics."""
     cursor = request.cursor
     if cursor is None:
         return False
@@ -138,7 +138,7 @@ class _Page:
     def fill(
         self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
     ) -> Handling[None]:
-        """Of names that are asked for all are judged, also those behind a full page."""
+        """Fills the page; all requested names are authorized, even those after a full page."""
         for name in names:
             self._room.worked(JUDGED_WORK)
             yield None
@@ -202,7 +202,7 @@ class _Page:
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Nothing is told of it, not even whether it is internal."""
+    """Returns a topic without any details, not even whether it is internal."""
     return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name).replace(is_internal=False)
 
 

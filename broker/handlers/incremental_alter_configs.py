@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs (44): decided by the controller, but for this broker's log levels."""
+"""IncrementalAlterConfigs (44): decided by the controller, except for the log levels of this broker."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The state of one transactional id: its producer, its state, the partitions of its transaction. No rules.
 
-Source: Kafka's `TransactionMetadata`, `TransactionState` (KIP-98, KIP-890). Left out: the states Dead and
+Source: Kafka's `TransactionMetadata`, `TransactionState` (KIP-98, KIP-890). Not implemented: the states Dead and
 PrepareEpochFence, which Kafka never writes: an id that expires is a tombstone, and a producer is fenced in the record
 that begins the abort.
 """

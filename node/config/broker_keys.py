@@ -42,7 +42,7 @@ BROKER = (
         "replica.selector.class",
         "string",
         None,
-        "What chooses the replica a consumer reads from: one in its own rack (client.rack).",
+        "The choice of the replica from which a consumer reads: one in its own rack (client.rack).",
         one_of(*REPLICA_SELECTORS),
     ),
     ConfigKey(

@@ -36,7 +36,7 @@ LEGACY_ADMIN = (
         "trimaran.zk.legacy.admin.kinds",
         "list",
         _DEFAULT,
-        "What tools may do by writing to ZooKeeper, where the mirror obeys them.",
+        "The kinds of requests that tools may make by writing to ZooKeeper, if the mirror obeys them.",
         _known,
     ),
 )

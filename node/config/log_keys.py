@@ -136,7 +136,7 @@ LOGS = (
         "log.cleanup.policy",
         "list",
         ["delete"],
-        "What becomes of old segments: delete, compact or both.",
+        "The treatment of old segments: delete, compact or both.",
         all_of("compact", "delete"),
         scope="cluster-wide",
     ),

@@ -64,7 +64,7 @@ _SERVER = (
         "trimaran.oauthbearer.unsecured.allowed",
         "boolean",
         False,
-        "Takes tokens that nobody has signed: everybody may be anybody. For development only.",
+        "Accepts unsigned tokens: any client may claim any identity. Only for development.",
     ),
 )
 OAUTHBEARER_CLIENT = (
@@ -86,7 +86,7 @@ OAUTHBEARER_CLIENT = (
         None,
         "Client secret towards the identity provider.",
     ),
-    ConfigKey("sasl.oauthbearer.scope", "string", None, "Scope that is asked for."),
+    ConfigKey("sasl.oauthbearer.scope", "string", None, "The requested scope."),
 )
 # Keys of a node; each may be set for one listener.
 OAUTHBEARER = (*_SERVER, *OAUTHBEARER_CLIENT)
@@ -152,7 +152,7 @@ sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms | long | 10000 | low
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms | long | 100 | low
     First wait between attempts to read the provider's keys.
 """,
-        no_effect="an answer of the identity provider has ten seconds, and is asked for again as it is needed",
+        no_effect="an answer of the identity provider has ten seconds, and is requested again when needed",
     )
     + rows(
         """

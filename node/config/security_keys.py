@@ -57,7 +57,7 @@ TLS = (
         "trimaran.ssl.crl.location",
         "string",
         None,
-        "File with revocation lists in PEM; peers whose certificate is in one, or whose issuer has none, are refused.",
+        "File with revocation lists in PEM; a peer is refused if its certificate is in one, or its issuer has none.",
     ),
 )
 

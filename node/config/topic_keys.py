@@ -45,7 +45,7 @@ TOPIC_CONFIGS = ConfigDef(
             "cleanup.policy",
             "list",
             ["delete"],
-            "What becomes of old segments: delete, compact or both.",
+            "The treatment of old segments: delete, compact or both.",
             all_of("compact", "delete"),
         ),
         ConfigKey(

@@ -82,14 +82,14 @@ _TLS = (
         "zookeeper.ssl.crl.enable",
         "boolean",
         False,
-        "Whether revocation lists are asked for.",
+        "Whether revocation lists are checked.",
         only_default=_NO_REVOCATION,
     ),
     ConfigKey(
         "zookeeper.ssl.ocsp.enable",
         "boolean",
         False,
-        "Whether the revocation of certificates is asked for.",
+        "Whether the revocation of certificates is checked online.",
         only_default=_NO_REVOCATION,
     ),
 )

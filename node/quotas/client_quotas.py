@@ -3,7 +3,7 @@
 The most precise of the quotas that name a client holds: user and client id, then user, then client id, with the
 defaults of each behind its names. The clients of a quota share it, or each has its own, as in Kafka. Does no I/O.
 Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612.
-Left out: `client.quota.callback.class`.
+Not implemented: `client.quota.callback.class`.
 """
 
 from __future__ import annotations

@@ -1,3 +1,3 @@
-"""One file for each analysis: a function DataFrame → DataFrame, its plot, its verdicts. `catalogue.ANALYSES` lists
+"""One file for each analysis: a function DataFrame → DataFrame, its plot, and its verdicts. `catalogue.ANALYSES` lists
 them.
 """

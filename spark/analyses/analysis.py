@@ -1,4 +1,4 @@
-"""An analysis: SQL over our views, a plot of its small result, and verdicts in plain words."""
+"""An analysis: SQL over our views, a plot of its small result, and verdicts as sentences."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     import pyspark.sql
 
-# Types of analyses, which import none of these packages before they run.
-DataFrame: TypeAlias = "pyspark.sql.DataFrame"  # of Spark: a view, or a result
-Rows: TypeAlias = "pd.DataFrame"  # a result, collected
+# These types are for annotations: an analysis imports their packages only when it runs.
+DataFrame: TypeAlias = "pyspark.sql.DataFrame"  # a Spark DataFrame: a view or a result
+Rows: TypeAlias = "pd.DataFrame"  # a collected result, as a pandas DataFrame
 Row: TypeAlias = "pd.Series[float]"
 Figure: TypeAlias = "go.Figure"
 
@@ -32,15 +32,16 @@ class ReportVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """`compute` takes the views' DataFrames by name; `sql` is what it runs, to be used in a session with `views()`.
+    """`compute` takes the DataFrames of views by name; `sql` is the query that it runs, usable in any session with
+    `views()`.
 
     Args:
-        number: its place in the catalogue, such as M5 (metadata) or D10 (data).
-        views: those it takes, each with the columns that it reads, as a schema of Spark.
-        optional: those of them that it does without where they cannot be read.
-        needs: what there must be for it to apply, for the words "not applicable: there are no …".
-        plot: a figure of the rows (at most `ROWS_MAX`, the gravest first).
-        evaluate: verdicts; none says that it does not apply.
+        number: the number in the catalogue, such as M5 (metadata) or D10 (data).
+        views: the views that it reads, each with the needed columns as a Spark schema.
+        optional: the views that may be missing or unreadable.
+        needs: the data that it needs, as the end of the sentence "not applicable: there are no …".
+        plot: draws the rows (at most `ROWS_MAX`, the most serious first).
+        evaluate: returns the verdicts; an empty list means that the analysis does not apply.
     """
 
     number: str
@@ -57,7 +58,7 @@ class Analysis:
 
 
 Compute = TypeVar("Compute", bound=Callable[..., DataFrame])
-REGISTERED: dict[str, Analysis] = {}  # by name; those of the modules that were imported
+REGISTERED: dict[str, Analysis] = {}  # by name; only analyses of imported modules
 
 
 def analysis(
@@ -72,7 +73,7 @@ def analysis(
     evaluate: Callable[[Rows], Sequence[ReportVerdict]],
     optional: frozenset[str] = frozenset(),
 ) -> Callable[[Compute], Compute]:
-    """Registers the decorated function as the `compute` of an analysis that has its name; see `Analysis`."""
+    """Registers the decorated function as the `compute` of an analysis of the same name; see `Analysis`."""
 
     def register(compute: Compute) -> Compute:
         name = compute.__name__
@@ -84,23 +85,23 @@ def analysis(
     return register
 
 
-ROWS_MAX = 20_000  # of a result that is collected: bounds memory, whatever the data; frames are ordered by gravity
+ROWS_MAX = 20_000  # bounds the memory of a collected result; the most serious rows come first
 
 
 def run(sql: str, /, **frames: DataFrame) -> DataFrame:
-    """The SQL over DataFrames named as its `{placeholders}`."""
+    """Runs the SQL; the DataFrames have the names of its `{placeholders}`."""
     first = next(iter(frames.values()))
     given: dict[str, Any] = dict(frames)
     return first.sparkSession.sql(sql, **given)
 
 
-# Twenty years, longer than there is Kafka: clocks of which one is off were compared.
+# Twenty years, longer than Kafka has existed: one of the two clocks was wrong.
 SECONDS_MAX = 20 * 365 * 86_400.0
 YEARS_MS = int(SECONDS_MAX * 1000)
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration as a person says it."""
+    """Returns a duration as readable text."""
     if seconds != seconds or abs(seconds) > SECONDS_MAX:
         return "an unknown time (clocks are years off)"
     if seconds < 1:
@@ -113,7 +114,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def doubled_text(ms_from: float) -> str:
-    """A class of durations in powers of two, by its start in milliseconds: from there to twice that."""
+    """Returns the text of a class of durations, which begins at that number of milliseconds and ends at twice that."""
     if ms_from != ms_from or ms_from > YEARS_MS:
         return "unknown"
     if ms_from <= 1:
@@ -122,12 +123,12 @@ def doubled_text(ms_from: float) -> str:
 
 
 def time_text(moment: pd.Timestamp) -> str:
-    """A time of a frame, which is NaT where no clock can have shown it."""
+    """Returns the text of a time; NaT means that no correct clock can have shown it."""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if moment == moment else "an unknown time"
 
 
 def bytes_text(size: float) -> str:
-    """A size in powers of 1024."""
+    """Returns a size as text, in powers of 1024."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
@@ -146,7 +147,7 @@ IDS_SHOWN = 20
 
 
 def ids_text(noun: str, ids: Iterable[float]) -> str:
-    """`broker 11`, `brokers 11, 12`; of many the first."""
+    """Returns `broker 11` or `brokers 11, 12`; a long list is shortened."""
     shown = [f"{id_:.0f}" for id_ in sorted(ids)]
     more = f" and {len(shown) - IDS_SHOWN} more" if len(shown) > IDS_SHOWN else ""
     return f"{noun}{'' if len(shown) == 1 else 's'} {', '.join(shown[:IDS_SHOWN])}{more}"

@@ -1,6 +1,6 @@
-"""Time buckets: as many as a plot can show, of a width that a person finds natural, whatever single clocks say.
+"""Time buckets: no more than a plot can show, each of a natural width, even if single clocks are wrong.
 
-Rows outside of all buckets, because their clock shows no time or one far from all others, are counted as well.
+Rows outside of all buckets are counted separately: they have no time, or one far from all others.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ WIDTHS_MS = (
     *(3_600_000, 21_600_000, 86_400_000, 604_800_000, 2_592_000_000, 31_536_000_000),
 )
 KAFKAS = "BETWEEN 946684800000 AND 4102444800000"  # the years 2000 to 2100
-OUTLIER_SPANS = 5  # times further away than this many spans of the middle 98 % are outliers
+OUTLIER_SPANS = 5  # in spans of the middle 98 %: times further away are outliers
 
 
 class Window(NamedTuple):
-    """The bucket's width, and the times [low, high] within which the data lies: clocks that are years off stay out."""
+    """The width of a bucket, and the times [low, high] that contain the data, without clocks that are years off."""
 
     bucket_ms: int
     low_ms: int
@@ -31,18 +31,18 @@ class Window(NamedTuple):
 
 
 def width_for(span_ms: int) -> int:
-    """The smallest natural width that parts the span into at most `BUCKETS_MAX`; years beyond."""
+    """Returns the smallest natural width that divides the span into at most `BUCKETS_MAX` buckets, else whole years."""
     return next((w for w in WIDTHS_MS if span_ms <= w * BUCKETS_MAX), WIDTHS_MS[-1])
 
 
 def window_of(frame: DataFrame, column: str, near: DataFrame | None = None) -> Window:
-    """Returns the window of a DataFrame's times. Runs a small job, and two more if the times are of two ages.
+    """Returns the window of a DataFrame's times. Runs one small job, and two more if the times are decades apart.
 
-    Times that Kafka can have written count if there are any, since a third of all may be of 1970; otherwise times since
+    Only times that Kafka can have written count, since a third of all may be in 1970; if there are none, times since
     1970 count. If they are twenty years apart, the window is around the median.
 
     Args:
-        near: a DataFrame with the same column that gives the median (default: `frame`).
+        near: a DataFrame with the same column, from which the median is taken (default: `frame`).
     """
     window = _window_of_all(frame, column)
     if window.high_ms - window.low_ms <= YEARS_MS:
@@ -74,27 +74,27 @@ def _window_of_all(frame: DataFrame, column: str) -> Window:
 
 
 def window_for(first_ms: int, last_ms: int, low_ms: int, high_ms: int) -> Window:
-    """From the extremes and the middle 98 % of some times."""
+    """Returns the window for the extremes and the middle 98 % of some times."""
     reach = OUTLIER_SPANS * max(high_ms - low_ms, 60_000)
     low, high = max(first_ms, low_ms - reach), min(last_ms, high_ms + reach)
     return Window(width_for(high - low), low, high)
 
 
 def in_window(sql: str, window: Window) -> str:
-    """The SQL with `:bucket_ms`, `:low_ms` and `:high_ms` filled in."""
+    """Returns the SQL with `:bucket_ms`, `:low_ms` and `:high_ms` filled in."""
     for name, value in window._asdict().items():
         sql = sql.replace(f":{name}", str(int(value)))
     return sql
 
 
 def bucketed(column: str) -> str:
-    """SQL of the start of the bucket that a time is in; null outside of the window."""
+    """Returns the SQL expression for the start of the bucket of a time; null outside of the window."""
     start = f"timestamp_millis(floor(unix_millis({column}) / :bucket_ms) * :bucket_ms)"
     return f"CASE WHEN unix_millis({column}) BETWEEN :low_ms AND :high_ms THEN {start} END"
 
 
 def undated(frame: pd.DataFrame, value: str, noun: str, title: str) -> list[ReportVerdict]:
-    """A verdict on rows without a bucket, of `value` things each; none where there are none."""
+    """Returns a verdict about rows without a bucket, empty if there are none; each row counts `value`."""
     count = int(frame.loc[frame["ts"].isna(), value].sum())
     if not count:
         return []

@@ -1,4 +1,4 @@
-"""All analyses in the order of the report: what operators and auditors need most comes first."""
+"""All analyses in the order of the report: the most important for operators and auditors come first."""
 
 from __future__ import annotations
 
@@ -55,11 +55,13 @@ ANALYSES: dict[str, Analysis] = {analysis.name: analysis for analysis in map(_lo
 
 
 class UnknownAnalysis(ValueError):
-    """No analysis has that name; the message lists those there are."""
+    """No analysis has that name; the message lists the existing ones."""
 
 
 def choose(names: Sequence[str] | None) -> list[Analysis]:
-    """The analyses named (`consumer-lag`, `consumer_lag`, `D10`), all without names. Raises UnknownAnalysis."""
+    """Returns the named analyses (`consumer-lag`, `consumer_lag`, `D10`); all if no name is given. Raises
+    UnknownAnalysis.
+    """
     if not names:
         return list(ANALYSES.values())
     numbers = {analysis.number.lower(): name for name, analysis in ANALYSES.items()}

@@ -1,4 +1,4 @@
-"""Figures in the report's style: bars, lines, heat maps, spans in time, tables; all readable with any names."""
+"""Figures in the style of the report: bars, lines, heat maps, time spans and tables, readable even with long names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ else:
     pd = imported_later("pandas")
     go = imported_later("plotly.graph_objects")
 
-POINTS_MAX = 10_000  # of a plot: more makes browsers slow and shows nothing new
-ROWS_SHOWN = 40  # bars or spans that a person can tell apart
-BESIDE = 20  # widths of a bar that stand empty on both sides of an only one
-FEW = 6  # counts up to this are labelled one by one
-TEXT_WIDTH = 110  # letters of a line where words stand in place of a plot
+POINTS_MAX = 10_000  # points of a plot: more would make browsers slow and show nothing new
+ROWS_SHOWN = 40  # bars or spans that a reader can distinguish
+BESIDE = 20  # empty widths on both sides of a single bar
+FEW = 6  # counts up to this are labelled individually
+TEXT_WIDTH = 110  # characters in a line of text that replaces a plot
 TEXT_MAX = 3 * TEXT_WIDTH
-LABEL_MIN = 6  # letters of a table's narrowest column
-TABLE_LETTERS = 130  # of a line, empty ones included
-CELL_MIN = 23  # letters of a time
-PADDING = 3  # letters as wide as what stands empty beside those of a cell
+LABEL_MIN = 6  # characters in the narrowest column of a table
+TABLE_LETTERS = 130  # columns of a line, empty ones included
+CELL_MIN = 23  # characters of a time
+PADDING = 3  # the padding of a cell, in characters
 NO_CLOCK = "no clock shows a time that can be"
-UTC = "UTC"  # the title of an axis of times
-OTHERS = "others"  # than the largest, of more than there are colours
-LABEL_MAX = 36  # letters; the whole name stands where the pointer is
+UTC = "UTC"  # the title of a time axis
+# the name of all series except the largest, if there are more series than colours
+OTHERS = "others"
+LABEL_MAX = 36  # characters; the pointer shows the whole name
 
 BLUE, GREEN, AMBER, ORANGE, RED, GREY = (
     "#2f6db3",
@@ -56,7 +57,7 @@ STATE_COLOURS = {
 
 
 def figure(height: int = 360, **layout: Any) -> go.Figure:
-    """An empty figure in the report's style."""
+    """Returns an empty figure in the style of the report."""
     made = go.Figure()
     made.update_layout(
         template="plotly_white",
@@ -67,7 +68,7 @@ def figure(height: int = 360, **layout: Any) -> go.Figure:
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         **layout,
     )
-    # ticks keep labels away from bars, and those of the two axes from each other
+    # ticks separate labels from bars, and the labels of the two axes from each other
     made.update_xaxes(automargin=True, ticks="outside", tickcolor=CLEAR)
     made.update_yaxes(automargin=True, ticks="outside", tickcolor=CLEAR)
     return made
@@ -84,7 +85,9 @@ def nothing(text: str) -> go.Figure:
 
 
 def short(name: object, letters: int = LABEL_MAX) -> str:
-    """A name as a label: the middle of a long one left out, its end kept (it tells partitions apart)."""
+    """Returns a name as a label: the middle of a long name is omitted, but not its end, which distinguishes
+    partitions.
+    """
     text = str(name)
     if len(text) <= letters:
         return text
@@ -93,7 +96,7 @@ def short(name: object, letters: int = LABEL_MAX) -> str:
 
 
 def distinct_labels(names: Sequence[object], letters: int = LABEL_MAX) -> list[str]:
-    """Labels that stay apart where shortening made two names the same."""
+    """Returns labels that differ even if shortening made two names equal."""
     seen: dict[str, str] = {}
     labels = []
     for name in map(str, names):
@@ -105,7 +108,7 @@ def distinct_labels(names: Sequence[object], letters: int = LABEL_MAX) -> list[s
 
 
 def numbered(labels: Sequence[str]) -> list[str]:
-    """None twice: bars of one label would be drawn as one."""
+    """Numbers equal labels, since plotly would draw their bars as one."""
     seen: set[str] = set()
     told = []
     for label in labels:
@@ -125,7 +128,7 @@ def bars(
     colours: Mapping[str, str] | None = None,
     hover: Sequence[str] | None = None,
 ) -> go.Figure:
-    """Stacked horizontal bars, the first name on top; numbers distinguish bars of equal names."""
+    """Draws stacked horizontal bars, the first name on top; numbers distinguish bars with equal names."""
     made = figure(height=max(200, 130 + 20 * len(names)), barmode="stack")
     labels = numbered(distinct_labels(names))
     for key, values in series.items():
@@ -153,17 +156,17 @@ def over_time(
     colours: Mapping[str, str] | None = None,
     stacked: bool = True,
 ) -> go.Figure:
-    """Bars by time bucket (`ts` is its start), a colour for each value of `by`, the largest first."""
+    """Draws bars by time bucket (`ts` is its start), with a colour for each value of `by`, the largest first."""
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
     order = frame.groupby(by)[value].sum().sort_values(ascending=False).index
-    if len(order) > len(PALETTE):  # colours would come twice
+    if len(order) > len(PALETTE):  # colours would repeat
         kept = order[: len(PALETTE) - 1]
         frame = frame.assign(**{by: frame[by].where(frame[by].isin(kept), OTHERS)})
         frame = frame.groupby(["ts", by], as_index=False)[value].sum()
         order = [*kept, OTHERS]
-    # on a narrow page the legend has a line for each
+    # on a narrow page each entry of the legend takes a line
     height = 360 + 16 * max(0, len(order) - FEW)
     made = figure(height, barmode="stack" if stacked else "group", yaxis_title=y_title)
     for key in order:
@@ -178,7 +181,7 @@ def over_time(
         )
     made.update_xaxes(type="date", title=UTC)
     made.update_layout(showlegend=True)
-    if frame["ts"].nunique() == 1:  # a bar that fills the figure shows no time
+    if frame["ts"].nunique() == 1:  # a bar that fills the whole figure shows no time
         only, step = frame["ts"].iloc[0], pd.Timedelta(milliseconds=max(width_ms, 1000))
         made.update_xaxes(range=[only - BESIDE * step, only + (BESIDE + 1) * step])
     if frame.groupby("ts")[value].sum().max() <= FEW and frame[value].dtype.kind in "iu":
@@ -189,7 +192,7 @@ def over_time(
 def lines(
     frame: pd.DataFrame, value: str, by: str, *, y_title: str, steps: bool = True
 ) -> go.Figure:
-    """A line for each value of `by` over `ts`."""
+    """Draws a line for each value of `by` over `ts`."""
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -217,7 +220,9 @@ def heat(
     width_ms: float,
     rows_max: int = ROWS_SHOWN,
 ) -> go.Figure:
-    """`row` × time (`ts`, the start of its bucket), the busiest rows only; white where there is nothing."""
+    """Draws a heat map of `row` × time (`ts`, the start of a bucket) with the busiest rows only; empty cells
+    are white.
+    """
     frame = frame[frame["ts"].notna()]
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -225,11 +230,11 @@ def heat(
     wide = frame[frame[row].isin(busiest)].pivot_table(
         index=row, columns="ts", values=value, aggfunc="sum"
     )
-    # every bucket: a cell is as wide as its bucket, not as the time to the next one
+    # all buckets: a cell is as wide as its bucket, not as the time to the next non-empty one
     step = pd.Timedelta(milliseconds=width_ms)
     times = pd.date_range(frame["ts"].min() - step, frame["ts"].max() + step, freq=step)
     wide = wide.reindex(index=busiest, columns=times)
-    edges = [*times, times[-1] + step]  # one more than cells: a cell begins at its time
+    edges = [*times, times[-1] + step]  # one more edge than cells: a cell begins at its time
     made = figure(height=max(220, 130 + 20 * len(wide)))
     made.add_heatmap(
         x=edges,
@@ -237,7 +242,7 @@ def heat(
         z=wide.to_numpy(),
         colorscale="YlOrRd",
         zmin=0,
-        zmax=wide.max(axis=None),  # without it the least is white
+        zmax=wide.max(axis=None),  # without it the smallest value would be white
         colorbar={"title": title},
         hoverongaps=False,
     )
@@ -247,9 +252,9 @@ def heat(
 
 
 def of_one_age(frame: pd.DataFrame, time: str) -> tuple[pd.DataFrame, str]:
-    """The rows within ten years of the middle one's time, and a title of the axis that tells how many others there are.
+    """Returns the rows within ten years of the median time, and an axis title that names the number of the others.
 
-    Clocks of two ages would leave decades of the axis empty, and show all of one age at one place.
+    Times that are decades apart would leave most of the axis empty.
     """
     times = frame[time].dropna().sort_values()
     if times.empty:
@@ -270,7 +275,7 @@ def spans(
     *,
     colours: Mapping[str, str] | None = None,
 ) -> go.Figure:
-    """Intervals on a line for each value of `row`, coloured by state; one without length stays visible."""
+    """Draws intervals on a line for each value of `row`, coloured by state; an interval of no length stays visible."""
     frame, title = of_one_age(frame[frame[start].notna() & frame[end].notna()], start)
     if frame.empty:
         return nothing(NO_CLOCK)
@@ -301,7 +306,9 @@ def spans(
 
 
 def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60) -> go.Figure:
-    """The first rows as a table; `columns` maps names to headings. Long cells are shortened until it fits."""
+    """Draws the first rows as a table; `columns` maps names to headings. Long cells are shortened until the
+    table fits.
+    """
     shown = frame.head(rows_max)
     made = figure(height=min(900, 40 + 27 * (len(shown) + 1)))
     letters = LABEL_MAX
@@ -321,7 +328,7 @@ def table(frame: pd.DataFrame, columns: Mapping[str, str], *, rows_max: int = 60
 def _cells(
     shown: pd.DataFrame, columns: Mapping[str, str], letters: int
 ) -> tuple[list[list[str]], list[int]]:
-    """Returns the columns' texts, shortened to fit, and how many letters wide each column is."""
+    """Returns the texts of the columns, shortened to fit, and the width of each column in characters."""
     cells = [[short(_cell(value), letters) for value in shown[name]] for name in columns]
     widths = [
         PADDING + max(LABEL_MIN, len(title) + 1, *map(len, column))  # headings are bold
@@ -340,11 +347,13 @@ def _cell(value: object) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-NODES_MAX = 60  # more cannot be told apart
+NODES_MAX = 60  # more cannot be distinguished
 
 
 def pair_matrix(kind: str, pairs: Iterable[tuple[int, int, int]]) -> go.Figure:
-    """`pairs`: two node ids each, and how many batches differ; `kind` names a node, such as broker."""
+    """Draws a matrix of `pairs`: two node ids and the number of batches that differ; `kind` names a node, such as
+    broker.
+    """
     pairs = list(pairs)
     nodes = sorted({node for pair in pairs for node in pair[:2]})[:NODES_MAX]
     at = {node: i for i, node in enumerate(nodes)}

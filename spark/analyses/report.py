@@ -1,7 +1,6 @@
-"""The HTML report: verdicts first, then a figure for each analysis with the SQL that made it. It needs no network when
-it is opened.
+"""The HTML report: verdicts first, then a figure for each analysis with its SQL. It needs no network when it is opened.
 
-One Spark session, each view read once. `index.html` and `plotly.min.js` are all that is written.
+One Spark session reads each view once. Only `index.html` and `plotly.min.js` are written.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ else:
     offline = imported_later("plotly.offline")
     spark_errors = imported_later("pyspark.errors")
 
-MUCH_BYTES = 32 << 20  # a million records: from there on compiled queries cost less
+MUCH_BYTES = 32 << 20  # a million records: beyond this, compiled queries cost less
 # Plotly's default has a button that sends a figure's data to its cloud.
 TOOLS = {"displaylogo": False, "showSendToCloud": False, "responsive": True}
 Tell = Callable[[Outcome], object]
@@ -42,7 +41,7 @@ Tell = Callable[[Outcome], object]
 
 @dataclass(frozen=True, slots=True)
 class ReportSection:
-    """An analysis done: its figure as HTML."""
+    """A finished analysis, with its figure as HTML."""
 
     analysis: Analysis
     verdicts: tuple[ReportVerdict, ...]
@@ -53,7 +52,9 @@ class ReportSection:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The input of a report: node directories below `data`, and the analyses to run; `nodes` are those found."""
+    """The input of a report: the node directories below `data`, and the analyses to run; `nodes` are the nodes
+    found.
+    """
 
     data: Path
     nodes: tuple[int, ...]
@@ -62,15 +63,16 @@ class Job:
 
 
 def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | None = None) -> Job:
-    """Checks the data and the names, before Java is started.
+    """Checks the data and the names before Java is started.
 
     Args:
-        data: a cluster's directory, or any that holds (directories of) log directories, ours or Apache Kafka's.
-        names: analyses to run; all when None.
-        since_ms: records, batches and events before it are left out; None: nothing is.
+        data: the directory of a cluster, or any directory that holds log directories at some depth, ours or Apache
+            Kafka's.
+        names: the analyses to run; all if None.
+        since_ms: earlier records, batches and events are omitted; None omits nothing.
 
     Raises:
-        UnknownAnalysis: for a name. DataUnreadable: no node directories there.
+        UnknownAnalysis: for a name. DataUnreadable: there are no node directories.
     """
     analyses = tuple(choose(names))
     nodes = tuple(sorted({d.node_id for d in find_log_directories([str(data)])}))
@@ -80,7 +82,7 @@ def plan_report(data: Path, names: Sequence[str] | None = None, since_ms: int | 
 
 
 def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
-    """Runs the analyses; `tell` gets each outcome when it is there. Raises JavaNotFound: Spark cannot run."""
+    """Runs the analyses and calls `tell` with each outcome. Raises JavaNotFound if Spark cannot run."""
     much = is_much(job.data)
     spark = session(app_name="trimaran report", conf=FULL_COMPILER if much else None)
     outcomes = []
@@ -92,13 +94,13 @@ def analyse(job: Job, tell: Tell = lambda _: None) -> list[Outcome]:
 
 
 def is_much(data: Path) -> bool:
-    """Returns whether the segments of the node directories take more than `MUCH_BYTES`; stops counting there."""
+    """True if the segments of the node directories take more than `MUCH_BYTES`; stops counting there."""
     size = 0
     for directory in find_log_directories([str(data)]):
         for path in Path(directory.path).glob("*-*/*.log"):
             try:
                 size += path.stat().st_size
-            except FileNotFoundError:  # retention takes what it takes
+            except FileNotFoundError:  # retention deleted it meanwhile
                 continue
             if size > MUCH_BYTES:
                 return True
@@ -113,13 +115,14 @@ def write_report(
     since_ms: int | None = None,
     tell: Tell = lambda _: None,
 ) -> Path:
-    """Analyses the node directories below `data` and writes a report into the folder `target`, made if need be.
+    """Analyses the node directories below `data` and writes a report into the folder `target`, which it creates if
+    necessary.
 
     Returns:
         The path of `index.html`.
 
     Raises:
-        As `plan_report` and `analyse`. The report says instead which data is damaged.
+        The errors of `plan_report` and `analyse`. Damaged data raises nothing: the report names it.
     """
     job = plan_report(data, names, since_ms)
     return write_pages(job, analyse(job, tell), target)
@@ -148,8 +151,8 @@ def _drawn(outcome: Outcome) -> ReportSection:
 
 
 def figure_html(made: go.Figure) -> str:
-    """Returns a figure as HTML; a figure of words only becomes a paragraph, so that its lines wrap at the page's
-    width.
+    """Returns a figure as HTML; a figure that is only text becomes a paragraph, so that its lines wrap at the width of
+    the page.
     """
     if not made.data:
         words = " ".join(note.text.replace("<br>", " ") for note in made.layout.annotations)
@@ -160,13 +163,13 @@ def figure_html(made: go.Figure) -> str:
 
 
 def without_links(made: go.Figure) -> go.Figure:
-    """The same figure, but markup in the names of topics, groups and clients is text: plotly draws links, and more,
-    of what looks like a tag.
+    """Returns the figure with markup in the names of topics, groups and clients as plain text: plotly would turn tags
+    into links and more.
     """
     return go.Figure(_as_text(made.to_dict()))
 
 
-# The tags that figures themselves use; they have no attributes.
+# The tags that our figures use; they have no attributes.
 _FOREIGN_TAG = re.compile(r"<(?!/?(?:b|br|extra)>)")
 
 
@@ -183,7 +186,7 @@ def _as_text(value: Any) -> Any:
     )
 
 
-# The time of a row, by view: `since_ms` acts on it.
+# The column with the time of a row, by view, for `since_ms`.
 TIMES = {
     "records": "timestamp",
     "batches": "max_timestamp",
@@ -203,13 +206,14 @@ TIMES = {
     "broker_history": "to_ts",
     "quorum_epochs": "to_ts",
 }
-ZNODES = "znodes"  # not a log: what ZooKeeper showed, in a file beside the nodes' directories
+# not a log: the state of ZooKeeper, in a file beside the directories of the nodes
+ZNODES = "znodes"
 ZNODES_FILE = "znodes.json"
-LASTING = "to_ts"  # what has it lasts for a time, of which only the part since then counts
+LASTING = "to_ts"  # a row with this column is an interval, of which only the part since then counts
 
 
 def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
-    """Views over the job's data, with the columns asked for."""
+    """Returns a loader of views over the data of the job, with the requested columns."""
 
     def load(view: str, schema: str) -> DataFrame:
         if view == ZNODES:
@@ -222,7 +226,7 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
             if f"{needed} timestamp" not in schema:
                 schema = f"{schema}, {needed} timestamp"
         frame = spark.read.format(source).options(**options).schema(schema).load(str(job.data))
-        # rows without an end count, and so do rows without a time (in data logs: -1)
+        # rows without an end count, and so do rows without a time (-1 in data logs)
         millis = f"unix_millis({time})"
         frame = frame.where(f"{time} IS NULL OR {millis} < 0 OR {millis} >= {job.since_ms}")
         return _clipped(frame, job.since_ms) if time == LASTING else frame
@@ -231,7 +235,7 @@ def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:
 
 
 def _znodes(spark: SparkSession, path: Path, schema: str) -> DataFrame:
-    """Raises PySparkException: there is no such file."""
+    """Raises PySparkException if there is no such file."""
     if not path.is_file():
         raise spark_errors.PySparkException(
             f"there is no {path}; trimaran zk tree -o json writes its rows"
@@ -289,7 +293,7 @@ session.sql("SELECT * FROM quorum_epochs").show()"""
 def _page(job: Job, sections: Sequence[ReportSection]) -> str:
     data, nodes = job.data, ", ".join(map(str, job.nodes))
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    links = " ".join(  # a space, so that lines can end there
+    links = " ".join(  # a space, at which a line can break
         f'<a href="#{s.analysis.name}">{escape(s.analysis.title)}</a>' for s in sections
     )
     told = "".join(

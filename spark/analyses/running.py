@@ -1,4 +1,6 @@
-"""Analyses run over a cluster's views: each view is read once, its needed columns only; results are bounded."""
+"""Runs analyses over the views of a cluster: each view is read once, with the needed columns only; results are
+bounded.
+"""
 
 from __future__ import annotations
 
@@ -22,23 +24,23 @@ else:
     spark_errors = imported_later("pyspark.errors")
 
 SETTINGS = {"spark.sql.shuffle.partitions": "2"}
-# A hundred small queries: compiling each costs more than running it, but over much data.
+# A hundred small queries: compiling each costs more than running it, unless there is much data.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# Texts of errors for missing data, as opposed to data that cannot be read.
+# Texts of errors that mean missing data, not unreadable data.
 ABSENT = ("no metadata log", "there is no", "no log directory")
 
-TOPICS_FOUND = "; topics found"  # what is absent is the logs of a topic
+TOPICS_FOUND = "; topics found"  # the logs of a topic are missing
 
-RECORDS = "records"  # the view whose rows are the data itself
+RECORDS = "records"  # the view of the data records
 Load = Callable[[str, str], "DataFrame"]  # view, schema
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An analysis done. `frame` is None where it could not be done; then a verdict says why."""
+    """The outcome of an analysis. `frame` is None if it failed; then a verdict gives the reason."""
 
     analysis: Analysis
     verdicts: tuple[ReportVerdict, ...]
@@ -54,11 +56,12 @@ def run_all(
     is_much: bool = False,
     since_ms: int | None = None,
 ) -> Iterator[Outcome]:
-    """Yields the outcomes in order, each as soon as it is known. Damaged data gives a verdict and raises nothing.
+    """Yields the outcomes in order, each as soon as it is known. Damaged data results in a verdict, not in an
+    exception.
 
     Args:
-        is_much: the data is worth compiling queries for.
-        since_ms: `load` leaves out what is older; verdicts mention it if nothing is left.
+        is_much: there is enough data to make compiling queries worthwhile.
+        since_ms: `load` omits older rows; verdicts mention it if nothing is left.
     """
     with _settings(spark, SETTINGS if is_much else {**SETTINGS, **INTERPRETED}):
         views = Views(analyses, load)
@@ -70,9 +73,9 @@ def run_all(
 
 
 class Views:
-    """DataFrames by view, each loaded once with all columns that any of the analyses reads, and kept.
+    """The DataFrames by view. Each is loaded once, with all columns that any analysis reads, and kept.
 
-    Records are the exception: no memory holds them, so each analysis reads its own columns of them.
+    Records are the exception: they do not fit into memory, so each analysis reads the columns that it needs.
     """
 
     def __init__(self, analyses: Sequence[Analysis], load: Load) -> None:
@@ -86,7 +89,7 @@ class Views:
         self._frames: dict[str, DataFrame] = {}
 
     def frame(self, analysis: Analysis, view: str) -> DataFrame:
-        """Raises PySparkException: it cannot be read."""
+        """Raises PySparkException if the view cannot be read."""
         if view == RECORDS:
             return self._load(view, analysis.views[view])
         if view not in self._frames:
@@ -101,7 +104,7 @@ class Views:
 
 
 def lengths_that_can_be(frame: DataFrame) -> DataFrame:
-    """Intervals between clocks of which one is years off have no length: a sum of them would say nothing else."""
+    """Sets the length of an interval to null if one of its clocks is years off: it would dominate every sum."""
     if "seconds" not in frame.columns:
         return frame
     seconds = f"CASE WHEN seconds <= {SECONDS_MAX} THEN seconds END AS seconds"
@@ -109,7 +112,7 @@ def lengths_that_can_be(frame: DataFrame) -> DataFrame:
 
 
 def columns_of(schema: str) -> dict[str, str]:
-    """`a int, b array<struct<x: int>>` as names and types."""
+    """Returns the names and types in a text such as `a int, b array<struct<x: int>>`."""
     columns, depth, start = {}, 0, 0
     for at, letter in enumerate(schema + ","):
         depth += (letter == "<") - (letter == ">")
@@ -131,7 +134,7 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
     except spark_errors.PySparkException as error:
         why = cause_of(error)
         if any(word in why for word in ABSENT):
-            # that no log of a topic is here does not say that there is no such topic
+            # a topic may exist even if none of its logs is here
             is_topic = TOPICS_FOUND in why
             return outcome([not_applicable(analysis, "" if is_topic else why)], None)
         return outcome([ReportVerdict("bad", f"{analysis.title}: not possible: {why}")], None)
@@ -141,7 +144,7 @@ def _run(analysis: Analysis, views: Views, since: str) -> Outcome:
 
 
 def since_text(since_ms: int | None) -> str:
-    """`since_ms` as it follows a noun; empty for None."""
+    """Returns a phrase for `since_ms` that can follow a noun; empty for None."""
     if since_ms is None:
         return ""
     return f" since {datetime.fromtimestamp(since_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
@@ -163,18 +166,18 @@ def _computed(analysis: Analysis, views: Views) -> pd.DataFrame:
         optional = {view: views.frame(analysis, view) for view in analysis.optional}
         made = analysis.compute(**required, **optional)
         return collected(made)
-    except spark_errors.PySparkException:  # such as a directory without a metadata log
+    except spark_errors.PySparkException:  # for example a directory without a metadata log
         if not analysis.optional:
             raise
         return collected(analysis.compute(**required))
 
 
-# Bounds of times that can be drawn: pandas counts nanoseconds, and differences of times must fit, too.
+# The range of times that can be drawn: pandas counts nanoseconds, and differences of times must fit, too.
 FIRST_TIME, LAST_TIME = "1970-01-01", "2200-01-01"
 
 
 def collected(frame: DataFrame) -> pd.DataFrame:
-    """The first rows of a result; times that no clock should show are null there."""
+    """Collects the first rows of a result; impossible times become null."""
     columns = [
         f"CASE WHEN `{name}` BETWEEN TIMESTAMP '{FIRST_TIME}' AND TIMESTAMP '{LAST_TIME}' THEN `{name}` END AS `{name}`"
         if kind == "timestamp"
@@ -190,7 +193,7 @@ def collected(frame: DataFrame) -> pd.DataFrame:
 
 @contextmanager
 def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Ours for the time of the run; the session may be the caller's."""
+    """Applies our settings during the run only, since the session may be the caller's."""
     before: Mapping[str, str | None] = {key: spark.conf.get(key, None) for key in settings}
     for key, value in settings.items():
         spark.conf.set(key, value)

@@ -1,4 +1,4 @@
-"""Columns of tables: name, type, value, text, source and unit; and their values as Arrow."""
+"""Columns of tables (name, type, value, text, source and unit), and their values as Arrow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ TIMESTAMP = pa.timestamp("us", "UTC")
 INT, LONG, STRING, BOOL = pa.int32(), pa.int64(), pa.string(), pa.bool_()
 INTS, STRINGS = pa.list_(INT), pa.list_(STRING)
 
-field = (
-    attrgetter  # the value of a column that is a field of the row, such as field("moment.offset")
-)
+field = attrgetter  # returns the value of a column that is a field of the row, as in field("moment.offset")
 
 
 class Column(NamedTuple):
@@ -23,8 +21,8 @@ class Column(NamedTuple):
 
     Args:
         value: takes a row and returns its cell; None is null. Timestamps are milliseconds for `rows_to_arrow`, and
-            Spark's microseconds in levels of `kafka_log` that make their arrays themselves. In tables that are made
-            column by column it takes a chunk of records and returns an Arrow array.
+            Spark's microseconds in levels of `kafka_log` that make their own arrays. In tables that are built column by
+            column it takes a chunk of records and returns an Arrow array.
         source: the record (and field) that the value is read from; empty if the table computes it.
         shared: takes a row and returns a hashable part of it that many rows have in common. `value` then takes that
             part, and is called once for each distinct one.
@@ -64,7 +62,7 @@ def rows_to_arrow(
 
 
 def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Returns Python's values as Arrow; timestamps are given in milliseconds."""
+    """Converts Python values to Arrow; timestamps are in milliseconds."""
     if kind == TIMESTAMP:
         return _timestamps(values)
     if kind == INTS:
@@ -73,32 +71,32 @@ def to_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 class Codes(dict[Any, int]):
-    """A number for each distinct value, from 0 in the order met."""
+    """Numbers distinct values from 0, in the order of their first occurrence."""
 
     def __missing__(self, value: Any) -> int:
         code = self[value] = len(self)
         return code
 
     def of(self, values: Iterable[Any], count: int) -> pa.Array:
-        """The numbers of `count` values. Raises TypeError: one has no hash."""
+        """Returns the numbers of `count` values. Raises TypeError for a value without a hash."""
         return pa.array(np.fromiter(map(self.__getitem__, values), np.int32, count))
 
 
 def _lists(values: Sequence[Sequence[int] | None], kind: pa.DataType) -> pa.Array:
-    """A column of replicas holds the same few again and again: each is converted once."""
+    """Converts each distinct list once: a column of replicas repeats a few lists."""
     codes = Codes()
     try:
         each = codes.of(values, len(values))
-    except TypeError:  # lists have no hash
+    except TypeError:  # lists are not hashable
         return pa.array(values, kind)
     return pa.array(list(codes), kind).take(each)
 
 
-_MS_MAX = (1 << 63) // 1000 - 1  # what fits in Spark's microseconds
+_MS_MAX = (1 << 63) // 1000 - 1  # the range of Spark's microseconds
 
 
 def microseconds(milliseconds: int | None) -> int | None:
-    """Returns the timestamp as Spark counts it; None if a broken clock wrote a time that does not fit."""
+    """Returns the timestamp in Spark's microseconds; None if a broken clock wrote a time that does not fit."""
     if milliseconds is None or not -_MS_MAX <= milliseconds <= _MS_MAX:
         return None
     return milliseconds * 1000
@@ -109,12 +107,12 @@ def timestamps(
     *,
     absent: int | None = None,
 ) -> pa.Array:
-    """Returns Kafka's milliseconds as Spark's microseconds, in UTC; null as in `microseconds`, and for `absent`."""
+    """Converts Kafka's milliseconds to Spark's microseconds, in UTC; null as in `microseconds`, and for `absent`."""
     ms = np.asarray(milliseconds, np.int64)
     null = (ms < -_MS_MAX) | (ms > _MS_MAX) | (False if absent is None else ms == absent)
     return pa.array(np.where(null, 0, ms) * 1000, pa.int64(), mask=null).cast(TIMESTAMP)
 
 
 def _timestamps(values: Sequence[Any]) -> pa.Array:
-    """A record without a time has -1."""
+    """Converts a column of timestamps; a record without a time has -1."""
     return timestamps([-1 if value is None else value for value in values], absent=-1)

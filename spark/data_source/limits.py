@@ -1,7 +1,7 @@
-"""Bounds of a read: Spark's Kafka options, parsed and resolved to offsets with an origin's help.
+"""Bounds of a read: Spark's Kafka options, parsed and then resolved to offsets by an origin.
 
-Source: `KafkaOffsetRangeLimit` and `KafkaSourceProvider` of spark-sql-kafka-0-10: one time for all comes before times
-by partition, those before offsets; a choice by partition names all of them.
+Source: `KafkaOffsetRangeLimit` and `KafkaSourceProvider` of spark-sql-kafka-0-10: a time for all partitions takes
+precedence over times by partition, and these over offsets; a choice by partition must name all of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ NO_CHOICE: ByPartition = {}
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One of the four: `edge` (earliest or latest), offsets by partition, a time for all, times by partition.
+    """A limit of one of four kinds: `edge` (earliest or latest), offsets by partition, a time for all, times by
+    partition.
 
     `option` is the name that the user wrote.
     """
@@ -47,13 +48,13 @@ class Limit:
 
     @property
     def is_earliest(self) -> bool:
-        """Whether it is where a log begins, wherever that is."""
+        """Whether the limit is the beginning of the log."""
         is_edge = self.timestamp_ms is None and not self.offsets and not self.timestamps
         return is_edge and self.edge == EARLIEST
 
 
 def starting_limit(o: OptionReader, default: str) -> Limit:
-    """`startingTimestamp`, `startingOffsetsByTimestamp`, `startingOffsets`: the first that is given."""
+    """Returns the first of `startingTimestamp`, `startingOffsetsByTimestamp` and `startingOffsets` that is given."""
     edges = (
         {"earliest": EARLIEST}
         if default == "earliest"
@@ -63,7 +64,7 @@ def starting_limit(o: OptionReader, default: str) -> Limit:
 
 
 def ending_limit(o: OptionReader) -> Limit:
-    """`endingTimestamp`, `endingOffsetsByTimestamp`, `endingOffsets`: the first that is given."""
+    """Returns the first of `endingTimestamp`, `endingOffsetsByTimestamp` and `endingOffsets` that is given."""
     return _limit(o, "ending", {"latest": LATEST}, LATEST, allowed=LATEST)
 
 
@@ -113,7 +114,7 @@ def _offsets(option: str, edges: Mapping[str, int], allowed: int) -> Callable[[s
 
 
 def by_partition(text: str) -> ByPartition:
-    """`{"topic":{"0":23}}`. Raises ValueError, TypeError or AttributeError for anything else."""
+    """Parses `{"topic":{"0":23}}`. Raises ValueError, TypeError or AttributeError for anything else."""
     found = {}
     for topic, partitions in json.loads(text).items():
         for partition, number in partitions.items():
@@ -124,7 +125,7 @@ def by_partition(text: str) -> ByPartition:
 
 
 def as_json(offsets: ByPartition) -> dict[str, dict[str, int]]:
-    """As Spark's Kafka source writes offsets: `{"topic":{"0":23}}`."""
+    """Formats offsets as Spark's Kafka source does: `{"topic":{"0":23}}`."""
     written: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         written.setdefault(topic, {})[str(partition)] = offset
@@ -145,11 +146,11 @@ class Resolving:
     """Resolves limits to offsets of partitions.
 
     Args:
-        bounds: of the partitions that are resolved; others of `keys` were filtered out.
+        bounds: the bounds of the partitions to resolve; others of `keys` were filtered out.
         keys: the partitions that a choice by partition must name.
-        strict_times: a time that no record has reached is an error for a start (`…ByTimestampStrategy`); an end is the
-            latest offset then in any case.
-        fail_on_data_loss: an offset outside of the bounds raises; else the nearest is taken.
+        strict_times: a time that no record has reached is an error for a start (`…ByTimestampStrategy`); for an end it
+            always means the latest offset.
+        fail_on_data_loss: an offset outside of the bounds raises; otherwise the nearest is used.
     """
 
     source: str
@@ -160,11 +161,11 @@ class Resolving:
     fail_on_data_loss: bool = True
 
     def start(self, limit: Limit) -> dict[TopicPartition, Offset]:
-        """The first offset of each partition. Raises OptionError, DataUnreadable."""
+        """Returns the first offset of each partition. Raises OptionError or DataUnreadable."""
         return self._resolve(limit, is_start=True)
 
     def end(self, limit: Limit) -> dict[TopicPartition, Offset]:
-        """The offset behind the last of each partition. Raises as `start`."""
+        """Returns the offset after the last one of each partition. Raises as `start` does."""
         return self._resolve(limit, is_start=False)
 
     def _resolve(self, limit: Limit, *, is_start: bool) -> dict[TopicPartition, Offset]:
@@ -232,8 +233,8 @@ def _named(partitions: list[TopicPartition]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Admission control of a stream: the most and the fewest offsets of a micro-batch. After `delay_seconds` it may
-    have fewer.
+    """Admission control of a stream: the largest and smallest number of offsets in a micro-batch. After `delay_seconds`
+    it may have fewer.
     """
 
     offsets_max: int | None = None

@@ -1,7 +1,7 @@
 """Conditions of a query that reduce what is read: on topic, partition, offset and timestamp.
 
-Spark applies all conditions again, so only data that surely does not fit is left out here. Timestamps are compared with
-the largest of a batch; whole partitions and ranges of offsets go by the others.
+Spark applies all conditions again, so only data that certainly does not match is omitted here. A condition on
+timestamps omits batches, by their largest timestamp; the others omit whole partitions and ranges of offsets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class OffsetFilter:
     partitions: frozenset[int] | None = None
     start: Offset = Offset(0)
     end: Offset = Offset(1 << 63)
-    timestamp_ms: int | None = None  # or later
+    timestamp_ms: int | None = None  # the timestamp is at least this
 
     def admits(self, key: TopicPartition) -> bool:
         topic, partition = key
@@ -33,7 +33,7 @@ class OffsetFilter:
         )
 
     def narrowed(self, spans: Mapping[TopicPartition, Span]) -> dict[TopicPartition, Span]:
-        """The parts of the spans that may hold rows."""
+        """Returns the parts of the spans that may contain matching rows."""
         return {
             key: Span(max(start, self.start), min(end, self.end))
             for key, (start, end) in spans.items()
@@ -41,7 +41,7 @@ class OffsetFilter:
         }
 
     def equal(self, column: str, values: frozenset[Value]) -> OffsetFilter:
-        """As well: the column is one of these."""
+        """Adds a condition: the column has one of these values."""
         if column == "topic":
             topics = frozenset(v for v in values if isinstance(v, str))
             return replace(self, topics=topics if self.topics is None else self.topics & topics)
@@ -54,17 +54,19 @@ class OffsetFilter:
         return self
 
     def at_least(self, column: str, value: Value) -> OffsetFilter:
-        """As well: the column is that or more."""
+        """Adds a condition: the column is at least this value."""
         if column == "offset" and isinstance(value, int):
             return replace(self, start=max(self.start, Offset(value)))
         if column == "timestamp" and isinstance(value, datetime):
             aware = value if value.tzinfo else value.replace(tzinfo=UTC)
-            least = int(aware.timestamp() * 1000) - 1  # a millisecond less: floats round
+            least = (
+                int(aware.timestamp() * 1000) - 1
+            )  # one millisecond less, since floats are rounded
             return replace(self, timestamp_ms=max(self.timestamp_ms or least, least))
         return self
 
     def at_most(self, column: str, value: Value) -> OffsetFilter:
-        """As well: the column is that or less."""
+        """Adds a condition: the column is at most this value."""
         if column == "offset" and isinstance(value, int):
             return replace(self, end=min(self.end, Offset(value + 1)))
         return self

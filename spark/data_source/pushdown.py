@@ -1,7 +1,7 @@
-"""Conversion of the conditions that Spark offers a reader into filters of ours.
+"""Converts the conditions that Spark offers to a reader into our filters.
 
 Spark fails a query if its reader has `pushFilters` and `spark.sql.python.filterPushdown.enabled` is off, and a reader
-cannot see that setting. So readers carry a method that Spark's check takes for the inherited one.
+cannot see that setting. So readers have a method that Spark's check mistakes for the inherited one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trimaran.spark.data_source.offset_filter import EVERYTHING, OffsetFilter
 
 
 class pushes:
-    """`pushFilters` of one reader: all conditions are left to Spark as well, so none can be applied wrongly."""
+    """Implements `pushFilters` of a reader: Spark applies all conditions as well, so none can be applied wrongly."""
 
     __func__ = staticmethod(DataSourceReader.pushFilters)  # see above
 
@@ -38,7 +38,7 @@ class pushes:
 
 
 def pushed(filters: Iterable[Any]) -> OffsetFilter:
-    """Returns the filter of those conditions (all of them hold) that reduce what is read."""
+    """Returns a filter for those of the conditions, combined by AND, that reduce the data to read."""
     found = EVERYTHING
     for filter_ in filters:
         if len(getattr(filter_, "attribute", ())) == 1:

@@ -1,7 +1,7 @@
-"""Between Spark's schemas and Arrow's: what a source offers, and which columns the user's schema asks for.
+"""Converts schemas between Spark and Arrow: the columns of a source, and those that the user's schema requests.
 
 Spark has no column pruning for Python sources; a schema given by the user (`.schema("offset bigint, topic string")`)
-reaches the reader, so that only those columns are made.
+reaches the reader, which then builds only those columns.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from trimaran.spark.options import OptionError
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of Arrow columns, timestamps in UTC."""
+    """Returns the Spark schema of Arrow columns, with timestamps in UTC."""
     return from_arrow_schema(schema)
 
 
 def columns_of(wanted: StructType, offered: pa.Schema, source: str) -> tuple[str, ...]:
-    """The names that the user's schema asks for, in its order.
+    """Returns the names in the user's schema, in its order.
 
     Raises:
-        OptionError: a column that the source does not have, or has with another type.
+        OptionError: the source does not have one of the columns, or has it with another type.
     """
     known = {field.name: field.dataType for field in spark_schema(offered).fields}
     for field in wanted.fields:
@@ -43,7 +43,7 @@ def columns_of(wanted: StructType, offered: pa.Schema, source: str) -> tuple[str
 
 
 def _loose(kind: DataType) -> DataType:
-    """The type without what users need not care about: whether parts may be null."""
+    """Returns the type without the nullability of its parts, which users need not state."""
     match kind:
         case ArrayType():
             return ArrayType(_loose(kind.elementType))

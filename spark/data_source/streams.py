@@ -1,7 +1,7 @@
-"""The base of both formats' streams: offsets as Spark's Kafka source writes them, admission control, data loss.
+"""The base of the streams of both formats: offsets as in Spark's Kafka source, admission control, data loss.
 
-An offset is `{"topic":{"0":23}}`: the next one to read. New partitions are read from their beginning. Offsets that
-retention deleted before they were read, or that no longer exist, are data loss. Source: `KafkaMicroBatchStream` of
+An offset such as `{"topic":{"0":23}}` is the next one to read. New partitions are read from their beginning. Offsets
+that retention deleted before they were read, or that no longer exist, are data loss. Source: `KafkaMicroBatchStream` of
 spark-sql-kafka-0-10.
 """
 
@@ -27,13 +27,13 @@ from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, Span
 from trimaran.wire.identity import Offset, TopicPartition
 
-Written = dict[str, dict[str, int]]  # offsets as JSON has them
+Written = dict[str, dict[str, int]]  # offsets in the form of their JSON
 Offsets = Mapping[TopicPartition, Offset]
 Spans = dict[TopicPartition, Span]
 
 
 class FailedStreamReader(DataSourceStreamReader):
-    """Stands for a reader that could not be made: PySpark tells only of errors of its methods."""
+    """Replaces a reader that could not be created: PySpark reports only errors of a reader's methods."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -61,9 +61,9 @@ class FailedStreamReader(DataSourceStreamReader):
 
 
 class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream over partitions with offsets; subclasses say where those are and what a task reads.
+    """A stream over partitions with offsets; subclasses define their places and the work of a task.
 
-    Its state is of the driver only: when a micro-batch was last given, and where `Trigger.AvailableNow` ends.
+    Only the driver has state: the time of the last micro-batch, and the end for `Trigger.AvailableNow`.
     """
 
     def __init__(self, limits: StreamLimits, *, fail_on_data_loss: bool) -> None:
@@ -83,7 +83,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @abstractmethod
     def tasks(self, spans: Spans) -> Sequence[Any]:
-        """Plans reading those of these offsets that are `there`; returns a value for each task."""
+        """Plans the reading of those offsets that are `there`; returns a value for each task."""
 
     def initialOffset(self) -> Written:
         with without_frames():
@@ -121,7 +121,9 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _begun(
         self, start: Offsets, bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, Offset]:
-        """Returns the offsets at which each partition continues. Raises DataUnreadable if some were lost since."""
+        """Returns the offset at which each partition continues. Raises DataUnreadable if records were lost
+        meanwhile.
+        """
         for key in sorted(start.keys() - bounds.keys()):
             self._lost(
                 f"{key[0]}-{key[1]} is gone, offsets from {start[key]} on may have been missed"
@@ -153,7 +155,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def there(self, spans: Spans, bounds: Mapping[TopicPartition, Bounds]) -> Spans:
         """Returns those offsets of a micro-batch that still exist. An earlier run may have planned it long ago.
 
-        Raises DataUnreadable for what was lost since.
+        Raises DataUnreadable if records were lost meanwhile.
         """
         found: Spans = {}
         for key, (start, end) in sorted(spans.items()):
@@ -182,7 +184,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _admitted(
         self, begun: Offsets, ends: Offsets, limit: ReadLimit
     ) -> dict[TopicPartition, Offset]:
-        """How far the next micro-batch goes; `begun` when there is too little to begin one."""
+        """Returns the end of the next micro-batch; `begun` if there is too little for one."""
         waiting = sum(max(0, end - begun[key]) for key, end in ends.items())
         if self._is_too_little(waiting, limit):
             return dict(begun)
@@ -202,7 +204,7 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: Written, end: Written) -> Sequence[InputPartition]:
         with without_frames():
             begun, ends = from_json(start), from_json(end)
-            # A partition that is new is read from its beginning.
+            # A new partition is read from its beginning.
             spans = {
                 key: Span(begun.get(key, Offset(0)), ends[key])
                 for key in ends
@@ -211,14 +213,16 @@ class OffsetStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [InputPartition(task) for task in self.tasks(spans)] if spans else []
 
     def commit(self, end: Written) -> None:
-        """Does nothing: no consumer group is used."""
+        """Does nothing: there is no consumer group."""
 
     def stop(self) -> None:
-        """Nothing: no connection outlives a call."""
+        """Does nothing: no connection outlives a call."""
 
 
 def shared(begun: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, Offset]:
-    """Ends that together take about `most` offsets, each partition by its share of what waits, at least one."""
+    """Returns ends that together admit about `most` offsets: each partition in proportion to its waiting records, at
+    least one.
+    """
     waiting = {key: end - begun[key] for key, end in ends.items() if end > begun[key]}
     total = sum(waiting.values())
     return {

@@ -1,4 +1,4 @@
-"""Our errors reach users by their message alone: without frames of Spark's Python worker, or of the JVM."""
+"""Shows users only the message of our errors, without the frames of Spark's Python worker or of the JVM."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ else:
     spark_errors = imported_later("pyspark.errors")
     spark_logger = imported_later("pyspark.logger")
 
-# PySpark's worker reads this variable when it writes down the exception that ends it.
+# PySpark's worker reads this variable when it reports the exception that ended it.
 _HIDES_FRAMES = "SPARK_HIDE_TRACEBACK"
 _OURS = re.compile(r"(?:DataUnreadable|OptionError|OSError|FileNotFoundError): (.+)")
 
 
 @contextmanager
 def without_frames() -> Iterator[None]:
-    """Hides the tracebacks of our own errors inside a worker of Spark; other errors are bugs and keep theirs.
+    """Hides the tracebacks of our own errors in a Spark worker; other errors are bugs and keep theirs.
 
     The worker ends with the exception, so no other error is affected.
     """
@@ -43,14 +43,18 @@ def without_frames() -> Iterator[None]:
 
 
 def silence_query_loggers() -> None:
-    """For programs that print the error of a query themselves: PySpark logs it too, with the JVM's stack as JSON."""
+    """Silences PySpark's loggers, for programs that print the error of a query themselves: they would log it again,
+    with the JVM's stack as JSON.
+    """
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         spark_logger.PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager
 def captured() -> Iterator[None]:
-    """PySparkException also where several stages of a query fail at once: PySpark lets Py4J tell of that."""
+    """Raises PySparkException even if several stages of a query fail at once, for which PySpark itself raises an error
+    of Py4J.
+    """
     try:
         yield
     except py4j.Py4JJavaError as error:

@@ -1,6 +1,6 @@
 """The level `batches`: a row for each record batch, from its header. Pure, without Spark.
 
-A batch belongs to the range that its last offset is in, so that parts of a log read one after another give it once.
+A batch belongs to the range of its last offset, so that reading a log in parts yields each batch once.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from trimaran.spark.origins.origin import Located, Range
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.messages.control import decode_control_key
 
-CHUNK_BATCHES = 5_000  # of one Arrow batch: about a MiB
+CHUNK_BATCHES = 5_000  # rows of one Arrow batch: about a MiB
 
 
 class BatchRow(NamedTuple):
-    """A batch and its place; `body` is its decompressed records, None where they were not needed."""
+    """A batch and its place; `body` has its decompressed records, None if they are not needed."""
 
     piece: Range
     located: Located
@@ -48,7 +48,7 @@ class BatchRow(NamedTuple):
 
 
 def read_batches(ranges: Iterable[Range], request: ReadRequest) -> Iterator[pa.RecordBatch]:
-    """Rows of the `batches` level.
+    """Yields the rows of the level `batches`.
 
     Raises:
         DataUnreadable: damaged or missing data. OSError.
@@ -85,8 +85,8 @@ def _values(row: BatchRow, request: ReadRequest) -> list[object] | None:
 
 
 def _control_type(row: BatchRow) -> str | None:
-    """ABORT, COMMIT, LEADER_CHANGE …; None for data. A control batch is never compressed and holds such
-    a record first.
+    """Returns ABORT, COMMIT, LEADER_CHANGE …; None for data. A control batch is never compressed, and its first record
+    has the type.
     """
     if not row.batch.is_control or not row.batch.count:
         return None
@@ -95,7 +95,7 @@ def _control_type(row: BatchRow) -> str | None:
 
 
 def _record_count(row: BatchRow) -> int:
-    """Without the records below the log's start: the batch in which it lies is kept whole."""
+    """Counts the records, except those below the start of the log: their batch is kept whole."""
     batch = row.batch
     log_start = max(row.piece.log_start, row.located.log_start)
     if batch.base_offset >= log_start:
@@ -137,11 +137,11 @@ BATCH_COLUMNS = {
         Column("delete_horizon_ms", LONG, field("batch.delete_horizon_ms")),
         Column("crc", LONG, field("batch.crc")),
         Column("crc_valid", BOOL, lambda row: has_valid_crc(row.batch)),
-        # Its place; null for a batch that a broker sent, except `file`, which then names cluster and partition.
+        # The place of a batch; null if a broker sent it, except `file`, which then names cluster and partition.
         Column("file", STRING, field("piece.name")),
         Column("position", LONG, lambda row: row.located.position if row.located.position >= 0 else None),
         Column("log_dir", STRING, field("piece.log_dir")),
-        # Not in the default schema, for it costs decompression; a schema of the user's may name it.
+        # Not in the default schema, since it requires decompression; the user's schema may name it.
         Column("uncompressed_bytes", LONG, _uncompressed_bytes),
     )
 }

@@ -1,8 +1,8 @@
-"""Record batches to Arrow columns: `trimaran.log.batches.columns` finds everything, Arrow gathers keys, values and
+"""Record batches to Arrow columns: `trimaran.log.batches.columns` finds the places, and Arrow gathers keys, values and
 headers.
 
-Arrays of numbers lie on the columns' own buffers; bytes are gathered by Arrow's `take` over an array whose even
-elements are the wanted ones and whose odd ones are what lies between.
+Arrays of numbers share the buffers of the columns; bytes are gathered by Arrow's `take` over an array whose even
+elements are the wanted ones and whose odd elements are the bytes between them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class ByteSlices:
-    """Places in the data: `size` -1 is null. Starts ascend."""
+    """Slices of the data in ascending order; `size` -1 is null."""
 
     start: Int32s
     size: Int32s
@@ -39,10 +39,10 @@ class ByteSlices:
 
 @dataclass(slots=True)
 class DecodedRecords:
-    """The records of some batches, one element each; `headers_start` is behind the header count."""
+    """The records of some batches, one element each; `headers_start` is the position after the header count."""
 
     data: Buffer
-    batch: Int32s  # index of the batch that the record lies in
+    batch: Int32s  # index of the record's batch
     offset: Ints
     timestamp_ms: Ints
     key: ByteSlices
@@ -54,11 +54,13 @@ class DecodedRecords:
         return len(self.offset)
 
     def keep(self, wanted: Flags) -> DecodedRecords:
-        """The records for which `wanted` is true."""
+        """Returns the records for which `wanted` is true."""
         return self if wanted.all() else self._picked(wanted)
 
     def pieces(self, bytes_max: int) -> Iterator[DecodedRecords]:
-        """The records in order, in pieces whose keys and values take about `bytes_max`; one record at the least."""
+        """Yields the records in order, in pieces whose keys and values take about `bytes_max`, at least one record
+        each.
+        """
         ends = np.cumsum(
             np.maximum(self.key.size, 0).astype(np.int64) + np.maximum(self.value.size, 0)
         )
@@ -86,13 +88,13 @@ def decode(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> DecodedRec
     """Decodes all records of the batches; `bodies` are their decompressed records.
 
     Raises:
-        RemoteProtocolError: the records are not what the headers say.
+        RemoteProtocolError: the records do not match the headers.
     """
     return decoded(decode_bodies(batches, bodies))
 
 
 def decoded(columns: Columns) -> DecodedRecords:
-    """Columns as numpy sees them, without a copy."""
+    """Returns the columns as numpy arrays, without a copy."""
     return DecodedRecords(
         columns.data,
         _int32s(columns.batch),
@@ -110,7 +112,7 @@ def _int32s(column: array[int]) -> Int32s:
 
 
 def gather(data: Buffer, slices: ByteSlices) -> pa.BinaryArray:
-    """The bytes at the slices, which must ascend and not overlap."""
+    """Returns the bytes of the slices, which must ascend and not overlap."""
     count = len(slices.start)
     if not count:
         return pa.array([], pa.binary())
@@ -128,10 +130,10 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 def gather_headers(records: DecodedRecords) -> pa.ListArray:
-    """The headers, null where a record has none (as Spark's Kafka source gives them).
+    """Returns the headers, null for a record without any, as in Spark's Kafka source.
 
     Raises:
-        RemoteProtocolError: a key that is not UTF-8.
+        RemoteProtocolError: a key is not UTF-8.
     """
     counts = records.headers_count
     if not counts.any():
@@ -154,9 +156,9 @@ def _array(numbers: Int32s) -> array[int]:
     return array("i", numbers.tobytes())
 
 
-LARGE_BYTES = 32 << 20  # of records, decompressed; what has more is taken piece by piece
-PIECE_BYTES = 8 << 20
-RECORDS_MAX = 50_000  # of a piece: a megabyte holds 150,000 of seven bytes, and each takes 52 bytes of columns
+LARGE_BYTES = 32 << 20  # bytes of decompressed records; a larger batch is read piece by piece
+PIECE_BYTES = 8 << 20  # bytes of a piece
+RECORDS_MAX = 50_000  # of a piece: a megabyte holds 150,000 records of seven bytes, and each takes 52 bytes of columns
 
 
 class RecordTooLarge(RemoteProtocolError):
@@ -164,11 +166,11 @@ class RecordTooLarge(RemoteProtocolError):
 
 
 def decode_in_pieces(batch: BatchView, record_bytes_max: int) -> Iterator[DecodedRecords]:
-    """The records of a batch of v2 in order.
+    """Yields the records of a v2 batch in order.
 
     Raises:
-        RecordTooLarge: it, and one beyond, would have to be held.
-        RemoteProtocolError: the records are not what the header says; those before may have been given.
+        RecordTooLarge: a record does not fit into the limit.
+        RemoteProtocolError: the records do not match the header; earlier ones may have been yielded.
     """
     rest: Buffer = b""
     left = batch.count

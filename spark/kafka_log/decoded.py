@@ -1,9 +1,9 @@
 """The levels `group_offsets`, `group_members` and `transactions`: the records that coordinators wrote into their
 internal topics.
 
-Records of `__consumer_offsets` and `__transaction_state` in log order, decoded; a tombstone is a row, too. One decoder
-each, for users and for analyses. Pure, without Spark. Source: KIP-98, KIP-848, Kafka's `GroupCoordinatorRecordSerde`
-and `TransactionLog`. Records of a later Kafka, of share groups and of streams groups are left out.
+The decoded records of `__consumer_offsets` and `__transaction_state` in log order; a tombstone is a row, too. Users and
+analyses share one decoder for each. Pure, without Spark. Source: KIP-98, KIP-848, Kafka's `GroupCoordinatorRecordSerde`
+and `TransactionLog`. Records of a later Kafka, of share groups and of streams groups are omitted.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ OPEN = frozenset((1, 2, 3, 7))
 
 
 class OffsetRow(NamedTuple):
-    """A row of `group_offsets`: a commit, or the end of one, which has no value."""
+    """A row of `group_offsets`: a commit, or its tombstone, which has no value."""
 
     place: Place
     key: Any
@@ -144,7 +144,7 @@ class OffsetRow(NamedTuple):
 
 
 def offset_rows(place: Place, key: Any, value: Any) -> Iterator[OffsetRow]:
-    """Yields the row of a commit, or of its end."""
+    """Yields the row of a commit, or of its tombstone."""
     if not isinstance(key, groups.LegacyOffsetCommitKey | groups.OffsetCommitKey):
         return
     if value is None:
@@ -187,7 +187,7 @@ class MemberRow(NamedTuple):
 
 
 def member_rows(place: Place, key: Any, value: Any) -> Iterator[MemberRow]:
-    """Yields rows of a classic group's generation member by member, or one record of a consumer group."""
+    """Yields a row for each member of a classic group's generation, or one row for a record of a consumer group."""
     if isinstance(key, groups.GroupMetadataKey):
         yield from _generation(place, key.group, value)
         return
@@ -270,7 +270,7 @@ def _consumer(place: Place, key: Any, value: Any, event: str) -> MemberRow:
 
 
 def _subscription(data: bytes) -> list[str] | None:
-    """None where the bytes are of another protocol than consumers', such as Connect's."""
+    """Returns the subscription; None if the bytes belong to a protocol other than the consumers', such as Connect's."""
     try:
         return list(decode_subscription(data).topics)
     except RemoteProtocolError:
@@ -286,7 +286,7 @@ def _assignment(data: bytes) -> list[str] | None:
 
 
 class TransactionRow(NamedTuple):
-    """A row of `transactions`: a transactional id's state; a tombstone has no other value."""
+    """A row of `transactions`: the state of a transactional id; a tombstone has no other values."""
 
     place: Place
     transactional_id: str
@@ -301,7 +301,7 @@ class TransactionRow(NamedTuple):
 
 
 def transaction_rows(place: Place, key: Any, value: Any) -> Iterator[TransactionRow]:
-    """Yields the row of a transactional id's state."""
+    """Yields the row of the state of a transactional id."""
     if not isinstance(key, TransactionLogKey):
         return
     if value is None:
@@ -326,7 +326,7 @@ def transaction_rows(place: Place, key: Any, value: Any) -> Iterator[Transaction
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A decoded level: the internal topic, its columns, and the rows that a record gives."""
+    """A decoded level: the internal topic, its columns, and the function from a record to rows."""
 
     name: str
     topic: str
@@ -335,7 +335,7 @@ class Level:
     rows: Callable[[Place, Any, Any], Iterator[NamedTuple]]
 
     def decode(self, place: Place, key: bytes | None, value: bytes | None) -> Iterator[NamedTuple]:
-        """Rows of a record; none for one of a later Kafka, which is no end of an analysis."""
+        """Returns the rows of a record; none for a record of a later Kafka, which must not end an analysis."""
         if key is None:
             return iter(())
         try:
@@ -380,7 +380,7 @@ CHUNK_ROWS = 10_000
 def read_decoded(
     level: Level, ranges: Iterable[Range], request: ReadRequest
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of the level. Raises as `read_records`."""
+    """Yields the rows of the level. Raises as `read_records` does."""
     rows: list[NamedTuple] = []
     for chunk in read_records(ranges, replace(request, columns=RECORD_COLUMNS)):
         times = chunk.column("timestamp").cast(pa.int64()).to_pylist()

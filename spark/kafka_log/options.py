@@ -27,7 +27,7 @@ from trimaran.spark.origins.directories.discovery import STORAGE
 from trimaran.spark.origins.origin import BATCH_BYTES_MAX
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings, cluster_settings
 
-# Levels that decode an internal topic, which they name themselves.
+# Levels that decode an internal topic: the level determines the topic.
 DECODED_TOPICS = {
     "group_offsets": "__consumer_offsets",
     "group_members": "__consumer_offsets",
@@ -56,7 +56,7 @@ class LogOptions:
     verify_crc: bool
     fail_on_data_loss: bool
     batch_bytes_max: int
-    split_bytes: int | None  # as the origin thinks best
+    split_bytes: int | None  # None: the origin decides
     min_partitions: int
     columns: tuple[str, ...]
 

@@ -16,7 +16,7 @@ from trimaran.spark.origins.running_cluster.brokers import BrokerOrigin
 from trimaran.wire.identity import TopicPartition
 
 Task = tuple[Range, ...]
-FOUND_LETTERS_MAX = 300  # of the names of topics that an error tells
+FOUND_LETTERS_MAX = 300  # the number of topics that an error names
 
 
 def open_origin(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Origin:
@@ -47,11 +47,11 @@ def wanted_partitions(origin: Origin, topics: TopicsWanted) -> list[TopicPartiti
 
 
 def plan_log(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Sequence[Task]:
-    """The tasks of a read: each a few ranges.
+    """Returns the tasks of a read, each with a few ranges.
 
     Raises:
-        DataUnreadable: nothing there, or data is known to be missing.
-        OptionError: an offset or time that the partitions do not have.
+        DataUnreadable: there is no data, or some is known to be missing.
+        OptionError: the partitions do not have an offset or time.
     """
     origin = open_origin(options, filters)
     keys = wanted_partitions(origin, options.topics)
@@ -62,7 +62,7 @@ def plan_log(options: LogOptions, filters: OffsetFilter = EVERYTHING) -> Sequenc
 
 
 def plan_segments(options: LogOptions) -> Sequence[tuple[SegmentTask, ...]]:
-    """The tasks of the level `segments`. Raises DataUnreadable."""
+    """Returns the tasks of the level `segments`. Raises DataUnreadable."""
     origin = open_origin(options)
     assert isinstance(origin, DirectoryOrigin)  # brokers are refused with this level
     keys = wanted_partitions(origin, options.topics)
@@ -76,7 +76,7 @@ def resolve(
     bounds: Mapping[TopicPartition, Bounds],
     keys: Sequence[TopicPartition],
 ) -> dict[TopicPartition, Span]:
-    """[start, end) of each partition, as the options say. Raises OptionError, DataUnreadable."""
+    """Returns [start, end) of each partition according to the options. Raises OptionError or DataUnreadable."""
     resolving = Resolving(
         "kafka_log",
         origin.offsets_at,

@@ -1,6 +1,6 @@
 """The level `records`: ranges to Arrow batches of Spark's Kafka columns. Pure, without Spark.
 
-A range gives all of its records or an error: a batch that is not there or whose CRC is wrong is never skipped (S8).
+A range yields all of its records or raises: a batch that is missing or has a wrong CRC is never skipped (S8).
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Located, Range, Reading
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 
-CHUNK_RECORDS = 50_000  # of one Arrow batch: enough to make its fixed cost small
-CHUNK_BYTES = 8 << 20  # decompressed, and bounds its memory; a larger batch is a chunk of its own
+CHUNK_RECORDS = 50_000  # records of one Arrow batch: enough to make its fixed cost small
+CHUNK_BYTES = 8 << 20  # decompressed bytes, a bound of memory; a larger batch is a chunk by itself
 ARROW_BYTES_MAX = (
     24 << 20
-)  # of keys and values in one Arrow batch: with all other columns it stays below 32 MB
+)  # bytes of keys and values in one Arrow batch, which stays below 32 MB with all other columns
 
 
 class RecordChunk(NamedTuple):
-    """Some batches of a range in a row, their old formats made new, with their decompressed records.
+    """Consecutive batches of a range, old formats converted, with their decompressed records.
 
-    `bodies` is None of a single batch whose records are too many to be held.
+    `bodies` is None for a single batch whose records do not fit into memory.
     """
 
     piece: Range
@@ -60,7 +60,7 @@ class RecordChunk(NamedTuple):
 
 
 def read_records(ranges: Iterable[Range], request: ReadRequest) -> Iterator[pa.RecordBatch]:
-    """Rows of the `records` level, in Arrow batches of 32 MB at the most (unless one record is larger).
+    """Yields the rows of the level `records` in Arrow batches of at most 32 MB (unless one record is larger).
 
     Raises:
         DataUnreadable: damaged or missing data. OSError.
@@ -78,13 +78,13 @@ def _lose_batch(piece: Range, batch: BatchView, error: Exception, reading: Readi
 
 
 def _chunks(piece: Range, reading: Reading) -> Iterator[RecordChunk]:
-    """Batches in lists that hold about a chunk each, by what they are decompressed."""
+    """Yields lists of batches of about a chunk each, by their decompressed sizes."""
     located: list[Located] = []
     batches: list[BatchView] = []
     bodies: list[Buffer] = []
     records = size = 0
     for each_batch in piece.batches(reading):
-        # Compaction leaves batches without records; they say "compressed" and have nothing to decompress.
+        # Compaction leaves batches without records; they are marked as compressed and have nothing to decompress.
         if not each_batch.batch.count:
             continue
         try:
@@ -110,7 +110,9 @@ def _chunks(piece: Range, reading: Reading) -> Iterator[RecordChunk]:
 
 
 def _body(batch: BatchView) -> Buffer | None:
-    """Decompressed, None where it is too large to be held. Raises RemoteProtocolError, KafkaError."""
+    """Returns the decompressed records, None if they are too large for memory. Raises RemoteProtocolError or
+    KafkaError.
+    """
     try:
         body = records_bytes(batch, LARGE_BYTES)
     except (OutputTooLarge, TooManyParts):
@@ -131,7 +133,9 @@ def _arrow(
 ) -> Iterator[pa.RecordBatch]:
     piece = chunk.piece
     start: int | Ints = piece.start_offset
-    if chunk.located[-1].log_start > start:  # batches that were read before it moved are given
+    if (
+        chunk.located[-1].log_start > start
+    ):  # batches that were read before the start moved are kept
         start = np.array([max(start, located.log_start) for located in chunk.located])[
             records.batch
         ]
@@ -181,7 +185,7 @@ RECORD_COLUMNS = {
 }
 # fmt: on
 RECORD_SCHEMA = schema_of(RECORD_COLUMNS.values())
-# `includeBatchInfo`: of the batch that a record lies in.
+# `includeBatchInfo`: columns of the record's batch.
 BATCH_INFO = tuple(
     name for name in BATCH_COLUMNS if name not in {*RECORD_COLUMNS, "base_timestamp"}
 )

@@ -1,6 +1,6 @@
 """The level `segments`: a row for each segment file of each replica, by its batches' headers. Pure, without Spark.
 
-Files are shown as they are, up to their last whole batch, whatever was committed of them.
+Files are shown as they are, up to their last whole batch, committed or not.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SegmentTask:
 def segment_tasks(
     replicas: Iterable[StoredReplica], task_bytes: int
 ) -> list[tuple[SegmentTask, ...]]:
-    """Segments in groups of about `task_bytes`."""
+    """Groups segments into tasks of about `task_bytes`."""
     tasks: list[tuple[SegmentTask, ...]] = []
     group: list[SegmentTask] = []
     size = 0
@@ -57,7 +57,7 @@ def segment_tasks(
 
 
 def read_segments(tasks: Sequence[SegmentTask], request: ReadRequest) -> Iterator[pa.RecordBatch]:
-    """Rows of the level. Raises OSError."""
+    """Yields the rows of the level. Raises OSError."""
     rows = [row for task in tasks if (row := _row(task)) is not None]
     chosen = [SEGMENT_COLUMNS[name] for name in request.columns]
     arrays = [pa.array(list(map(column.value, rows)), column.kind) for column in chosen]
@@ -65,7 +65,7 @@ def read_segments(tasks: Sequence[SegmentTask], request: ReadRequest) -> Iterato
 
 
 class SegmentRow(NamedTuple):
-    """A row: a segment and what its batches say; times are None without batches."""
+    """A row: a segment with the contents of its batch headers; times are None without batches."""
 
     task: SegmentTask
     batches: int
@@ -80,12 +80,12 @@ class SegmentRow(NamedTuple):
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether it lies wholly below the cleaner's offset."""
+        """Whether the whole segment is below the cleaner's offset."""
         return self.next_offset <= self.task.log.cleaned_to and not self.task.is_active
 
 
 def _row(task: SegmentTask) -> SegmentRow | None:
-    """None for a segment that is gone meanwhile: what is listed is what is there."""
+    """Returns the row of a segment, None if it was deleted meanwhile."""
     found, segment = task.log.found, task.segment
     batches = records = 0
     next_offset = segment.base_offset
@@ -114,13 +114,13 @@ SEGMENT_COLUMNS = {
         Column("log_dir", STRING, lambda row: row.found.log_dir or None),
         Column("file", STRING, lambda row: row.found.storage.url(row.task.segment.path)),
         Column("base_offset", LONG, field("task.segment.base_offset")),
-        Column("next_offset", LONG, field("next_offset")),  # behind its last batch
+        Column("next_offset", LONG, field("next_offset")),  # the position after its last batch
         Column("size_bytes", LONG, field("task.segment.size")),
         Column("batches", LONG, field("batches")),
-        Column("records", LONG, field("records")),  # control records are among them
-        # Those that compaction took.
+        Column("records", LONG, field("records")),  # control records count, too
+        # The number of records that compaction removed.
         Column("missing_offsets", LONG, lambda row: row.next_offset - row.task.segment.base_offset - row.records),
-        Column("min_timestamp", TIMESTAMP, lambda row: microseconds(row.first_ms)),  # of the batches' first records
+        Column("min_timestamp", TIMESTAMP, lambda row: microseconds(row.first_ms)),  # of the first records
         Column("max_timestamp", TIMESTAMP, lambda row: microseconds(row.last_ms)),
         Column("is_active", BOOL, field("task.is_active")),
         Column("is_cleaned", BOOL, field("is_cleaned")),

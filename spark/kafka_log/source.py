@@ -1,6 +1,6 @@
 """`spark.read.format("kafka_log")`, and `spark.readStream`: data logs of node directories or of running brokers.
 
-Rows and options are those of Spark's own Kafka source where it has them. Reading never writes and joins no consumer
+Rows and options are those of Spark's own Kafka source as far as it has them. Reading never writes and joins no consumer
 group.
 
 ```
@@ -75,7 +75,7 @@ from trimaran.spark.options import OptionError
 from trimaran.spark.origins.origin import Bounds, Origin, Reading
 from trimaran.wire.identity import TopicPartition
 
-# The function by which an executor reads a task, for each level.
+# The function with which an executor reads a task, for each level.
 Read = Callable[[Any, ReadRequest], Iterator[pa.RecordBatch]]
 READERS: dict[str, Read] = {
     "records": read_records,
@@ -83,7 +83,7 @@ READERS: dict[str, Read] = {
     "segments": read_segments,
     **{level.name: partial(read_decoded, level) for level in DECODED.values()},
 }
-COSTLY_COLUMNS = {"uncompressed_bytes"}  # only when the user's schema names them
+COSTLY_COLUMNS = {"uncompressed_bytes"}  # only if the user's schema names them
 
 
 class KafkaLogSource(DataSource):
@@ -95,7 +95,7 @@ class KafkaLogSource(DataSource):
 
     def schema(self) -> StructType:
         with without_frames():
-            # For streams, too: Spark does not say which it is, and no column depends on it.
+            # Also for streams: Spark does not say whether it is one, and no column depends on it.
             return spark_schema(_default_schema(self._any_options()))
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -109,13 +109,13 @@ class KafkaLogSource(DataSource):
             columns = columns_of(schema, _offered(options), self.name())
             return LogStreamReader(options, read_request_of(options, columns))
         except OptionError as error:
-            return FailedStreamReader(error)  # PySpark loses what is raised here
+            return FailedStreamReader(error)  # PySpark loses an exception that is raised here
 
     def _any_options(self) -> LogOptions:
         try:
             return LogOptions.parse(self.options)
         except OptionError:
-            # Options that are wrong for a batch may be right for a stream; if not, this error is the one to show.
+            # Options that are wrong for a batch may be valid for a stream; if not, this is the error to show.
             return LogOptions.parse(self.options, streaming=True)
 
 
@@ -162,7 +162,7 @@ def read_request_of(
 
 
 class LogReader(DataSourceReader):
-    """Plans on the driver, reads on executors; both are functions that know nothing of Spark."""
+    """Plans on the driver and reads on executors; both functions are independent of Spark."""
 
     def __init__(self, options: LogOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -187,7 +187,7 @@ class LogReader(DataSourceReader):
 
 
 class LogStreamReader(OffsetStreamReader):
-    """Opens its origin for each micro-batch; executors get ranges as in a batch read."""
+    """Opens its origin for each micro-batch; executors receive ranges as in a batch read."""
 
     def __init__(self, options: LogOptions, request: ReadRequest) -> None:
         super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)

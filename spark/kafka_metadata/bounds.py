@@ -18,7 +18,9 @@ KEY = TopicPartition(METADATA_TOPIC, 0)
 
 
 def span(options: MetadataOptions, bounds: Bounds, offsets_at: OffsetsAt) -> Span:
-    """Returns [start, end) as the options say. Raises OptionError; DataUnreadable if those offsets are missing."""
+    """Returns [start, end) according to the options. Raises OptionError; DataUnreadable if those offsets are
+    missing.
+    """
     resolving = Resolving(
         "kafka_metadata",
         offsets_at,

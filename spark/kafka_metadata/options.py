@@ -29,7 +29,7 @@ from trimaran.wire.records.registry import METADATA_RECORDS
 
 SPLIT_BYTES = (
     4 << 20
-)  # metadata records are decoded one by one, so tasks are smaller than those of data
+)  # metadata records are decoded one by one, so tasks are smaller than those for data
 NodesWanted = str | frozenset[int]  # leader, all, or ids
 LEADER: NodesWanted = "leader"
 
@@ -38,15 +38,15 @@ LEADER: NodesWanted = "leader"
 class MetadataOptions:
     """Options of `kafka_metadata`."""
 
-    paths: tuple[str, ...]  # none with a cluster
+    paths: tuple[str, ...]  # empty with a cluster
     storage_options: StorageOptions
     cluster: ClusterSettings | None
     table: str
     nodes: NodesWanted
     record_types: frozenset[str]  # empty: all
     topics: frozenset[str]  # empty: all
-    as_of_offset: Offset | None  # the last offset that counts
-    as_of_timestamp: int | None  # ms: later records do not count
+    as_of_offset: Offset | None  # the last offset to read
+    as_of_timestamp: int | None  # in milliseconds: later records are omitted
     include_control: bool
     include_uncommitted: bool
     include_snapshots: str  # needed, true, false
@@ -55,7 +55,7 @@ class MetadataOptions:
     starting: Limit
     ending: Limit
     strict_times: bool
-    stream: StreamLimits  # of a stream, as what follows
+    stream: StreamLimits  # for a stream, like the next ones
     fail_on_data_loss: bool
 
     @classmethod
@@ -66,7 +66,7 @@ class MetadataOptions:
         *,
         streaming: bool = False,
     ) -> MetadataOptions:
-        """`tables`: each with the options that act on it. Raises OptionError."""
+        """Parses the options; `tables` has each table with the options that affect it. Raises OptionError."""
         o = OptionReader("kafka_metadata", given)
         table = o.choice("table", tables, "records")
         cluster = cluster_settings(o, CONTROLLERS)
@@ -109,7 +109,7 @@ class MetadataOptions:
 
 
 STRATEGY = "startingOffsetsByTimestampStrategy"
-# For tables of records, events or intervals; an interval that overlaps them gives a whole row.
+# For tables of records, events or intervals; an interval that overlaps them becomes a whole row.
 BOUND_OPTIONS = (
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", STRATEGY),
     *BATCH_OPTIONS,
@@ -141,7 +141,7 @@ ANYWHERE = frozenset(("path", "paths", "table", "splitbytes", "kafkaconsumer.pol
 def _refuse_what_does_not_apply(
     o: OptionReader, table: str, tables: Mapping[str, frozenset[str]]
 ) -> None:
-    """An option without effect would be believed to have one."""
+    """Refuses options without an effect, which the user would believe to have one."""
     acting = {name.lower() for name in tables[table]}
     for name, shown in o.given_names():
         if name in ANYWHERE or name in acting or shown in STREAM_OPTIONS:
@@ -158,13 +158,13 @@ def _refuse_what_does_not_apply(
 
 
 def record_types() -> tuple[str, ...]:
-    """What `recordTypes` may name: the metadata records, and control records (with includeControl)."""
+    """Returns the types that `recordTypes` may name: metadata records, and control records with includeControl."""
     controls = (kind.name for kind in ControlType if kind is not ControlType.UNKNOWN)
     return (*(METADATA_RECORDS[key].__name__ for key in METADATA_RECORDS), *controls)
 
 
 def _record_types(text: str) -> tuple[str, ...]:
-    """By their names, letter case aside; UNKNOWN_n is the type of number n of a later Kafka."""
+    """Returns record types by name, in any letter case; UNKNOWN_n is the type with number n of a later Kafka."""
     known = {name.lower(): name for name in record_types()}
     return tuple(
         name.upper() if re.fullmatch(r"unknown_\d+", name.lower()) else known[name.lower()]

@@ -1,7 +1,7 @@
 """Plans a read of metadata logs: the directory, the end of its committed records, and the snapshot that it takes.
 
-No running node tells the high watermark, so a record counts as committed when a majority of the quorum's voters
-have it in the directories given: the same offset in the same epoch. With fewer directories that stays unknown (None).
+Without a running node there is no high watermark, so a record counts as committed if a majority of the voters have it
+in the given directories: the same offset in the same epoch. With fewer directories the end is unknown (None).
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class SnapshotFile:
     storage: FileStorage = LOCAL
 
     def batches(self) -> Iterator[tuple[int, BatchView]]:
-        """(position, batch), up to the end or damage. Raises OSError."""
+        """Yields (position, batch) up to the end or damage. Raises OSError."""
         return scan_batches(self.path, files=self.storage.files)
 
     def read(self) -> bytes:
-        """All of it. Raises OSError."""
+        """Returns the whole file. Raises OSError."""
         return self.storage.files.read_bytes(Path(self.path))
 
     @property
@@ -129,7 +129,7 @@ class MetadataTask:
 def find_metadata_logs(
     paths: Iterable[str], storage_options: StorageOptions = ()
 ) -> list[StoredMetadataLog]:
-    """The metadata logs of all node directories. Raises DataUnreadable when there is none."""
+    """Returns the metadata logs of all node directories. Raises DataUnreadable if there is none."""
     names = tuple(paths)
     logs = [
         survey(found)
@@ -143,10 +143,10 @@ def find_metadata_logs(
 
 
 def survey(found: PartitionFound) -> StoredMetadataLog:
-    """Walks the headers of a metadata log, and reads the last record that says who votes.
+    """Walks the headers of a metadata log, and reads the last record that names the voters.
 
     Raises:
-        DataUnreadable: records are missing between two batches: this log is never compacted.
+        DataUnreadable: records are missing between two batches, though this log is never compacted.
     """
     replica, files = examine(found, NO_CHECKPOINTS), found.storage.files
     snapshots = _snapshots(found)
@@ -179,18 +179,18 @@ def survey(found: PartitionFound) -> StoredMetadataLog:
 
 
 def _voters_of(snapshots: Sequence[SnapshotFile]) -> frozenset[NodeId]:
-    """Returns the voters by the latest snapshot that names them, for a log without an election since it was trimmed."""
+    """Returns the voters in the latest snapshot that names them, for a log without an election since it was trimmed."""
     for snapshot in reversed(snapshots):
         for _, batch in snapshot.batches():
             if (told := _told_voters(batch)) is not None:
                 return told
             if not batch.is_control:
-                break  # control records stand at its head
+                break  # control records are at its beginning
     return frozenset()
 
 
 def _told_voters(batch: BatchView | None) -> frozenset[NodeId] | None:
-    """The voters that the last of its control records tells; None if none does, or if it is damaged."""
+    """Returns the voters that the last of its control records names; None if there is none, or if it is damaged."""
     told = None
     if batch is None or not batch.is_control:
         return told
@@ -202,7 +202,7 @@ def _told_voters(batch: BatchView | None) -> frozenset[NodeId] | None:
                 assert isinstance(value, LeaderChangeMessage | VotersRecord)
                 told = frozenset(NodeId(voter.voter_id) for voter in value.voters)
     except (RemoteProtocolError, KafkaError):
-        pass  # the reader of the batch raises
+        pass  # the reader of the batch raises the error
     return told
 
 
@@ -216,7 +216,7 @@ def _snapshots(found: PartitionFound) -> tuple[SnapshotFile, ...]:
 
 
 def choose_log(logs: Sequence[StoredMetadataLog]) -> StoredMetadataLog:
-    """The log that a new leader would come from: the latest epoch, then the longest."""
+    """Returns the log of the node that would be elected: the latest epoch, then the longest."""
     return max(logs, key=_standing)
 
 
@@ -238,7 +238,7 @@ def committed_end(logs: Sequence[StoredMetadataLog]) -> Offset | None:
 
 
 def shared_end(one: StoredMetadataLog, other: StoredMetadataLog) -> Offset:
-    """Up to which offset both logs hold the same records: the end of the last epoch that both have."""
+    """Returns the offset up to which both logs have the same records: the end of the last epoch that both have."""
     ours, theirs = _epoch_ends(one), _epoch_ends(other)
     common = [min(ours[epoch], theirs[epoch]) for epoch in ours.keys() & theirs.keys()]
     return max(common, default=Offset(0))
@@ -252,11 +252,11 @@ def _epoch_ends(log: StoredMetadataLog) -> dict[LeaderEpoch, Offset]:
 
 
 def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
-    """The tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.table`).
+    """Returns the tasks of a read; `plan` is that of the table (`trimaran.spark.kafka_metadata.table`).
 
     Raises:
-        DataUnreadable: no metadata log there, or not the wanted offsets.
-        OptionError: a time that it has not reached.
+        DataUnreadable: there is no metadata log, or it does not have the wanted offsets.
+        OptionError: the log has not reached a given time.
     """
     if options.cluster is not None:
         return _live_tasks(survey_quorum(options.cluster), options, plan)
@@ -290,7 +290,7 @@ def plan_metadata(options: MetadataOptions, plan: str) -> list[MetadataTask]:
 
 
 def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[MetadataTask]:
-    """One task: what a leader gives is read in its order. It offers one snapshot, that its log begins with."""
+    """Returns one task: the log of a leader is read in order. It offers one snapshot, with which its log begins."""
     assert options.cluster is not None
     mark, snapshot = max(log.start_offset, log.high_watermark), log.snapshot
     if plan == "snapshots":
@@ -313,18 +313,18 @@ def _live_tasks(log: LiveLog, options: MetadataOptions, plan: str) -> list[Metad
 
 
 def _told_from(options: MetadataOptions, start: Offset) -> Offset:
-    """Returns 0 if the log is wanted from its beginning, since its first rows may be those of a snapshot."""
+    """Returns the first wanted offset: 0 for the beginning, since the first rows may be those of a snapshot."""
     return Offset(0) if options.starting.is_earliest else start
 
 
 def _telling(tasks: Sequence[MetadataTask], told_from: Offset) -> list[MetadataTask]:
-    """Returns the tasks that give rows, at least one."""
+    """Returns the tasks that make rows, at least one."""
     kept = [t for t in tasks if any(r.end_offset > told_from for r in t.ranges)] or tasks[-1:]
     return [replace(task, told_from=told_from) for task in kept]
 
 
 def _tells_snapshots(options: MetadataOptions) -> bool:
-    """Returns whether a snapshot at the beginning of a log gives rows, too."""
+    """True if a snapshot at the beginning of a log makes rows, too."""
     wanted = options.include_snapshots
     return wanted == "true" or (wanted == "needed" and options.starting.is_earliest)
 
@@ -365,7 +365,7 @@ def _times_in(piece: ControllerRange, bounds: Bounds) -> OffsetsAt:
 
 
 def stream_tasks(options: MetadataOptions, start: Offset, end: Offset) -> list[MetadataTask]:
-    """Tasks for the offsets [start, end) of the log. Raises DataUnreadable."""
+    """Returns tasks for the offsets [start, end) of the log. Raises DataUnreadable."""
     if options.cluster is not None:
         live = survey_quorum(options.cluster)
         piece = ControllerRange(options.cluster, live.leader_id, start, end)
@@ -380,7 +380,7 @@ def stream_tasks(options: MetadataOptions, start: Offset, end: Offset) -> list[M
 
 
 def tasks_before(options: MetadataOptions, end: Offset) -> list[MetadataTask]:
-    """Plans reading all that is known below `end`: the snapshot that the log begins with, and the log up to there.
+    """Plans the reading of everything below `end`: the snapshot at the beginning of the log, and the log up to `end`.
     Raises DataUnreadable.
     """
     if options.cluster is not None:
@@ -410,7 +410,7 @@ def _as_of(
 def _between(
     log: StoredMetadataLog, base: SnapshotFile | None, end: Offset, committed: Offset | None
 ) -> MetadataTask:
-    """The log from a snapshot, or from its beginning, to an offset."""
+    """Returns a task for the log from a snapshot, or from its beginning, to an offset."""
     start = base.end_offset if base else Offset(0)
     ranges = split(log.replica, start, end, MAX_OFFSET)
     path, position = log.cuts.get(start, SegmentPlace("", 0))
@@ -425,7 +425,7 @@ def _cut(
     committed: Offset | None,
     target: int,
 ) -> list[MetadataTask]:
-    """Several tasks where snapshots allow: each begins at one, and none is small."""
+    """Divides the log into several tasks if snapshots allow: each begins at a snapshot, and none is small."""
     tasks = []
     start, begun = base, 0
     for snapshot in log.snapshots:
@@ -466,7 +466,7 @@ def _end(log: StoredMetadataLog, committed: Offset | None, options: MetadataOpti
 
 
 def base_snapshot(log: StoredMetadataLog) -> SnapshotFile | None:
-    """The earliest snapshot from which the log goes on without a gap; None when the log begins at 0."""
+    """Returns the earliest snapshot from which the log continues without a gap; None if the log begins at 0."""
     if log.start_offset == 0:
         return None
     for snapshot in log.snapshots:

@@ -1,4 +1,4 @@
-"""All tables of `kafka_metadata`: the one place that knows them. Options, views and documentation are made of it."""
+"""All tables of `kafka_metadata`: the only list of them, from which options, views and documentation are derived."""
 
 from __future__ import annotations
 

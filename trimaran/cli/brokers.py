@@ -65,9 +65,9 @@ def add(
 ) -> int:
     """Adds brokers to the local cluster while it runs, and waits until they are ready.
 
-    They are empty: new topics use them, and trimaran reassign plan proposes what to move there. If the start fails, it
-    is undone. On other machines a broker is added with its own file: trimaran config init prints one, trimaran broker
-    start runs it.
+    They are empty: new topics use them, and trimaran reassign plan proposes replicas to move there. If the start fails,
+    it is undone. On other machines a broker is added with its own file: trimaran config init prints one, trimaran
+    broker start runs it.
 
     Args:
         count: Number of brokers to add.
@@ -124,7 +124,7 @@ def _described(client: BlockingClient, broker: int) -> dict[str, Any]:
 
 
 def _configs(client: BlockingClient, broker: int) -> dict[str, Any]:
-    """Configs that were set while it ran, for it or for all; those of its file are not included."""
+    """Returns the configs that were set while the broker ran, for it or for all brokers, without those of its file."""
     rows = client_configs.config_rows(client, image.BROKER_RESOURCE, str(broker), broker)
     return {row["name"]: row["value"] for row in rows if row["config_source"].startswith("DYNAMIC")}
 

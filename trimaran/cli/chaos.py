@@ -1,5 +1,5 @@
 """`chaos kill|restart|pause|resume|isolate NODE`, `chaos partition SIDE SIDE`, `chaos heal`: break a local cluster and
-watch it cope. NODE is an id, a name or `leader`; a SIDE is some of them with commas between.
+watch it recover. NODE is an id, a name or `leader`; a SIDE is a list of them, separated by commas.
 """
 
 from __future__ import annotations

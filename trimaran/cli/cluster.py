@@ -61,9 +61,10 @@ def up(
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
-    """Starts a local cluster: a new one, or the one in --data again. A running one gets what the options add.
+    """Starts a local cluster: a new one, or again the one in --data. A running cluster gets the additions that the
+    options name.
 
-    If the start fails, it is undone: nodes are stopped and what was formatted is removed; their log files stay.
+    If the start fails, it is undone: nodes are stopped, and new directories are removed; log files stay.
 
     Args:
         controllers: Number of controllers; 3 in a new cluster.
@@ -117,7 +118,7 @@ def _say_started(data: Path, wanted: local_starting.WantedCluster, where: str) -
 
 @contextlib.contextmanager
 def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
-    """A directory for a cluster of this block, and nothing is left of either."""
+    """Yields a temporary directory for a cluster, and removes both at the end."""
     if detach or data != DEFAULT_DATA:
         raise UserError(
             "--tmp cannot be combined with -d or --data",
@@ -125,7 +126,7 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
             "leave --tmp out; trimaran purge deletes a cluster and its data",
             exit_code=Exit.USAGE,
         )
-    # A node that is slow to die may still write.
+    # A node that is slow to end may still write.
     with tempfile.TemporaryDirectory(prefix="trimaran-", ignore_cleanup_errors=True) as made:
         path = Path(made)
         try:
@@ -138,7 +139,7 @@ def _temporary(data: Path, *, detach: bool) -> Iterator[Path]:
 def _start(
     path: Path, wanted: local_starting.WantedCluster, began: float, output: str, *, detach: bool
 ) -> None:
-    """Returns when the cluster is ready; if it is not to be detached, when it has ended."""
+    """Returns when the cluster is ready; if it is not detached, when it has ended."""
     local_starting.refuse_if_running(path)
     with local_starting.lock_directory(path) as lock, layout.FreePorts() as free_ports:
         local_starting.refuse_if_running(path)
@@ -168,7 +169,7 @@ def _supervisor() -> Callable[..., bool]:
 
 
 def _supervise_in_background(plan: layout.ClusterPlan, private_fds: list[int]) -> None:
-    """Forks the supervisor and returns when all nodes are ready; a failure comes back as a UserError.
+    """Forks the supervisor and returns when all nodes are ready. Raises UserError if the start fails.
 
     Interrupting the wait stops the cluster.
     """
@@ -202,7 +203,7 @@ def _told(said: str) -> UserError:
 
 
 def _died(data: Path) -> UserError:
-    """The error of a supervisor that ended without a message."""
+    """Returns the error of a supervisor that ended without a message."""
     return UserError(
         "the cluster did not start",
         f"its supervisor exited during startup: {start_failure.last_words(data / layout.SUPERVISOR_LOG)}",
@@ -213,7 +214,7 @@ def _died(data: Path) -> UserError:
 def _become_supervisor(
     plan: layout.ClusterPlan, report_fd: int, private_fds: list[int]
 ) -> NoReturn:
-    """Runs in the forked process and never returns; tells its parent how the start went."""
+    """Runs in the forked process and never returns; reports the outcome of the start to its parent."""
     code = 1
     try:
         os.setsid()
@@ -226,7 +227,7 @@ def _become_supervisor(
         if told is not None:
             lines = (told.what, told.why, told.fix, str(int(told.exit_code)))
             _report(report_fd, "\n".join(" ".join(line.split()) for line in lines))
-        with contextlib.suppress(OSError):  # the log may be on the disk that is full
+        with contextlib.suppress(OSError):  # the log may be on the full disk
             traceback.print_exc()
             sys.stderr.flush()
     finally:
@@ -260,7 +261,7 @@ def _show_ready(data: Path, began: float, output: str, new: str = "") -> None:
 
 @contextlib.contextmanager
 def _reader_may_go() -> Iterator[None]:
-    """Handles a closed stdout, as in `up | head -1`: the cluster stays."""
+    """Handles a closed stdout, as in `up | head -1`: the cluster keeps running."""
     try:
         yield
     except BrokenPipeError:

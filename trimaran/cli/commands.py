@@ -1,6 +1,6 @@
-"""The table of commands: noun, verb, function, one line of help; and the modules that only a running command needs.
+"""The table of commands (noun, verb, function, one line of help), and the modules that only a running command needs.
 
-The command line imports by these strings, and nowhere else.
+Only here does the command line import by strings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ DEFERRED = (
 # Modules that declare arguments and show errors.
 IMMEDIATE = ("trimaran.cli.", "trimaran.errors.user_error", "trimaran.node.text.")
 APP = "trimaran.cli.app:run"
-COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"  # it needs no command
+COMPLETE_NAMES = "trimaran.cli.live_names:complete_names"  # this module needs no command
 OWN_VERSION = "trimaran.cli.version:own_version"
 EXPLAIN_MISTAKE = "trimaran.errors.command_line:of_command_line"
 EXPLAIN_FAILURE = "trimaran.errors.node:explain"
@@ -33,7 +33,7 @@ def function_of(where: str) -> Any:
     return getattr(import_module(module), name)
 
 
-# Each row: the words of the command, where its function lives, a line of help.
+# Each row: the words of the command, the place of its function, a line of help.
 COMMANDS = (
     (
         ("up",),

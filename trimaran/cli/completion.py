@@ -1,5 +1,5 @@
-"""`generate completion bash|zsh|fish`: nouns, verbs and options as they are in this version; topics, groups and brokers
-as they are in the cluster.
+"""`generate completion bash|zsh|fish`: nouns, verbs and options of this version; topics, groups and brokers of the
+cluster.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ FORMATS = "table wide json jsonl yaml kafka"
 def completion(shell: Shell) -> None:
     """Prints a script that completes commands, options, and names of topics, groups and brokers.
 
-    To try it in the current shell: `source <(trimaran generate completion bash)`; in fish:
-    `trimaran generate completion fish | source`. Names come from the cluster that the command line is about, if it
-    answers within 150 ms.
+    To try it in the current shell: `source <(trimaran generate completion bash)`; in fish: `trimaran generate
+    completion fish | source`. Names come from the cluster that the command line names, if it answers within 150 ms.
 
     Args:
         shell: bash, zsh or fish.
@@ -55,7 +54,7 @@ def _words() -> dict[str, list[str]]:
 
 
 def options_of_commands() -> Iterator[tuple[str, list[str]]]:
-    """The long options of each command."""
+    """Returns the long options of each command."""
     app = build()
     for words, _, _ in COMMANDS:
         command = app
@@ -67,7 +66,7 @@ def options_of_commands() -> Iterator[tuple[str, list[str]]]:
 
 
 def bash() -> str:
-    """A function for `complete -F`."""
+    """Returns a function for `complete -F`."""
     words = "\n".join(
         f'    "{before}") words="{" ".join(after)}" ;;' for before, after in _words().items()
     )
@@ -126,12 +125,12 @@ complete -o default -F _trimaran trimaran"""
 
 
 def zsh() -> str:
-    """Zsh runs functions of bash."""
+    """Returns the script for zsh, which runs functions of bash."""
     return f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{bash()}"
 
 
 def fish() -> str:
-    """A line for each word and option."""
+    """Returns the script for fish, a line for each word and option."""
     lines = ["# fish completion of trimaran", "complete -c trimaran -f", *_FISH.splitlines()]
     for before, after in _words().items():
         lines.append(f"complete -c trimaran -n '__trimaran_at \"{before}\"' -a '{' '.join(after)}'")

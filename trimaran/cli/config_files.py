@@ -67,7 +67,7 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
 
 
 def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
-    """Warnings, then errors: of each key by itself, and only if there are none, of all together."""
+    """Returns warnings, then errors: of each key separately, and of all together only if there are none."""
     for key, setting in settings.items():
         if (warning := key_warnings.warning_of(key)) is not None:
             yield _finding(WARNING, key, setting.origin, warning, "leave it out, or correct it")
@@ -98,7 +98,7 @@ def _finding(level: str, key: str, origin: str, why: str, fix: str) -> dict[str,
 
 
 def _try_out(config: ServerConfig) -> None:
-    """Makes the objects that a node makes of its configuration before it serves. Raises ConfigError."""
+    """Creates the objects that a node creates from its configuration before it serves. Raises ConfigError."""
     own = config.broker_listeners if config.is_broker else []
     for endpoint in [*own, *(config.controller_listeners if config.is_controller else [])]:
         security_listener_security.listener_security(config, endpoint.name)
@@ -119,7 +119,7 @@ def explain(
     *,
     output: Format = "table",
 ) -> None:
-    """Explains a config key: its type and default, where and when it can be set, and what it does here."""
+    """Explains a config key: its type and default, where and when it can be set, and its effect here."""
     found = [_explained(of, each_key) for of, each_key in _keys_named(key)]
     if not found:
         raise _unknown(key)
@@ -132,7 +132,7 @@ def explain(
 
 
 def _tables() -> dict[str, Mapping[str, ConfigKey]]:
-    """All keys, by the resource that they belong to."""
+    """Returns all keys by the resource to which they belong."""
     return {
         "node": server_keys.SERVER_CONFIGS,
         "broker": server_keys.DYNAMIC_ONLY,
@@ -213,7 +213,7 @@ def effective(
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
     output: Format = "table",
 ) -> None:
-    """Shows the configs a node would run with, and where each was set: file, environment or --override.
+    """Shows the configs with which a node would run, and where each was set: file, environment or --override.
 
     Secrets are hidden.
 
@@ -232,7 +232,7 @@ def effective(
 
 
 def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
-    """Variables stay as they are written: their values may be secrets."""
+    """Returns the configs; variables are not expanded, since their values may be secrets."""
     for key, setting in settings.items():
         yield _row(key, setting.value.strip(), setting.origin)
     for key, value in parsed.explicit.items():
@@ -241,7 +241,7 @@ def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterato
 
 
 def _row(key: str, value: str | None, origin: str) -> dict[str, Any]:
-    """None is the default."""
+    """Returns a row of the table; None means the default."""
     default = _default(key)
     return {
         "key": key,
@@ -261,14 +261,14 @@ def _default(key: str) -> str | None:
 
 
 def _shown(key: str, value: str) -> str:
-    """An unknown key may be a plugin's secret."""
+    """Returns the value to show; the value of an unknown key is hidden, since it may be a plugin's secret."""
     known = _known(key)
     is_secret = known is None or known.kind == "password"
     return HIDDEN if is_secret and value else value
 
 
 def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
-    """Shows how two properties files differ in meaning: a default that is written out is no difference.
+    """Shows how two properties files differ in meaning: an explicit default is not a difference.
 
     Exit code 1 if they differ. Secrets are compared, and hidden.
 
@@ -316,7 +316,7 @@ def init(
     log_dirs: str | None = None,
     every: Annotated[bool, Parameter(name=["-a", "--all"])] = False,
 ) -> None:
-    """Prints a commented properties file for a new node: the keys it must set, and others as comments.
+    """Prints a commented properties file for a new node: the required keys, and others as comments.
 
     Args:
         node_id: A number that no other node of the cluster has.

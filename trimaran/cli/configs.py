@@ -1,6 +1,7 @@
-"""`configs get|set|delete`: configs of a resource, which is written TYPE/NAME: topic/orders, broker/11, group/readers.
+"""`configs get|set|delete`: configs of a resource, which is written as TYPE/NAME: topic/orders, broker/11,
+group/readers.
 
-`broker` without a name is what all brokers have unless they have a value of their own.
+`broker` without a name means the configs of all brokers that do not have their own value.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ COLUMNS = ("name", "value", "source", "read_only")
 
 
 class Resource(NamedTuple):
-    """`type` is Kafka's number; `node` answers for it, None: any broker does."""
+    """A resource with configs. `type` is Kafka's number; `node` is the node that serves its configs, None for any
+    broker.
+    """
 
     type: int
     name: str
@@ -37,15 +40,13 @@ class Resource(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """`topic`, as it is written."""
+        """Returns the name of the type, such as `topic`."""
         return image.RESOURCE_TYPES[self.type].lower().replace("_", "-")
 
 
 def parse_resource(text: str) -> Resource:
-    """`topic/orders`.
-
-    Raises:
-        UserError: there is no such type, or the name does not fit it.
+    """Parses a resource such as `topic/orders`. Raises:
+    UserError: there is no such type, or the name does not match the type.
     """
     types = {
         name.lower().replace("_", "-"): number for number, name in image.RESOURCE_TYPES.items()
@@ -107,7 +108,7 @@ def set_configs(
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
             all brokers.
-        pairs: KEY=VALUE, as retention.ms=86400000.
+        pairs: KEY=VALUE, such as retention.ms=86400000.
     """
     _alter(brokers, resource, [parse_pair(pair) for pair in pairs], dry_run)
 
@@ -118,7 +119,7 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
     Args:
         resource: TYPE/NAME: topic/orders, group/readers, client-metrics/m, broker/11, broker-logger/11; or broker for
             all brokers.
-        names: The configs to reset, as retention.ms.
+        names: The configs to reset, such as retention.ms.
     """
     wanted = parse_resource(resource)
     if names:
@@ -130,7 +131,9 @@ def delete(resource: str, *names: str, dry_run: DryRun = False, brokers: Brokers
 
 
 def _ensure_known(resource: str, names: Sequence[str], known: AbstractSet[str]) -> None:
-    """A cluster takes the deletion of anything: a mistyped key would seem to be back at its default."""
+    """Checks that the keys exist: a cluster accepts the deletion of any key, so a mistyped one would seem to be
+    reset.
+    """
     unknown = [name for name in names if name not in known]
     if unknown:
         raise UserError(
@@ -141,10 +144,10 @@ def _ensure_known(resource: str, names: Sequence[str], known: AbstractSet[str]) 
 
 
 def parse_pair(text: str) -> Change:
-    """KEY=VALUE, KEY+=VALUE, KEY-=VALUE; a value may have further equals signs.
+    """Parses KEY=VALUE, KEY+=VALUE or KEY-=VALUE; a value may contain further equals signs.
 
     Raises:
-        UserError: it is none of them.
+        UserError: the text is none of them.
     """
     key, equals, value = text.partition("=")
     operation = {"+": APPEND, "-": SUBTRACT}.get(key[-1:], SET)
@@ -180,7 +183,7 @@ def _alter(brokers: Brokers, resource: str, changes: Sequence[Change], dry_run: 
 
 
 def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> None:
-    """Brokers keep unknown keys: a mistyped name would seem to act."""
+    """Warns about unknown keys: brokers keep them, so a mistyped name would seem to have an effect."""
     unknown = [name for name, operation, _ in changes if operation == SET]
     unknown = [name for name in unknown if dynamic_keys.declared_key(name) is None]
     if wanted.type == image.BROKER_RESOURCE and unknown:
@@ -188,7 +191,9 @@ def _say_what_is_not_declared(wanted: Resource, changes: Sequence[Change]) -> No
 
 
 def _learn_node(client: BlockingClient, resource: Resource) -> None:
-    """A broker answers for itself; one that is not live is reported at once, without a wait."""
+    """Finds the node that serves a resource: for a broker it is the broker itself; a dead broker is reported at once,
+    without a wait.
+    """
     if resource.node is None:
         return
     client.refresh()

@@ -1,5 +1,5 @@
-"""The cluster that a command connects to: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`;
-and how, by `--command-config` and `-X`.
+"""The cluster to which a command connects: `-b` or `-B`, a profile, the environment, or the local cluster of `--data`;
+and its connection settings from `--command-config` and `-X`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COMMAND_CONFIG_OPTION = "--command-config"
 COMMAND_CONFIG_VARIABLE = "TRIMARAN_COMMAND_CONFIG"
 DEFAULT_DATA = Path(".trimaran")
 
-_CONNECTION = Group("Connection", sort_key=10)  # below what a command itself takes
+_CONNECTION = Group("Connection", sort_key=10)  # less than the timeout of a command
 _LOCAL = "by default those of the local cluster"
 Bootstrap = Annotated[
     str | None,
@@ -100,7 +100,7 @@ Timeout = Annotated[
 
 
 def remember(state: state_file.ClusterState) -> None:
-    """Makes a local cluster the one that the profile `local` names."""
+    """Writes the profile `local` for a local cluster."""
     profiles.write(
         profiles.LOCAL,
         {
@@ -111,7 +111,7 @@ def remember(state: state_file.ClusterState) -> None:
     )
 
 
-# An election takes about a second, or two when votes were split; later there is none.
+# An election takes about a second, or two if votes were split; after that there is no leader to wait for.
 LEADER_SECONDS = 4.0
 
 
@@ -125,11 +125,11 @@ class _Target:
 
     @property
     def leader_seconds(self) -> float:
-        """How long a leader of the quorum is waited for."""
+        """Returns the seconds to wait for a leader of the quorum."""
         return min(LEADER_SECONDS, self.timeout)
 
     def settings(self) -> dict[str, properties.Setting]:
-        """Client keys of the profile, the file and `-X`; a later one counts more. Raises UserError."""
+        """Returns the client keys of the profile, the file and `-X`; a later one takes precedence. Raises UserError."""
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
             found |= properties.read_file(self.command_config)
@@ -164,7 +164,7 @@ def _is_client_key(key: str) -> bool:
 @Parameter(name="*", group=_CONNECTION)
 @dataclass(frozen=True)
 class Brokers(_Target):
-    """Which brokers a command asks, and how."""
+    """The brokers to which a command connects, and the connection settings."""
 
     bootstrap: Bootstrap = None
     data: Data = DEFAULT_DATA
@@ -187,7 +187,7 @@ class Brokers(_Target):
 @Parameter(name="*", group=_CONNECTION)
 @dataclass(frozen=True)
 class Controllers(_Target):
-    """Which controllers a command asks, and how."""
+    """The controllers to which a command connects, and the connection settings."""
 
     bootstrap: ControllerBootstrap = None
     data: Data = DEFAULT_DATA
@@ -217,7 +217,7 @@ CONTROLLERS = Controllers()
 
 
 def bootstrap_of(given: str | None, data: Path, profile: str | None = None) -> str:
-    """The brokers to ask."""
+    """Returns the brokers to connect to."""
     found = (
         given
         or _of_profile(profile, profiles.BROKERS)
@@ -230,7 +230,7 @@ def bootstrap_of(given: str | None, data: Path, profile: str | None = None) -> s
 
 
 def _of_profile(name: str | None, key: str) -> str | None:
-    """Raises UserError: the profile does not say."""
+    """Returns a key of the profile. Raises UserError if the profile does not have it."""
     if not name:
         return None
     found = _profile(name).get(key)
@@ -249,7 +249,7 @@ def _from_environment() -> str | None:
 
 
 def controllers_of(given: str | None, data: Path, profile: str | None = None) -> str:
-    """The controllers to ask."""
+    """Returns the controllers to connect to."""
     found = (
         given or _of_profile(profile, profiles.CONTROLLERS) or _local(data, "controller_bootstrap")
     )
@@ -259,7 +259,7 @@ def controllers_of(given: str | None, data: Path, profile: str | None = None) ->
 
 
 def zookeeper_of(given: str | None, data: Path) -> str:
-    """The ZooKeeper to ask."""
+    """Returns the ZooKeeper to connect to."""
     found = given or _local(data, "zookeeper")
     if not found:
         raise _no_target("ZooKeeper", "-z HOST:PORT")

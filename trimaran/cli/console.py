@@ -1,4 +1,4 @@
-"""`console`: the web console in front of a cluster."""
+"""`console`: the web console for a cluster."""
 
 from __future__ import annotations
 
@@ -59,16 +59,16 @@ def console(
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
 ) -> int:
-    """Serves the web console until Ctrl-C or SIGTERM, in front of any cluster, ours or Apache Kafka's.
+    """Serves the web console until Ctrl-C or SIGTERM, for any cluster, ours or Apache Kafka's.
 
-    Without --bootstrap-controller there is no metadata log: no elections, no events, no states of the past.
+    Without --bootstrap-controller there is no metadata log: no elections, no events, no past states.
 
     Args:
         metrics: HOST:PORT of the metrics of a node, for charts: its trimaran.metrics.listener or JMX exporter. Repeat
             it for each node.
         listen: HOST:PORT to listen on; port 0 takes a free one. Outside this machine a password is required, and TLS
             recommended.
-        host: A further host name by which browsers reach the console.
+        host: Another host name at which browsers reach the console.
         allow_writes: Allow changes: create and delete topics, alter their configs, elect leaders, reset offsets. Each
             change is logged.
         password_file: A file whose first line is the password for browsers; by default it is taken from
@@ -99,12 +99,14 @@ def console(
 
 
 def _login(password: str, port: int, *, is_secure: bool) -> console_login.ConsoleLogin:
-    """Cookies are of a host and not of a port: with its port in the name one console leaves another's alone."""
+    """Returns the login. Cookies belong to a host, not to a port, so their names contain the port: consoles on one host
+    do not overwrite each other's.
+    """
     return console_login.ConsoleLogin(password, f"trimaran-console-{port}", is_secure)
 
 
 def _password(file: Path | None) -> str:
-    """Empty where none is wanted. Raises UserError."""
+    """Returns the password, empty if none is required. Raises UserError."""
     if file is None:
         found = os.environ.get(PASSWORD_VARIABLE, "")
         return console_login.checked_password(found, PASSWORD_VARIABLE) if found else ""
@@ -121,7 +123,7 @@ def _password(file: Path | None) -> str:
 
 
 def _ensure_guarded(host: str, *, is_guarded: bool, is_secure: bool) -> None:
-    """Clients on other machines need a password. Raises UserError."""
+    """Checks that there is a password if other machines can connect. Raises UserError."""
     if _is_of_this_machine(host):
         return
     if not is_guarded:
@@ -146,7 +148,7 @@ def _is_of_this_machine(host: str) -> bool:
 
 
 def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -> None:
-    """Serves the console of a local cluster, as a node of it."""
+    """Serves the console of a local cluster, as one of its nodes."""
     log_lines.set_up_console()
     cluster = console_cluster.ConsoleCluster(
         plan.addresses("broker"),
@@ -167,7 +169,7 @@ def run_local(plan: ClusterPlan, node: NodePlan, on_ready: Callable[[], None]) -
 
 
 def ensure_installed() -> None:
-    """Raises UserError where the extra `console` is not installed."""
+    """Raises UserError if the extra `console` is not installed."""
     try:
         for name in ("hypercorn", "jinja2", "starlette"):
             import_module(name)
@@ -183,7 +185,7 @@ def ensure_installed() -> None:
 def _cluster(
     brokers: Brokers, controllers: str | None, zookeeper: str | None, metrics: list[str] | None
 ) -> console_cluster.ConsoleCluster:
-    """If a cluster was named, no address of the local one is used."""
+    """Returns the cluster; if one was named, no address of the local cluster is used."""
     is_named = brokers.bootstrap or brokers.profile or any(map(os.environ.get, ENVIRONMENTS))
     bootstrap = brokers.addresses
     if not is_named or brokers.profile:
@@ -212,7 +214,7 @@ def _cluster(
 
 
 def _metrics_of(data: Path | None) -> Callable[[], Mapping[str, str]]:
-    """Addresses of the nodes of a local cluster, read each time."""
+    """Returns a function that reads the addresses of metrics of a local cluster's nodes each time."""
 
     def found() -> Mapping[str, str]:
         if data is None:

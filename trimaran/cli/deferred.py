@@ -1,8 +1,9 @@
-"""Imports of the command line that happen at first use, so that help and mistakes load no client and no server.
+"""Imports of the command line that happen at first use, so that help and errors load no client and no server.
 
 A file of commands imports its modules at the top, as every file does: `from trimaran.client import topics`. Inside
-`imports_deferred` such a module is found at once and executed when it is first asked for a name. `from … import name`
-asks at once, so commands import from light modules that way only. Outside the block, as in tests, imports are as usual.
+`imports_deferred` such a module is found at once and executed when a name in it is first used. `from … import name`
+uses it at once, so commands import only from light modules that way. Outside the block, as in tests, imports work as
+usual.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from trimaran.cli.commands import DEFERRED, IMMEDIATE
 
 @contextmanager
 def imports_deferred() -> Iterator[None]:
-    """Defers the modules that the table of commands names, while commands and arguments are looked up."""
+    """Defers the modules in the table of commands while commands and arguments are looked up."""
     sys.meta_path.insert(0, _Finder)
     try:
         yield
@@ -28,7 +29,7 @@ def imports_deferred() -> Iterator[None]:
 
 
 class _Finder:
-    """A finder of modules, as `sys.meta_path` has them."""
+    """A finder of modules for `sys.meta_path`."""
 
     @staticmethod
     def find_spec(

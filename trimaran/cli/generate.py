@@ -1,4 +1,4 @@
-"""`generate prometheus|alerts|grafana|jmx-exporter|systemd|compose|k8s`: files for who watches or runs a cluster, on
+"""`generate prometheus|alerts|grafana|jmx-exporter|systemd|compose|k8s`: files to monitor or run a cluster, on
 stdout.
 """
 
@@ -35,13 +35,13 @@ def prometheus(
     rules: Annotated[list[str] | None, Parameter(negative=())] = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Prints a Prometheus configuration that scrapes the nodes of the local cluster, or those given.
+    """Prints a Prometheus configuration that scrapes the nodes of the local cluster, or the given ones.
 
     Args:
         address: HOST:PORT of trimaran.metrics.listener of a node. May be repeated.
         cluster: Name of the job, and of the cluster in Strimzi's dashboards.
-        namespace: The namespace label, by which Strimzi's dashboards select.
-        rules: A file of rules to load, as generate alerts prints it. May be repeated.
+        namespace: The namespace label, with which Strimzi's dashboards filter.
+        rules: A file of rules to load, such as the output of generate alerts. May be repeated.
     """
     nodes = sources_of(address, data)
     sys.stdout.write(metrics_scrape_config.scrape_config(nodes, cluster, namespace, rules or []))
@@ -64,7 +64,7 @@ def grafana(*, title: str = "Kafka by trimaran") -> None:
 def jmx_exporter() -> None:
     """Prints rules for the JMX exporter of Apache Kafka, so that its metrics have the same names as trimaran's.
 
-    Then the console's charts, trimaran metrics, and the alerts and dashboard that generate prints work with it.
+    The charts of the console, trimaran metrics, and the alerts and dashboard of generate then work with it.
     """
     sys.stdout.write(metrics_jmx_rules.jmx_rules())
 
@@ -79,7 +79,7 @@ def systemd(
 
     Args:
         config: The properties file of the node; the unit may write only to its log directories.
-        user: The user that the node runs as.
+        user: The user as which the node runs.
         program: The executable to run; by default this trimaran.
     """
     settings = node_config.parse_config(properties.load(config, [], {}))
@@ -91,7 +91,7 @@ def systemd(
 
 
 def _script() -> Path:
-    """Next to the interpreter, if it was started by `python -m trimaran`."""
+    """Returns the path of the script `trimaran`; if `python -m trimaran` runs, the one next to the interpreter."""
     return Path(sys.executable).with_name("trimaran")
 
 

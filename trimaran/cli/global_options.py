@@ -1,4 +1,4 @@
-"""Options that stand anywhere on a command line: `-q`, `-v`, and for commands that only read `--watch [SECONDS]`."""
+"""Options that may be anywhere on a command line: `-q`, `-v`, and for commands that only read `--watch [SECONDS]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.cli.output import complain
 from trimaran.errors.user_error import Exit, UserError
 
 WATCH_SECONDS = 2.0
-WATCH_SECONDS_MIN = 0.1  # less only keeps the cluster busy
+WATCH_SECONDS_MIN = 0.1  # a shorter interval would only load the cluster
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 _WORDS = frozenset(words for words, _, _ in COMMANDS)
 
@@ -30,14 +30,16 @@ class Options:
 
 
 def take(arguments: list[str]) -> Options:
-    """Everything behind `--` is left alone. Raises UserError: `--watch` with a number that is none."""
+    """Takes the global options out of the words, except after `--`. Raises UserError for a `--watch` with an invalid
+    number.
+    """
     end = arguments.index("--") if "--" in arguments else len(arguments)
     words, rest = arguments[:end], arguments[end:]
     quiet, verbose = (bool({short, long} & set(words)) for short, long in _SWITCHES)
     kept = [word for word in words if not any(word in names for names in _SWITCHES)]
     kept, watch = _take_watch(kept)
     if watch is not None and command_of(kept) not in WATCHED:
-        # It repeats itself in its own way, or the parser refuses the option by its name.
+        # The command has its own way of repeating, or the parser refuses the option by name.
         kept, watch = [*kept, f"--watch={watch:g}"], None
     return Options(kept + rest, quiet, verbose, watch)
 
@@ -46,7 +48,7 @@ _SWITCHES = (("-q", "--quiet"), ("-v", "--verbose"))
 
 
 def command_of(words: list[str]) -> tuple[str, ...]:
-    """The longest command that they begin with."""
+    """Returns the longest command with which the words begin."""
     return next((tuple(words[:n]) for n in (3, 2, 1) if tuple(words[:n]) in _WORDS), ())
 
 
@@ -81,7 +83,8 @@ def _seconds(text: str) -> float:
 
 
 def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool = False) -> object:
-    """Runs once, or until Ctrl-C: on a terminal each time in the place of the last, else one block after another.
+    """Runs the command once, or repeatedly until Ctrl-C: on a terminal each output replaces the last one, otherwise it
+    follows.
 
     A missing response of the cluster is reported, and the command runs again. With `until_ok` it ends with exit code
     0.
@@ -115,7 +118,7 @@ def watched(run: Callable[[], object], seconds: float | None, *, until_ok: bool 
 
 
 def _captured(run: Callable[[], object]) -> tuple[str, object, UserError | None]:
-    """Its output is shown at once: half a screen would flicker."""
+    """Captures the output, to show it as a whole: half a screen would flicker."""
     text = io.StringIO()
     try:
         with contextlib.redirect_stdout(text):

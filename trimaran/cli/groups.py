@@ -116,7 +116,7 @@ def _offsets(client: BlockingClient, found: Mapping[str, Any]) -> list[dict[str,
     for row in client_groups.lag_in_records(
         client, dict.fromkeys(owners.keys() - rows.keys(), identity.NO_OFFSET)
     ):
-        # Nothing is committed: how far behind that is depends on where the consumer would begin.
+        # Nothing is committed: the lag depends on where the consumer would begin.
         rows[identity.TopicPartition(row["topic"], row["partition"])] = {
             **row,
             "committed": None,
@@ -164,7 +164,7 @@ def _show_members(found: Mapping[str, Any], output: str) -> None:
 
 
 def _assigned(assignment: Mapping[str, Sequence[int]]) -> list[str]:
-    """`orders(0,1)`."""
+    """Returns an assignment as text: `orders(0,1)`."""
     return [
         f"{topic}({','.join(map(str, sorted(partitions)))})"
         for topic, partitions in sorted(assignment.items())
@@ -180,7 +180,7 @@ def _show_state(found: Mapping[str, Any], output: str) -> None:
 
 
 def _tell_state(found: Mapping[str, Any]) -> None:
-    """Returns the text of Kafka's tool on stderr for a group that is not stable."""
+    """Returns the text that Kafka's tool prints on stderr for a group that is not stable."""
     if found["state"] == "Empty":
         say(f"\nConsumer group '{found['group']}' has no active members.")
     elif found["state"] != "Stable":

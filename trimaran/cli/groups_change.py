@@ -1,4 +1,4 @@
-"""`groups reset-offsets|delete|delete-offsets`: changes of committed offsets while the group has no members."""
+"""`groups reset-offsets|delete|delete-offsets`: changes committed offsets while the group has no members."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Execute = Annotated[
         name="--execute", negative="", help="Make the changes; without it they are only shown."
     ),
 ]
-# As kafka-consumer-groups has both.
+# kafka-consumer-groups has both, too.
 AsEver = Annotated[
     bool,
     Parameter(name="--dry-run", negative="", help="Only show the changes, as without --execute."),
@@ -173,7 +173,7 @@ def delete(
 
 
 def _tell_deletion(client: BlockingClient, group: str) -> None:
-    """Refuses as the coordinator would: a group that there is not, or that has members."""
+    """Refuses as the coordinator would: a group that does not exist, or has members."""
     found = group_members.group_described(client, group)
     changes.check_idle(
         group, errors.ErrorCode.NON_EMPTY_GROUP if found["members"] else errors.ErrorCode.NONE

@@ -1,7 +1,7 @@
-"""`groups migrate-offsets`: the offsets of a group of old consumers, from ZooKeeper to Kafka.
+"""`groups migrate-offsets`: copies the offsets of a group of old consumers from ZooKeeper to Kafka.
 
-Offsets that Kafka has already are not taken back, as after a time of committing to both (`dual.commit.enabled` of
-Kafka 0.8.2). ZooKeeper is only read.
+Offsets in Kafka that are already higher are kept, for example after a time of committing to both (`dual.commit.enabled`
+of Kafka 0.8.2). ZooKeeper is only read.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ WhileRunning = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class InZooKeeper:
-    """What `/consumers/GROUP` says: offsets, None where there is no number; consumers that run now."""
+    """The contents of `/consumers/GROUP`: offsets, None for an invalid number, and the running consumers."""
 
     offsets: Mapping[TopicPartition, int | None]
     consumers: Sequence[str]
@@ -111,7 +111,7 @@ def plan(
     *,
     overwrite: bool,
 ) -> list[dict[str, Any]]:
-    """A row for each offset in ZooKeeper, with what is to be done about it."""
+    """Returns a row for each offset in ZooKeeper, with the action for it."""
 
     def action(key: TopicPartition, offset: int | None) -> str:
         committed = kafka.get(key, -1)

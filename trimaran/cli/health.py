@@ -1,4 +1,4 @@
-"""`health`: one sentence about a cluster, and every reason why it is not well."""
+"""`health`: one sentence about a cluster, and every reason why it is not healthy."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _once(brokers: Brokers, output: str) -> int:
 def _judged(
     client: BlockingClient, leader_seconds: float, beside: list[client_health.Reason]
 ) -> dict[str, Any]:
-    """Judges the responses of the brokers, with the reasons in `beside`; they have `leader_seconds` to find a
+    """Judges the responses of the brokers, together with the reasons in `beside`; waits up to `leader_seconds` for a
     leader.
     """
     topics = partitions.topics_of(client, None)
@@ -85,7 +85,7 @@ def _judged(
 
 
 def _of_mirror(brokers: Brokers) -> list[client_health.Reason]:
-    """Returns the reasons of the local cluster's mirror, if the command asks the local cluster."""
+    """Returns the reasons about the local cluster's mirror, if the command is for the local cluster."""
     path = state_file.nearest(brokers.data)
     if not (path / state_file.FILE_NAME).exists():
         return []

@@ -1,4 +1,4 @@
-"""`partitions history`, `configs history`: what became of one thing, as the metadata log says it."""
+"""`partitions history`, `configs history`: the changes of one resource in the metadata log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def partitions(
 ) -> None:
     """Shows the leaders, the ISR and the replicas of a partition over time.
 
-    The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time.
+    The log reaches back to the oldest snapshot that is kept; the state in that snapshot has no time.
     """
     topic, index = _partition(partition)
     with open_source(path, controllers) as source:
@@ -95,10 +95,8 @@ def configs(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows which configs were set, when, and their values before. The value - is a config reset to its default.
-
-    The log reaches back to the oldest snapshot that is kept; what was already so in that snapshot has no time. Secrets
-    are hidden.
+    """Shows which configs were set, when, and their previous values. The value - is a config reset to its default. The
+    log reaches back to the oldest snapshot that is kept; the state in that snapshot has no time. Secrets are hidden.
     """
     wanted = None if resource is None else parse_resource(resource)[:2]
     with open_source(path, controllers) as source:
@@ -125,7 +123,7 @@ def configs(
 def _ensure_topic_known(
     history: metadata_history.History, source: MetadataSource, resource: tuple[int, str]
 ) -> None:
-    """Configs of other resources may be set before these exist."""
+    """Checks that a topic exists; configs of other resources may be set before these exist."""
     kind, name = resource
     if kind == image.TOPIC_RESOURCE and not history.knows(name):
         raise refused.no_topic(

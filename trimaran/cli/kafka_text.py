@@ -1,7 +1,7 @@
 """The texts of Apache Kafka's own tools, for `-o kafka`: rows in, text out, as its 4.3 prints them.
 
-Scripts cut these by columns and words, so spaces count. Each is held against the real tool by
-`tests/interop/test_kafka_text.py`.
+Scripts split these by columns and words, so spaces matter. `tests/interop/test_kafka_text.py` compares each with the
+real tool.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def topic_description(topic: Row, moves: Mapping[int, Row]) -> str:
     """`kafka-topics --describe --topic`; `moves`: reassignments in progress by partition."""
     partitions = topic["partitions"]
     first = partitions[0]
-    # A topic that moves has as many replicas as it will have: those to be added do not count.
+    # The replicas that a reassignment adds do not count.
     moving = moves.get(first["partition"])
     replication = len(first["replicas"]) - (len(moving["adding"]) if moving else 0)
     configs = ",".join(
@@ -66,7 +66,7 @@ def groups_list(rows: Sequence[Row]) -> str:
 
 
 def group_offsets(group: str, rows: Sequence[Row]) -> str:
-    """`kafka-consumer-groups --describe`; with an empty line before and after, as there."""
+    """`kafka-consumer-groups --describe`, with an empty line before and after."""
     names = ("topic", "partition", "committed", "end", "lag", "member", "host", "client")
     cells = [[group, *(_cell(row[name]) for name in names)] for row in rows]
     widths = [max([MIN_WIDTH, *(len(line[i]) for line in cells)]) for i in (0, 1, 6, 7)]
@@ -138,7 +138,7 @@ def _cell(value: Any) -> str:
 
 
 def _under_each_other(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
-    """A line break before each line and none at the end, as its formats have it."""
+    """Puts a line break before each line and none at the end, like the formats of the tool."""
     return "".join(
         "\n" + " ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]])
         for line in lines
@@ -146,7 +146,7 @@ def _under_each_other(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> 
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Kafka's `ToolsUtils.prettyPrintTable`: every cell filled, a tab behind each."""
+    """Kafka's `ToolsUtils.prettyPrintTable`: every cell is padded and followed by a tab."""
     lines = [list(head), *([str(cell) for cell in row] for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     return "\n".join(
@@ -207,7 +207,7 @@ def _replicas(rows: Sequence[Row]) -> str:
 
 
 def _replica(row: Row) -> str:
-    named = row["directory_id"] is not None  # a static voter's directory is not known
+    named = row["directory_id"] is not None  # the directory of a static voter is unknown
     directory = f', "directoryId": "{row["directory_id"]}"' if named else ""
     endpoints = ", ".join(f'"{endpoint}"' for endpoint in row["endpoints"])
     listed = f', "endpoints": [{endpoints}]' if endpoints else ""
@@ -250,7 +250,7 @@ def transaction_description(row: Row, now_ms: int) -> str:
 
 
 def log_dirs(rows: Sequence[Row]) -> str:
-    """`kafka-log-dirs --describe`: two lines of talk, then JSON."""
+    """`kafka-log-dirs --describe`: two lines of messages, then JSON."""
     brokers = list(dict.fromkeys(row["broker"] for row in rows))
     content = {
         "brokers": [
@@ -297,7 +297,7 @@ BROKER_DEFAULTS = "DYNAMIC_DEFAULT_BROKER_CONFIG"
 
 
 def configs(kind: str, name: str, rows: Sequence[Row], *, every: bool) -> str:
-    """`kafka-configs --describe`; `rows` by name, with all that there are."""
+    """`kafka-configs --describe`; `rows` has all rows by name."""
     source = BROKER_DEFAULTS if kind == "broker" and not name else DYNAMIC[kind]
     which = f"Default configs for {kind}s in the cluster are:"
     if name:
@@ -322,7 +322,7 @@ def _java(value: Any) -> str:
 
 
 def acls(rows: Iterable[Row]) -> str:
-    """`kafka-acls --list`, with Kafka's names of everything."""
+    """`kafka-acls --list`, with Kafka's names."""
     by_resource: dict[str, list[str]] = {}
     for row in rows:
         resource = (
@@ -340,7 +340,7 @@ def acls(rows: Iterable[Row]) -> str:
 
 
 def reassignment_states(rows: Sequence[Row]) -> str:
-    """`kafka-reassign-partitions --verify`, without what it says of throttles that it clears."""
+    """`kafka-reassign-partitions --verify`, without its lines about cleared throttles."""
     return "\n".join(
         [
             "Status of partition reassignment:",

@@ -1,6 +1,6 @@
-"""Lines of a pipe, a terminal or a file in batches: a full batch at once, and what has waited for the linger time.
+"""Reads lines of a pipe, a terminal or a file in batches: a full batch at once, a smaller one after the linger time.
 
-An interrupt ends the reading, not the program: what was read is still handed out.
+An interrupt ends the reading, not the program: lines that were read are still returned.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from typing import Self
 
 from trimaran.errors.user_error import Exit, UserError
 
-LINGER_SECONDS = 0.1  # a person sees no delay, and a fast pipe fills a batch in less
+# too short for a person to notice, and long enough for a fast pipe to fill a batch
+LINGER_SECONDS = 0.1
 READ_BYTES = 64 * 1024
 BATCH_RECORDS_MAX = 500
-# Half of the default max.message.bytes: keys, headers of records and the batch's own need room, too.
+# Half of the default max.message.bytes: keys, record headers and the batch header need room, too.
 BATCH_BYTES_MAX = 512 * 1024
-# Far above what brokers take (max.message.bytes is 1 MiB by default), which then say so; endless input must not fill
-# the memory.
+# Far above the limit of brokers (max.message.bytes is 1 MiB by default), which then report the error; endless input
+# must not fill the memory.
 LINE_BYTES_MAX = 64 << 20
 
 
 class Interrupt:
-    """The first SIGINT, SIGTERM or SIGHUP, as something to wait for; the second one ends the program as ever."""
+    """Waits for the first SIGINT, SIGTERM or SIGHUP; the second one ends the program as usual."""
 
     def __init__(self) -> None:
         self.number: int | None = None
-        self.fd, self._writer = os.pipe()  # readable once the signal came
+        self.fd, self._writer = os.pipe()  # readable after the signal
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> Self:
@@ -58,7 +59,7 @@ class Interrupt:
 
 
 class LineBatches:
-    """Batches of lines from a descriptor, until its end or the interrupt."""
+    """Batches of lines from a descriptor, up to its end or the interrupt."""
 
     def __init__(self, fd: int, interrupt: Interrupt) -> None:
         self.lines_read = self.bytes_read = 0
@@ -68,7 +69,7 @@ class LineBatches:
 
     @property
     def unfinished_bytes(self) -> int:
-        """The beginning of a line that an interrupt cut; it was not returned."""
+        """Returns the size of the incomplete line at an interrupt, which was not returned."""
         return len(self._unfinished)
 
     def __iter__(self) -> Iterator[list[bytes]]:
@@ -95,7 +96,7 @@ class LineBatches:
         yield from _cut(waiting)
 
     def _lines(self, data: bytes) -> list[bytes]:
-        """The lines that `data` ends; b"" is the end of the input, and ends the last one."""
+        """Returns the lines that `data` completes; b"" is the end of the input, and completes the last line."""
         if data:
             *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         else:
@@ -113,7 +114,9 @@ class LineBatches:
 
 
 def _cut(lines: list[bytes]) -> list[list[bytes]]:
-    """In batches that a broker takes; a line that is too long alone is a batch alone, for the broker to judge."""
+    """Splits lines into batches that a broker accepts; a line that is too long by itself becomes a batch, which the
+    broker may refuse.
+    """
     batches: list[list[bytes]] = []
     size = 0
     for line in lines:

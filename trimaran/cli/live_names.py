@@ -1,7 +1,7 @@
-"""The names that a shell completes: topics, groups or brokers of the cluster that the line is about.
+"""The names that a shell completes: topics, groups or brokers of the cluster that the command line names.
 
 `trimaran complete-names KIND WORDS…` is for the scripts of `generate completion`. It answers within 150 ms or not at
-all, so it knows nothing of cyclopts, TLS and SASL, and never says what went wrong.
+all, so it does not use cyclopts, TLS or SASL, and never reports an error.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from trimaran.settings import profiles
 from trimaran.wire import blocking
 from trimaran.wire.messages import metadata
 
-# With the start of the interpreter that stays below 150 ms.
+# Together with the start of the interpreter this is below 150 ms.
 SECONDS_MAX = 0.12
 
 
 def complete_names(arguments: Sequence[str]) -> NoReturn:
-    """Prints a name a line, and ends the process."""
+    """Prints one name per line, and ends the process."""
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
     signal.setitimer(signal.ITIMER_REAL, SECONDS_MAX)
     try:
         names = _names(arguments[0], arguments[1:])
-        # A shell takes a line for a name and prints it as it is; clients choose names of groups.
+        # A shell takes each line as a name and prints it unchanged; clients choose the names of groups.
         print("\n".join(name for name in names if name.isprintable()), flush=True)
     except Exception:  # noqa: BLE001 - a shell that completes wants no words of us
         os._exit(0)
@@ -61,7 +61,7 @@ _KINDS = {"topics": _topics, "groups": _groups, "brokers": _brokers}
 
 
 def _bootstrap(words: Sequence[str]) -> str:
-    """As `trimaran.cli.connect` finds it, from the words of the line."""
+    """Finds the brokers in the words of the line, as `trimaran.cli.connect` does."""
     given = _option(words, "-b", "--bootstrap-server")
     profile = _option(words, "--profile") or os.environ.get("TRIMARAN_PROFILE")
     if given or profile:

@@ -1,4 +1,4 @@
-"""`log-dirs`: how full the disks of brokers are, and which replicas lie there."""
+"""`log-dirs`: the use of the brokers' disks, and the replicas on them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`logs dump`: segments and partition directories on disk, as rows or as tables, and whether their files fit each
-other.
+"""`logs dump`: prints segments and partition directories on disk as rows or tables, and checks that their files
+match.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trimaran.inspect.log_rows import LogTransactions, PartitionFiles, Row
     from trimaran.log.batches.batch import BatchView
 
-TEXT_CHARACTERS_MAX = 200  # of a key or value in a table
+TEXT_CHARACTERS_MAX = 200  # characters of a key or value in a table
 
 
 def dump(
@@ -52,12 +52,12 @@ def dump(
     Args:
         paths: Segments (….log), partition directories (orders-0), or log directories with all their partitions.
         level: records, or batches to show only the headers of batches.
-        isolation: read_committed leaves out aborted transactions and control records, and ends where the oldest open
+        isolation: read_committed omits aborted transactions and control records, and ends where the oldest open
             transaction begins.
         decode: Decode the messages in records of __consumer_offsets, __transaction_state, __share_group_state and
             __cluster_metadata.
         verify: Print problems instead: wrong CRCs, offsets and epochs, damaged records, and indexes, producer snapshots
-            and leader epochs that do not fit the batches.
+            and leader epochs that do not match the batches.
         whole_segments: Also show records before the log start offset, which were deleted but are still in the files.
     """
     sources, empty = log_rows.find_sources(paths)
@@ -147,7 +147,7 @@ def _batch_line(position: int, batch: BatchView) -> str:
 
 
 def _record_line(row: Row) -> str:
-    """Offset, time, headers, then key and value, or what they are."""
+    """Returns a line with offset, time, headers, then key and value, or their decoded form."""
     head = f"{row['offset']:>8}  {_when(row['timestamp'])}"
     if "control_type" in row:
         return f"{head}  control {row['control_type']}{_fields_text(row['control'])}"
@@ -172,7 +172,7 @@ def _decoded_text(decoded: dict[str, Any]) -> str:
 
 
 def _text(encoded: str | None) -> str:
-    """Bytes as text, what cannot be printed escaped; cut when long."""
+    """Returns bytes as text, with unprintable characters escaped, shortened if long."""
     if encoded is None:
         return "null"
     text = base64.b64decode(encoded).decode(errors="backslashreplace")
@@ -181,7 +181,7 @@ def _text(encoded: str | None) -> str:
 
 
 def _when(timestamp_ms: int) -> str:
-    """In UTC; - where there is no time."""
+    """Returns a time in UTC, or - if there is none."""
     if not 0 <= timestamp_ms < 253_402_300_800_000:  # the year 10000
         return "-" if timestamp_ms < 0 else f"{timestamp_ms} ms"
     seconds, milliseconds = divmod(timestamp_ms, 1000)
@@ -189,7 +189,7 @@ def _when(timestamp_ms: int) -> str:
 
 
 def _verify(sources: list[PartitionFiles], output: str) -> int:
-    """For a segment, its whole directory is checked, and problems in other segments are left out."""
+    """Checks the whole directory of a segment, and omits problems in other segments."""
     found = 0
     with progress("reading partitions", len(sources)) as bar:
         for file, position, what in _problems(sources, bar):

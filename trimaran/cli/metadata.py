@@ -51,7 +51,7 @@ def _first_controller(data: Path) -> Path:
 
 
 def _files(path: Path) -> list[Path]:
-    """Returns segments in order of their offsets; a single file is the only one."""
+    """Returns the segments in the order of their offsets, or the single file."""
     if path.suffix in (".log", ".checkpoint") and path.is_file():
         return [path]
 

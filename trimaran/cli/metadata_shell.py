@@ -1,4 +1,4 @@
-"""`metadata tree|shell`: the state that the metadata log gives, looked through as a tree."""
+"""`metadata tree|shell`: browses the state in the metadata log as a tree."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def shell(
         return load_state(path, controllers, offset, time)
 
     if at is not None and as_of is not None:
-        load_state(path, controllers, at, as_of)  # refuses
+        load_state(path, controllers, at, as_of)  # it refuses
     start = (
         str(at)
         if at is not None
@@ -94,7 +94,7 @@ def shell(
 
 
 def _place(where: str) -> tuple[int | None, str | None]:
-    """What `at` was given: an offset, or a time."""
+    """Parses the argument of `at`: an offset or a time."""
     if where == metadata_shell.END:
         return None, None
     if where.startswith("@"):
@@ -107,7 +107,7 @@ def _place(where: str) -> tuple[int | None, str | None]:
 
 
 def _all(session: metadata_shell.MetadataShell, lines: Iterator[str] | list[str]) -> int:
-    """Goes on after a command that fails, as Kafka's does."""
+    """Runs all commands, and continues after one that fails, as Kafka's shell does."""
     code = Exit.OK
     with contextlib.suppress(metadata_shell.Leave):
         for line in lines:
@@ -136,13 +136,13 @@ def _talk(session: metadata_shell.MetadataShell) -> None:
         while True:
             try:
                 _done(session, input(f"{session.offset} {session.directory}> "))
-            except KeyboardInterrupt:  # of the line that is being typed, or of a long answer
+            except KeyboardInterrupt:  # Ctrl-C ends the line that is being typed, or a long output
                 put()
     put()
 
 
 def _complete_with(session: metadata_shell.MetadataShell) -> None:
-    """Where Python was built without readline the shell works all the same."""
+    """Completes with Tab; the shell also works if Python was built without readline."""
     with contextlib.suppress(ImportError):
         found: list[str] = []
 

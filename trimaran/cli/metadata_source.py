@@ -1,4 +1,4 @@
-"""Which metadata log a command reads: the one in a path, or the running quorum's."""
+"""The metadata log that a command reads: that in a path, or that of the running quorum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.inspect.metadata import live_quorum, on_disk, source
 
 @contextmanager
 def open_source(path: Path | None, controllers: Controllers) -> Iterator[source.MetadataSource]:
-    """The directory if a path is given, else the quorum of `controllers`."""
+    """Yields the directory if a path is given, else the quorum of `controllers`."""
     if path is not None:
         if not path.exists():
             raise UserError(

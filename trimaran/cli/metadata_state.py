@@ -1,4 +1,4 @@
-"""`metadata image|diff|cat|ls|find|verify`: the state that the metadata log gives, at any offset."""
+"""`metadata image|diff|cat|ls|find|verify`: the state in the metadata log at any offset."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _short(value: Any) -> str:
 
 
 def _side(text: str, path: Path | None) -> tuple[Path | None, int | None]:
-    """`123` is an offset of the common source, all else a path, perhaps with @123."""
+    """Parses a side: `123` is an offset in the common source; anything else is a path, optionally with @123."""
     if text.isdecimal() and not Path(text).exists():
         return path, int(text)
     where, sign, offset = text.rpartition("@")
@@ -220,9 +220,9 @@ def load_state(
     *,
     what: str = "this",
 ) -> MetadataState:
-    """The state at an offset, or as of a time; the newest when neither is given. Raises UserError.
+    """Returns the state at an offset or at a time; by default the newest. Raises UserError.
 
-    `what` is stale if records of a later Kafka were left out.
+    Warns that `what` may be stale if records of a later Kafka were skipped.
     """
     if at is not None and as_of is not None:
         raise UserError(
@@ -255,15 +255,15 @@ def _damage_of(source: MetadataSource) -> Iterator[None]:
 def load_tree(
     path: Path | None, controllers: Controllers, at: int | None, as_of: str | None
 ) -> metadata_tree.Directory:
-    """The same as a tree."""
+    """Returns the same state as a tree."""
     return metadata_tree.image_tree(load_state(path, controllers, at, as_of).image)
 
 
 def verify(*directories: Path, output: Format = "table") -> int:
     """Compares the metadata logs of several controllers: same offset and epoch must mean same bytes.
 
-    Also checks every batch's checksum, that offsets and epochs ascend without a gap, and that each snapshot is what the
-    log says up to it. Exit code 1 if it finds a problem. Copies of a running quorum's directories may end at different
+    Also checks the checksum of every batch, that offsets and epochs ascend without a gap, and that each snapshot equals
+    the replayed log. Exit code 1 if it finds a problem. Copies of a running quorum's directories may end at different
     offsets; that is no problem.
 
     Args:

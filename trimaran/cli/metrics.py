@@ -1,4 +1,4 @@
-"""`metrics`: what nodes serve at `trimaran.metrics.listener`, side by side."""
+"""`metrics`: the metrics that nodes serve at `trimaran.metrics.listener`, side by side."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def metrics(
         nodes: Names or ids of nodes of the local cluster; by default all.
         only: Only metrics with this text in their name or labels. Buckets of histograms are shown only with it.
         address: HOST:PORT of trimaran.metrics.listener of a node, or of any JMX exporter. May be repeated.
-        watch: At this interval in seconds, print what has changed, and by how much per second.
+        watch: At this interval in seconds, print the metrics that have changed, and their change per second.
     """
     sources = sources_of(address, data, nodes)
     before = {name: _samples(where, only) for name, where in sources.items()}
@@ -55,7 +55,9 @@ def metrics(
 def sources_of(
     addresses: list[str] | None, data: Path, names: list[str] | None = None
 ) -> dict[str, str]:
-    """Addresses of metrics by the name of their node: those given, or of the local cluster. Raises UserError."""
+    """Returns the addresses of metrics by the name of their node: the given ones, or those of the local cluster. Raises
+    UserError.
+    """
     if addresses:
         return {address: address for address in addresses}
     state = state_file.read(state_file.nearest(data))
@@ -125,7 +127,7 @@ def _print(
     rows: list[dict[str, Any]], output: Format, nodes: Mapping[str, Mapping[Key, float]]
 ) -> None:
     if output == "json":
-        output = "jsonl"  # a node has thousands, and --watch goes on
+        output = "jsonl"  # a node has thousands, and --watch continues
     show_rows(rows, output, columns=["metric", "labels", *nodes])
 
 

@@ -1,4 +1,4 @@
-"""The properties file of a node, as commands name it."""
+"""The properties file of a node that a command names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Overrides = Annotated[
 def node_config(
     file: Path, override: list[str] | None, *, to_serve: bool = False
 ) -> server.ServerConfig:
-    """Returns the checked settings of a node: of its file, the environment and `--override`. Raises UserError."""
+    """Returns the checked settings of a node from its file, the environment and `--override`. Raises UserError."""
     return settings_node_config.parse_config(
         properties.load(file, override or [], os.environ), to_serve=to_serve
     )

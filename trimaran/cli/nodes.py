@@ -1,4 +1,4 @@
-"""`ps`: the nodes of the local cluster, shown without what starting one takes."""
+"""`ps`: shows the nodes of the local cluster, without the imports that starting one needs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ps(*, data: Data = DEFAULT_DATA, output: Format = "table") -> int:
 
 
 def show_nodes(state: state_file.ClusterState, output: str) -> None:
-    """A row each; as data, the addresses to ask besides."""
+    """Prints a row for each node; as data also the addresses to connect to."""
     if not show_data(_as_json(state), output):
         show_rows([asdict(node) for node in state.nodes], "table", columns=_columns(state))
 
@@ -54,6 +54,6 @@ def _as_json(state: state_file.ClusterState) -> dict[str, Any]:
 
 
 def _columns(state: state_file.ClusterState) -> list[str]:
-    """Addresses of metrics only where there are some."""
+    """Returns the columns, with addresses of metrics only if there are any."""
     metrics = ["metrics"] if any(node.metrics != "-" for node in state.nodes) else []
     return ["role", "id", "address", *metrics, "dir", "pid", "state"]

@@ -1,7 +1,7 @@
-"""How every command shows what it found: tables for people, JSON and YAML for scripts, and the text of Kafka's tools.
+"""The output of all commands: tables for people, JSON and YAML for scripts, and the text of Kafka's tools.
 
 stdout carries data only (`put`); everything else goes to stderr (`say`). Names and texts are chosen by clients and
-peers, so what would move the terminal's cursor is escaped here, for every command.
+peers, so characters that would move the cursor of the terminal are escaped here, for every command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KafkaFormat = Annotated[
     Literal["table", "wide", "json", "jsonl", "yaml", "kafka"],
     Parameter(name=_NAMES, help=f"{_HELP}; kafka for the text of Apache Kafka's own tool."),
 ]
-# With more rows a table no longer fits a screen: their number is printed, too.
+# A table with more rows does not fit on a screen, so their number is printed, too.
 ROWS_OF_A_SCREEN = 59
 _is_quiet = False
 
@@ -53,10 +53,10 @@ def show_rows(
     """Prints rows of one shape.
 
     Args:
-        rows: all with the same keys.
-        output: the format; `kafka` only where that is given.
-        columns: those of the table, in order; every other format has all.
-        noun: what one row is, for the number of many.
+        rows: the rows, all with the same keys.
+        output: the format; `kafka` only if `kafka` is given.
+        columns: the columns of the table, in order; all other formats have every column.
+        noun: the name of a row, for the number of rows.
         kafka: the text of Kafka's tool.
     """
     if output == "kafka" and kafka is not None:
@@ -75,7 +75,7 @@ def show_rows(
 
 
 def show_fields(fields: Mapping[str, Any], output: str) -> None:
-    """Prints one object, a line a field."""
+    """Prints one object, one line per field."""
     if show_data(fields, output):
         return
     width = max(len(name) for name in fields)
@@ -84,7 +84,7 @@ def show_fields(fields: Mapping[str, Any], output: str) -> None:
 
 
 def show_data(value: Any, output: str) -> bool:
-    """Prints `value` if the format is one for programs; False: the caller prints what people read."""
+    """Prints `value` if the format is for programs; otherwise returns False, and the caller prints text for people."""
     if output == "json":
         show_json(value)
     elif output == "jsonl":
@@ -98,7 +98,7 @@ def show_data(value: Any, output: str) -> bool:
 
 
 def show_item(value: Mapping[str, Any], output: str) -> bool:
-    """As `show_data`, one of a stream of objects, at once: a line of JSON, or a document of YAML."""
+    """Prints one of a stream of objects immediately, like `show_data`: a line of JSON, or a document of YAML."""
     if output == "yaml":
         print(f"---\n{_yaml(value)}", end="", flush=True)
         return True
@@ -110,21 +110,21 @@ def show_json(value: Any) -> None:
 
 
 def show_json_line(value: Any) -> None:
-    """One of many objects, a line each, at once: for streams."""
+    """Prints one of a stream of objects immediately, as a line."""
     print(json.dumps(value, default=str), flush=True)
 
 
 def _yaml(value: Any) -> str:
-    # Values without a type in JSON are text, as in the other formats.
+    # Values whose type JSON does not have are text, as in the other formats.
     plain = json.loads(json.dumps(value, default=str))
-    # YAML takes marks that turn the direction of what a terminal shows for text; then all but ASCII is escaped.
+    # YAML accepts characters that reverse the direction of text in a terminal; then all except ASCII is escaped.
     harmless = json.dumps(plain, ensure_ascii=False).isprintable()
     text: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=harmless, width=1 << 20)
     return text
 
 
 def clock(timestamp_ms: int) -> str:
-    """Local time, to the millisecond."""
+    """Returns the local time with milliseconds."""
     seconds, milliseconds = divmod(timestamp_ms, 1000)
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds)) + f".{milliseconds:03d}"
 
@@ -142,22 +142,22 @@ def text_of(value: Any) -> str:
 
 
 def put(text: object = "", *, flush: bool = False) -> None:
-    """Prints data that people read to stdout."""
+    """Prints data for people to stdout."""
     print(printable(str(text)), flush=flush)
 
 
 def say(text: str) -> None:
-    """Talk, as opposed to data: stderr; not with `-q`."""
+    """Prints a message, as opposed to data, to stderr, except with `-q`."""
     if not _is_quiet:
         complain(text)
 
 
 def say_unknown(unknown: str, what: str = "this") -> None:
-    """Says that what was shown may be stale, if there are records of a later Kafka (`MetadataState.unknown`)."""
+    """Warns that the output may be stale, if there are records of a later Kafka (`MetadataState.unknown`)."""
     if unknown:
         say(f"{what} may be stale: left out {unknown}")
 
 
 def complain(text: object) -> None:
-    """Prints an error to stderr, with `-q` too."""
+    """Prints an error to stderr, even with `-q`."""
     print(printable(str(text)), file=sys.stderr, flush=True)

@@ -96,7 +96,7 @@ def _tell_elections(
     *,
     unclean: bool,
 ) -> int:
-    """Which partitions an election would be about: those without a leader, or led by another than the preferred."""
+    """Returns the partitions that need an election: those without a leader, or not led by the preferred replica."""
     wanted = partitions.is_offline if unclean else partitions.is_not_preferred
     named = None if asked is None else {(a.topic, index) for a in asked for index in a.partitions}
     topics = partitions.topics_of(client, None if asked is None else [a.topic for a in asked])

@@ -1,4 +1,4 @@
-"""`produce`: lines as records, by the plain protocol. Any Kafka client can do more."""
+"""`produce`: produces lines as records, with the plain protocol. Any Kafka client can do more."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _progress(total: int | None) -> AbstractContextManager[ProgressBar]:
 def _producer(
     client: BlockingClient, topic: str, transactional_id: str | None, interrupt: Interrupt
 ) -> Iterator[idempotent_producer.IdempotentProducer]:
-    """Produces all lines in one transaction, if it has an id, and reports its outcome."""
+    """Produces all lines, in one transaction if there is an id, and reports the outcome."""
     if transactional_id is None:
         yield idempotent_producer.IdempotentProducer(client, topic)
         return
@@ -123,7 +123,7 @@ def _summary(lines: LineBatches, acknowledged: int) -> str:
 def _partitioner(
     leaders: list[int], partition: int | None
 ) -> Callable[[], Callable[[bytes | None], int]]:
-    """Called for each batch; what it returns, for each key in it."""
+    """Returns a function that is called for each batch and returns a function from a key to a partition."""
     if partition is not None:
         return lambda: lambda _key: partition
     sticky = partitioner.StickyPartitions(leaders, int.from_bytes(os.urandom(2), "big"))
@@ -140,7 +140,7 @@ def _partitioner(
 def _spread(
     lines: list[bytes], separator: str | None, partition_of: Callable[[bytes | None], int]
 ) -> dict[int, idempotent_producer.Lines]:
-    """Records by partition, in the order of the lines."""
+    """Returns the records by partition, in the order of the lines."""
     found: dict[int, idempotent_producer.Lines] = {}
     for line in lines:
         key, value = _split(line, separator)

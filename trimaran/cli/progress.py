@@ -1,8 +1,8 @@
 """Progress of an operation that takes more than two seconds: on stderr, if that is a terminal, and removed at the
 end.
 
-One bar at a time: what begins inside another, as a request inside a comparison, shows nothing of its own. Into a pipe
-and with `-q` nothing is shown, nor where rows are printed on the same terminal meanwhile: they tell it themselves.
+There is one bar at a time: an operation inside another, such as a request inside a comparison, shows no bar. Nothing is
+shown in a pipe, with `-q`, or while rows are printed to the same terminal, which show the progress themselves.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ else:
     rich_progress = imported_later("rich.progress")
 
 SHOWN_AFTER_SECONDS = 2.0
-_one = threading.Lock()  # held by the bar that may be shown
+_one = threading.Lock()  # held by the active bar
 
 
 class ProgressBar:
-    """The progress of an operation, which reports it by `at`, as often as it likes."""
+    """The progress of an operation, which calls `at` as often as it likes."""
 
     def __init__(self, what: str, total: int | None = None, unit: str = "") -> None:
         self.what, self.total = what, total
@@ -39,7 +39,7 @@ class ProgressBar:
         self._unit, self._note = unit, ""
 
     def at(self, done: int, note: str = "") -> None:
-        """So much of `total` is done; `note` is shown beside it, in the place of a number of units."""
+        """Sets the progress towards `total`; `note` is shown instead of a number of units."""
         self.done, self._note = done, note
 
     @property
@@ -51,13 +51,13 @@ class ProgressBar:
 def progress(
     what: str, total: int | None = None, *, unit: str = "", prints: bool = False
 ) -> Iterator[ProgressBar]:
-    """Around what may take long. Without a total it shows that, and for how long, something goes on.
+    """Shows the progress of an operation that may take long. Without a total it shows only the elapsed time.
 
     Args:
-        what: what is done, as `comparing the tree`.
-        total: what `Bar.at` reaches in the end.
-        unit: what is counted, as `record`.
-        prints: rows go to stdout meanwhile.
+        what: the name of the operation, such as `comparing the tree`.
+        total: the final value of `Bar.at`.
+        unit: the name of the counted units, such as `record`.
+        prints: rows are printed to stdout meanwhile.
     """
     bar = ProgressBar(what, total, unit)
     if is_quiet() or not sys.stderr.isatty() or (prints and sys.stdout.isatty()):
@@ -73,13 +73,13 @@ def progress(
 
 
 def waiting(request: str) -> AbstractContextManager[ProgressBar]:
-    """Around a request to a cluster, by its name."""
+    """Shows that a request to a cluster is being awaited, by its name."""
     return progress(f"waiting for the answer to {request.removesuffix('Request')}")
 
 
 @contextmanager
 def _shown_later(bar: ProgressBar) -> Iterator[None]:
-    """A thread waits, so that what is quick loads nothing of what draws."""
+    """Shows the bar later, by a thread, so that a quick operation does not load the drawing code."""
     is_over = threading.Event()
     thread = threading.Thread(target=_show, args=(bar, is_over), daemon=True)
     thread.start()
@@ -99,7 +99,7 @@ def _show(bar: ProgressBar, is_over: threading.Event) -> None:
 
 def _drawn(bar: ProgressBar) -> rich_progress.Progress:
     class Drawn(rich_progress.Progress):
-        """Asks the bar each time that it is drawn, ten times a second."""
+        """A column that reads the bar each time that it is drawn, ten times a second."""
 
         def get_renderables(self) -> Iterable[rich_console.RenderableType]:
             for task in self.task_ids:
@@ -115,7 +115,7 @@ def _drawn(bar: ProgressBar) -> rich_progress.Progress:
         rich_progress.TimeElapsedColumn(),
         console=rich_console.Console(stderr=True),
         transient=True,
-        redirect_stdout=False,  # data stays data
+        redirect_stdout=False,  # stdout has only data
     )
     drawn.add_task(bar.what, total=bar.total, note="")
     drawn.tasks[-1].start_time = bar.began

@@ -1,4 +1,4 @@
-"""`quorum status|replication`: leader, epoch, high watermark, and how far each voter and observer is. `quorum
+"""`quorum status|replication`: leader, epoch, high watermark, and the progress of each voter and observer. `quorum
 history`: the leaders and their times.
 """
 
@@ -40,7 +40,7 @@ def status(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "tab
 
 
 def replication(*, controllers: Controllers = CONTROLLERS, output: KafkaFormat = "table") -> None:
-    """Shows how far each voter and observer is, with its directory id."""
+    """Shows the progress of each voter and observer, with its directory id."""
     rows = _described(controllers).rows
     show_rows(
         rows,
@@ -57,7 +57,7 @@ class _Quorum(NamedTuple):
 
 
 def _described(controllers: Controllers) -> _Quorum:
-    """Raises UserError: there is no leader."""
+    """Returns the description of the quorum. Raises UserError if there is no leader."""
     try:
         with controllers.connected() as client:
             partition, nodes = description.describe_quorum_and_nodes(
@@ -94,7 +94,7 @@ def history(
     controllers: Controllers = CONTROLLERS,
     output: Format = "table",
 ) -> None:
-    """Shows who led the quorum from when to when, and how long there was no leader in between.
+    """Shows the leaders of the quorum with their times, and the gaps without a leader.
 
     Args:
         path: A directory with a metadata log, ours or Apache Kafka's; by default that of the running quorum.
@@ -124,7 +124,7 @@ def history(
 
 
 def _no_majority(bootstrap: str) -> UserError | None:
-    """Without a leader: the controllers that answer at all; None if none does."""
+    """Returns the error for a quorum without a leader, with the controllers that respond; None if none does."""
     try:
         addresses = client_bootstrap.parse_bootstrap(bootstrap)
     except ValueError:

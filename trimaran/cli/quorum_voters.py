@@ -1,4 +1,4 @@
-"""`quorum voters add|remove`: changes who votes, one at a time (KIP-853), as Kafka's kafka-metadata-quorum does with
+"""`quorum voters add|remove`: adds or removes voters, one at a time (KIP-853), like Kafka's kafka-metadata-quorum with
 controllers.
 """
 

@@ -1,7 +1,7 @@
-"""`quotas list|set|delete`: how much clients may use. In front of Apache Kafka, too.
+"""`quotas list|set|delete`: the limits of clients. Works with Apache Kafka, too.
 
-The entity of a quota is written in one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type
-without a name, as `user`, is the default of all those who have no quota of their own.
+The entity of a quota is one word or two: `user=alice`, `client-id=etl`, both, or `ip=10.0.0.7`. A type without a name,
+such as `user`, is the default for all entities without their own quota.
 """
 
 from __future__ import annotations
@@ -54,11 +54,7 @@ def parse_words(words: Iterable[str]) -> tuple[Entity, list[str]]:
 
 
 def parse_value(word: str) -> tuple[str, float]:
-    """KEY=NUMBER.
-
-    Raises:
-        UserError: it is not.
-    """
+    """Parses KEY=NUMBER. Raises: UserError: the text has another form."""
     key, _, text = word.partition("=")
     try:
         return key, float(text)
@@ -67,7 +63,7 @@ def parse_value(word: str) -> tuple[str, float]:
 
 
 def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "table") -> int:
-    """Lists client quotas: all, or those of the users, client ids or addresses that are named."""
+    """Lists client quotas: all, or those of the named users, client ids or addresses."""
     entity, others = parse_words(words)
     if others:
         raise _nobody(others[0])
@@ -83,7 +79,7 @@ def list_quotas(*words: Words, brokers: Brokers = BROKERS, output: Format = "tab
 
 
 def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Sets client quotas: KEY=NUMBER, as producer_byte_rate=1048576. Other quotas of the same entity stay."""
+    """Sets client quotas: KEY=NUMBER, such as producer_byte_rate=1048576. Other quotas of the same entity stay."""
     entity, others = parse_words(words)
     values = [parse_value(word) for word in others]
     if not entity:
@@ -98,7 +94,7 @@ def set_quotas(*words: WordsToSet, dry_run: DryRun = False, brokers: Brokers = B
 
 
 def delete(*words: WordsToDelete, dry_run: DryRun = False, brokers: Brokers = BROKERS) -> None:
-    """Deletes client quotas: those that are named, as producer_byte_rate, or all of the entity."""
+    """Deletes client quotas: the named ones, such as producer_byte_rate, or all of the entity."""
     entity, names = parse_words(words)
     if not entity:
         raise _nobody(" ".join(words))
@@ -144,7 +140,7 @@ def _alter(
 def _described(
     client: BlockingClient, entity: Entity, *, strict: bool
 ) -> list[tuple[dict[str, Any], dict[str, float]]]:
-    """Entities with their quotas; `strict`: just this one."""
+    """Returns entities with their quotas; with `strict` only this entity."""
     components = [
         describe_client_quotas.ComponentData(
             entity_type=kind,

@@ -40,10 +40,10 @@ COLUMNS = ("topic", "partition", "replicas", "adding", "removing")
 
 
 def read_plan(path: Path) -> list[Wish]:
-    """The moves of a file.
+    """Reads the moves in a file.
 
     Raises:
-        UserError: it cannot be read, or is no such JSON.
+        UserError: the file cannot be read, or is not such JSON.
     """
     try:
         found = json.loads(path.read_text())
@@ -117,7 +117,7 @@ def _listed(replicas: Sequence[int]) -> str:
 
 
 def _present(topics: Iterable[MetadataResponseTopic]) -> dict[identity.TopicPartition, list[int]]:
-    """Replicas by topic and partition."""
+    """Returns the replicas by topic and partition."""
     return {
         identity.TopicPartition(topic.name or "", partition.partition_index): list(
             partition.replica_nodes

@@ -1,7 +1,7 @@
 """`reassign plan`: new places for the replicas of topics, spread over brokers and racks.
 
-As Apache Kafka's `kafka-reassign-partitions --generate`: the placement that new topics get, for every partition of the
-topics; the number of replicas stays. Nothing is moved by it.
+Like Apache Kafka's `kafka-reassign-partitions --generate`: every partition gets the placement of a new topic; the
+number of replicas stays. Nothing is moved.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def plan(
     """Prints a plan for reassign apply, with the replicas of topics spread over brokers as for new topics.
 
     Args:
-        topics: Topics to reassign; by default all but the internal ones.
+        topics: Topics to reassign; by default all except the internal ones.
         to: Ids of the brokers to place replicas on; by default all live brokers.
         ignore_racks: Do not spread the replicas of a partition over racks.
         save_current: Write the current assignment to this file, as a plan to go back.
@@ -79,7 +79,8 @@ def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[in
 
 
 def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) -> Assignment:
-    """Every topic by itself, with the number of replicas of its first partition; `racks` by id of the brokers to use.
+    """Returns new replicas for each topic separately, with the number of replicas of its first partition; `racks` has
+    the brokers to use by id.
 
     Raises:
         UserError: some brokers have a rack and some have none.
@@ -114,7 +115,7 @@ def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) ->
 
 
 def as_plan(assignment: Assignment) -> str:
-    """The JSON that `reassign apply` and Apache Kafka's tool read."""
+    """Returns the JSON that `reassign apply` and Apache Kafka's tool read."""
     partitions = [
         {"topic": topic, "partition": index, "replicas": list(replicas)}
         for (topic, index), replicas in sorted(assignment.items())

@@ -1,4 +1,4 @@
-r"""`consume -f`: records by the tokens of kcat.
+r"""`consume -f`: formats records with the tokens of kcat.
 
 %t topic, %p partition, %o offset, %T milliseconds since 1970, %k key, %K its length, %s value, %S its length, %R the
 length of the value as four bytes, %h headers, %% a percent sign; \n, \r, \t, \\, \0 and \xHH.
@@ -39,12 +39,12 @@ _PARTS: dict[str, Part] = {
 
 
 def _length(value: bytes | memoryview | None) -> int:
-    """-1 of none, as kcat has it."""
+    """Returns the length, -1 for null, as in kcat."""
     return -1 if value is None else len(value)
 
 
 def compiled(text: str) -> Callable[[str, int, Record], bytes]:
-    """A function of topic, partition and record.
+    """Returns a function that formats a topic, partition and record.
 
     Raises:
         UserError: there is no such token.
@@ -53,7 +53,7 @@ def compiled(text: str) -> Callable[[str, int, Record], bytes]:
     position = 0
     while position < len(text):
         found = _TOKEN.match(text, position)
-        if found is None:  # a lone % or \ at the end
+        if found is None:  # a single % or \ at the end
             raise _wrong(text, text[position:])
         parts.append(_part(text, found))
         position = found.end()

@@ -1,4 +1,4 @@
-"""`consume`: records as lines. Any Kafka client can do more."""
+"""`consume`: prints records as lines. Any Kafka client can do more."""
 
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def consume(
             @-15m, or @MILLISECONDS; by default start.
         count: Stop after this many records.
         exit_at_end: Stop at the end instead of waiting for more records.
-        until: Stop there in each partition, at the end at the latest. Written like --offset: @-5m is five minutes ago.
-        isolation: read_committed leaves out aborted transactions, and ends where the oldest open one begins.
+        until: The position at which to stop in each partition, at the latest at its end. Written like --offset: @-5m is
+            five minutes ago.
+        isolation: read_committed omits aborted transactions, and ends where the oldest open one begins.
         key_separator: Print the key too, followed by this separator and the value.
         form: Print records in a format with kcat's tokens: %t topic, %p partition, %o offset, %T timestamp, %k key, %s
             value, %h headers, %K and %S lengths. Write the line break, too: '%k %s\n'.
@@ -111,8 +112,8 @@ def _text(value: bytes | None) -> str | None:
 
 
 def _ensure_reader() -> None:
-    """Raises BrokenPipeError when stdout has no reader any more (`consume … | head`): without new records that would
-    go unnoticed.
+    """Raises BrokenPipeError if stdout has no reader any more (`consume … | head`), which would go unnoticed without
+    new records.
     """
     output = select.poll()
     output.register(1, 0)

@@ -1,4 +1,4 @@
-"""`controller|broker|server start -c FILE`: the production form, one process for each node."""
+"""`controller|broker|server start -c FILE`: runs a node in production, one process for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failures of Spark's room as errors for people, without frames of Python or the JVM."""
+"""Failures of the room `spark/` as errors for people, without frames of Python or the JVM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ELSEWHERE = "start a cluster with trimaran up, or name the directory of the node
 
 @contextmanager
 def explained(data: Path) -> Iterator[None]:
-    """Raises UserError for what is not there: Spark, Java, an analysis, data that can be read."""
+    """Raises UserError if Spark, Java, an analysis or readable data is missing."""
     try:
         tracebacks.silence_query_loggers()
         yield
@@ -45,5 +45,5 @@ def explained(data: Path) -> Iterator[None]:
 
 
 def is_nothing(why: str) -> bool:
-    """Whether there are no logs at all where they were looked for."""
+    """Whether there are no logs in the given place."""
     return why.startswith("no log directory")

@@ -1,4 +1,4 @@
-"""`sql`: one SQL statement over the logs of a cluster, as views."""
+"""`sql`: runs one SQL statement on the logs of a cluster, which are views."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     spark_errors = imported_later("pyspark.errors")
 
-ROWS_MAX = 1_000  # of a table in a terminal; LIMIT in the statement asks for more
+ROWS_MAX = 1_000  # rows of a table in a terminal; LIMIT in the statement requests more
 
 
 def sql(
@@ -39,7 +39,7 @@ def sql(
 
     Args:
         statement: A statement, such as "SELECT topic, count(*) FROM records GROUP BY topic".
-        rows: The most rows shown.
+        rows: The largest number of rows to show.
     """
     data = state_file.nearest(data)
     with explained(data):

@@ -97,7 +97,7 @@ def storage_format(
 
 
 class _Beginning(NamedTuple):
-    """The beginning of a cluster: its first voters (None: configuration names them), feature levels, users."""
+    """The initial state of a cluster: its first voters (None: the configuration names them), feature levels, users."""
 
     voters: VoterSet | None
     levels: dict[str, int]
@@ -113,7 +113,7 @@ def _beginning(
     features: list[str],
     users: Iterable[str],
 ) -> _Beginning:
-    """Reads the options of `storage format`. Raises FormatError: they do not go together, or are mistyped."""
+    """Reads the options of `storage format`. Raises FormatError if they contradict each other, or are mistyped."""
     chosen = [standalone, initial_controllers is not None, no_initial_controllers]
     try:
         if sum(chosen) > 1:

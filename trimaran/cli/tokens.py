@@ -1,4 +1,4 @@
-"""`tokens list|create|renew|expire`: delegation tokens, with which jobs log in as the user who asked for them."""
+"""`tokens list|create|renew|expire`: delegation tokens, with which jobs log in as the user who requested them."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def create(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> None:
-    """Creates a delegation token and prints its id and HMAC, the user name and password to log in with.
+    """Creates a delegation token and prints its id and HMAC, which are the user name and password to log in with.
 
     The HMAC is shown only here.
 
     Args:
-        renewer: Another principal who may renew or expire it, as User:bob. May be repeated.
-        owner: The owner, as User:alice; by default yourself.
-        days: The most days it can live; by default as long as the cluster allows.
+        renewer: Another principal that may renew or expire it, such as User:bob. May be repeated.
+        owner: The owner, such as User:alice; by default yourself.
+        days: The longest life of the token in days; by default as long as the cluster allows.
     """
     kind, name = _principal(owner) if owner else ("", "")
     request = create_delegation_token.CreateDelegationTokenRequest(
@@ -73,7 +73,7 @@ def create(
         max_lifetime_ms=-1 if days is None else round(days * _DAY_MS),
     )
     if dry_run:
-        _tokens(brokers)  # refused where there can be none
+        _tokens(brokers)  # refused if the cluster has no tokens
         say(f"would create a token owned by {owner or 'yourself'}; nothing was changed")
         return
     with brokers.connected() as client:

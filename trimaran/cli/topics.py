@@ -50,7 +50,7 @@ def list_topics(
 
     Args:
         internal: Also list internal topics, such as __consumer_offsets.
-        under_replicated: Only topics with a partition of which a replica is not in the ISR.
+        under_replicated: Only topics with a partition that has a replica outside of the ISR.
         at_min_isr: Only topics with a partition with exactly min.insync.replicas replicas in the ISR.
         under_min_isr: Only topics with a partition with fewer than min.insync.replicas; it takes no records with
             acks=all.
@@ -102,7 +102,7 @@ def create(
         name: The topic.
         partitions: Number of partitions; by default num.partitions of the brokers.
         replication: Number of replicas of each partition; by default default.replication.factor of the brokers.
-        config: KEY=VALUE, as retention.ms=86400000. May be repeated.
+        config: KEY=VALUE, such as retention.ms=86400000. May be repeated.
     """
     pairs = (word.partition("=") for word in config or [])
     configs = {key: value for key, _, value in pairs}
@@ -162,8 +162,8 @@ def delete(name: str, *, dry_run: DryRun = False, brokers: Brokers = BROKERS) ->
 
 
 def describe(name: str, *, brokers: Brokers = BROKERS, output: KafkaFormat = "table") -> int:
-    """Shows id and configs of a topic, and of each partition leader, replicas, ISR, eligible leader replicas, offsets
-    and size.
+    """Shows id and configs of a topic, and for each partition its leader, replicas, ISR, eligible leader replicas,
+    offsets and size.
 
     Exit code 1 if a partition has no leader.
 

@@ -1,4 +1,4 @@
-"""`transactions list|describe|hanging|abort`: what coordinators know, and what partitions wait for (KIP-664)."""
+"""`transactions list|describe|hanging|abort`: transactions of coordinators, and open ones in partitions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from trimaran.wire.messages.describe_producers import ProducerState
     from trimaran.wire.messages.list_transactions import TransactionState
 
-# Kafka's transaction.max.timeout.ms: what is open for longer, no coordinator has left so.
+# Kafka's transaction.max.timeout.ms: no coordinator leaves a transaction open for longer.
 OLDEST_MINUTES = 15
 NO_TRANSACTION = -1
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -46,7 +46,7 @@ def list_transactions(
         state: Only ids in this state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort. May
             be repeated.
         producer_id: Only the id of this producer. May be repeated.
-        open_longer_than_ms: Only ids whose last transaction began more than this many milliseconds ago, or that began
+        open_longer_than_ms: Only ids whose last transaction began more than this many milliseconds ago, or that have
             none.
         pattern: Only ids that match this regular expression as a whole (RE2).
     """
@@ -138,7 +138,7 @@ def _described(client: BlockingClient, transactional_id: str) -> Any:
 
 
 class _Open(NamedTuple):
-    """A transaction that is open in a partition, as its leader knows it."""
+    """A transaction that is open in a partition, as reported by its leader."""
 
     topic: str
     partition: int
@@ -152,11 +152,11 @@ def hanging(
     brokers: Brokers = BROKERS,
     output: Format = "table",
 ) -> int:
-    """Lists transactions that are open in partitions, and that no coordinator will complete. Exit code 1 if there are
+    """Lists transactions that are open in partitions, but that no coordinator will complete. Exit code 1 if there are
     any.
 
     Args:
-        topic: Topics to look at; by default all.
+        topic: Topics to check; by default all.
         older_than_minutes: Only transactions whose producer has written nothing for this long. Do not go below
             transaction.max.timeout.ms: younger ones may still be completed.
     """
@@ -202,7 +202,7 @@ def _producers(client: BlockingClient, topic: str, partition: int) -> list[Produ
 
 
 def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
-    """Transactional ids by their present producer."""
+    """Returns the transactional ids by their present producer id."""
     if not producer_ids:
         return {}
     request = messages_list_transactions.ListTransactionsRequest(
@@ -212,7 +212,7 @@ def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
 
 
 def _is_owned(client: BlockingClient, one: _Open, owners: dict[int, str]) -> bool:
-    """Its coordinator has the partition in an open transaction, and will end it."""
+    """True if the coordinator has the partition in an open transaction, which it will end."""
     transactional_id = owners.get(one.producer.producer_id)
     if transactional_id is None:
         return False
@@ -241,11 +241,12 @@ def abort(
     dry_run: DryRun = False,
     brokers: Brokers = BROKERS,
 ) -> None:
-    """Aborts a transaction that trimaran transactions hanging lists, in one partition and without its coordinator.
+    """Aborts a transaction from the list of trimaran transactions hanging, in one partition and without its
+    coordinator.
 
     Args:
         topic: The topic.
-        start_offset: The offset where it begins, as listed.
+        start_offset: The first offset of the transaction, as listed.
         partition: The partition.
     """
     with brokers.connected() as client:

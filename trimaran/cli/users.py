@@ -1,5 +1,5 @@
-"""`users list|add|remove`: users that may log in by SCRAM. Passwords come by a prompt, a file or the environment, never
-as an argument that others see in the list of processes.
+"""`users list|add|remove`: users that may log in by SCRAM. Passwords come from a prompt, a file or the environment,
+never from an argument, which is visible in the list of processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Mechanism = Literal["SCRAM-SHA-256", "SCRAM-SHA-512"]
 Mechanisms = Annotated[list[Mechanism] | None, Parameter(name=["-m", "--mechanism"])]
 _BOTH: tuple[Mechanism, ...] = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _SALT_BYTES = 24
-# Twice what RFC 7677 asks for at least: a login costs the client some milliseconds.
+# Twice the minimum of RFC 7677: a login costs the client a few milliseconds.
 _ITERATIONS = 8192
 
 
@@ -79,12 +79,12 @@ def add(
 ) -> None:
     """Adds a SCRAM user, or changes the password.
 
-    The password is read from a prompt or from stdin, unless an option says where it is.
+    The password is read from a prompt or from stdin, unless an option names another place.
 
     Args:
         name: The user name.
         mechanism: SCRAM-SHA-256 or SCRAM-SHA-512; by default both.
-        iterations: 4096 to 16384; more make guessing the password slower, and each login, too.
+        iterations: 4096 to 16384; a larger number makes guessing the password slower, and each login, too.
         password_file: A file with the password in its first line.
         password_variable: The name of an environment variable with the password.
     """
@@ -154,7 +154,7 @@ def remove(
 
 
 def _numbers(brokers: Brokers, name: str) -> set[int]:
-    """The mechanisms by which a user may log in; none of who is no user."""
+    """Returns the mechanisms with which a user may log in; none if there is no such user."""
     request = describe_user_scram_credentials.DescribeUserScramCredentialsRequest(
         users=[describe_user_scram_credentials.UserName(name=name)]
     )
@@ -169,7 +169,7 @@ def _numbers(brokers: Brokers, name: str) -> set[int]:
 
 
 def _alter(brokers: Brokers, changes: Iterable[tuple[str, Any]]) -> None:
-    """One request for each, `deletions` or `upsertions`: in one a user is altered only once."""
+    """Sends one request for each of `deletions` or `upsertions`, since a request may alter a user only once."""
     with brokers.connected() as client:
         for kind, change in changes:
             fields = {"deletions": [], "upsertions": [], kind: [change]}

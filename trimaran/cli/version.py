@@ -1,4 +1,4 @@
-"""`version`: ours, and that of the Apache Kafka whose protocol and formats we match."""
+"""`version`: our version, and that of the Apache Kafka whose protocol and formats we match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`wire decode`: captured frames as JSON, and whether we would have written the same bytes."""
+"""`wire decode`: prints captured frames as JSON, and checks that we would write the same bytes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def decode(
     """Prints each captured frame as a line of JSON.
 
     The input has one JSON object per line: {"api_key": 3, "api_version": 12, "direction": "request", "frame": "AAMA…"},
-    the frame in base64 with its header and without its length. A malformed line or frame gives an object with line and
-    error, and exit code 1 at the end. Secrets are hidden; of record batches the headers are shown.
+    the frame in base64 with its header and without its length. A malformed line or frame results in an object with line
+    and error, and in exit code 1 at the end. Secrets are hidden; for record batches only the headers are shown.
 
     Args:
         file: A file with the frames; - for stdin.
@@ -101,7 +101,7 @@ def _checked(captured: CapturedFrame, decoded: Decoded) -> dict[str, Any]:
 
 
 def _batches(records: bytes) -> Any:
-    """Each batch by its header; what is no batch of format 2 stays base64."""
+    """Returns the header of each batch; anything else than a batch of format 2 stays base64."""
     try:
         return [
             log_rows.batch_row(batch) for batch in batches_batch.iter_batches(memoryview(records))

@@ -54,7 +54,9 @@ Config = Annotated[
 def zookeeper_to_ask(
     given: str | None, data: Path, properties: Mapping[str, str] | None = None
 ) -> str:
-    """The ZooKeeper to ask, which is not known to be none. Raises UserError, ValueError."""
+    """Returns the ZooKeeper to connect to. Raises UserError or ValueError if the address is certainly not a
+    ZooKeeper.
+    """
     settings = properties or {}
     connect = given or settings.get("zookeeper.connect") or zookeeper_of(None, data)
     is_encrypted = settings.get("zookeeper.ssl.client.enable", "").strip().lower() == "true"
@@ -71,7 +73,7 @@ def start(
     """Runs a ZooKeeper server until Ctrl-C or SIGTERM.
 
     Args:
-        port: The port it listens on, at 127.0.0.1; 0 takes a free port.
+        port: The port to listen on, at 127.0.0.1; 0 takes a free port.
         data: The directory for its data.
     """
     ports.ensure_nobody_listens(port)
@@ -121,7 +123,7 @@ def mirror(
 
 
 def _metrics_of(properties: Mapping[str, str]) -> Beside:
-    """Serves the mirror's metrics, where its file says so."""
+    """Serves the mirror's metrics if its file has a listener for them."""
     text = properties.get("trimaran.metrics.listener", "").strip()
     if not text:
         return mirror_process.nothing_beside
@@ -131,7 +133,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
 
 
 def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
-    """Warns of the mirror's keys only; its file may be that of a broker."""
+    """Warns about the mirror's keys only, since its file may be that of a broker."""
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")
         if is_own and (warning := key_warnings.warning_of(key)) is not None:
@@ -173,7 +175,7 @@ def status(
 
 
 def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
-    """Returns the problems, with the command to look at each."""
+    """Returns the problems, each with the command to examine it."""
     for path in found.unreadable:
         yield f"no permission to read {path}: name a user who has it, in the file of -c"
     if not found.mirror_alive:
@@ -186,7 +188,7 @@ def _unhealthy(found: ZooKeeperStatus) -> Iterator[str]:
 
 
 def _status_fields(found: ZooKeeperStatus) -> dict[str, object]:
-    """Returns the status in words."""
+    """Returns the status as text."""
     mirror = found.mirror
     fields: dict[str, object] = {
         "zookeeper": found.connect,
@@ -241,7 +243,7 @@ def tree(
     """Prints the znodes at and below a path. Exit code 1 if it does not exist.
 
     Args:
-        path: The znode to begin at, as /brokers.
+        path: The first znode, such as /brokers.
     """
     with client_zookeeper.explained():
         _check_path(path)
@@ -272,7 +274,7 @@ def get(
     """Prints the data of a znode. Exit code 1 if it does not exist.
 
     Args:
-        path: The znode, as /controller.
+        path: The znode, such as /controller.
     """
     with client_zookeeper.explained():
         _check_path(path)

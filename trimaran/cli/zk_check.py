@@ -1,4 +1,4 @@
-"""`zk verify|diff|resync`: the tree beside the quorum."""
+"""`zk verify|diff|resync`: compares the tree with the quorum."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def resync(
     dry_run: DryRun = False,
     output: Format = "table",
 ) -> int:
-    """Makes the active mirror compare everything now, and repair what differs.
+    """Makes the active mirror compare everything now, and repair the differences.
 
-    With --dry-run it prints what would be written. Exit code 1 if that is something.
+    With --dry-run it prints what would be written. Exit code 1 if there is anything to write.
     """
     with client_zookeeper.explained():
         target = _target(controllers, zookeeper, data, config)
@@ -146,7 +146,7 @@ def _json(report: VerifyReport) -> dict[str, object]:
 
 
 def _show_one(report: VerifyReport, output: str) -> None:
-    """One of many."""
+    """Prints one of many reports."""
     if not show_item(_json(report), output):
         _show(report)
 

@@ -1,3 +1,3 @@
-"""A cluster as a client sees it: connecting, positions, reading, producing. Commands and fixtures stand on it."""
+"""The client of a cluster: connecting, positions, reading, producing. Commands and fixtures use it."""
 
-TIMEOUT_SECONDS = 20.0  # of a request with all its repetitions, unless a command says otherwise
+TIMEOUT_SECONDS = 20.0  # the timeout of a request with all retries, unless a command sets another

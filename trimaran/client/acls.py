@@ -1,7 +1,7 @@
-"""ACLs as brokers tell them, and what they mean.
+"""ACLs as reported by brokers, and their meaning.
 
-A resource is written TYPE/NAME, as `topic/orders`; `topic/orders-*` is a prefix, `topic/*` all of them, and the cluster
-is `cluster`. Operations have Kafka's names.
+A resource is written as TYPE/NAME, such as `topic/orders`; `topic/orders-*` is a prefix, `topic/*` means all topics,
+and the cluster is `cluster`. Operations have Kafka's names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from trimaran.quorum.metadata.authorizer import Verdict
     from trimaran.wire.blocking import BlockingClient
 
-_ANY = 1  # of every kind of number in a filter
+_ANY = 1  # the value that matches anything, for every enumeration in a filter
 _RULES = ("super.users", "allow.everyone.if.no.acl.found")
 
 
@@ -41,11 +41,7 @@ class Pattern(NamedTuple):
 
 
 def parse_pattern(text: str) -> Pattern:
-    """`topic/orders-*`.
-
-    Raises:
-        UserError: there is no such type, or no name.
-    """
+    """Parses a pattern such as `topic/orders-*`. Raises: UserError: there is no such type, or the name is missing."""
     types = {entry.name.lower().replace("_", "-"): entry for entry in ResourceType if entry > _ANY}
     word, slash, name = text.partition("/")
     kind = types.get(word.lower())
@@ -64,7 +60,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def parse_operations(text: str) -> list[Operation]:
-    """`read,describe-configs`.
+    """Parses a list such as `read,describe-configs`.
 
     Raises:
         UserError: there is no such operation.
@@ -83,13 +79,14 @@ def parse_operations(text: str) -> list[Operation]:
 
 
 def verdict_of(acls: list[Acl], principal: str, host: str, action: Any) -> Verdict:
-    """As the nodes judge by the ACLs alone."""
+    """Returns the decision of the nodes if only ACLs counted."""
     return judge(AclIndex.of(acls), principal, host, action, allow_if_no_acl=False)
 
 
 def sets_more_rules(client: BlockingClient) -> bool:
-    """Whether a broker's file may allow what no ACL does: `super.users` and `allow.everyone.if.no.acl.found` are never
-    shown, only that they are set. True, too, if this client may not describe it.
+    """Whether the file of a broker may allow more than the ACLs: the values of `super.users` and
+    `allow.everyone.if.no.acl.found` are never shown, only that they are set. Also true if this client may not describe
+    the broker.
     """
     client.refresh()
     node = min(client.routing.nodes)

@@ -1,8 +1,8 @@
-"""Load on a cluster, as a user measures it: some clients in threads, each with one request under way at a time.
+"""Load for a cluster, measured by its users: several clients in threads, each with one request in flight.
 
-It measures the cluster more than the client: a batch is made once and sent again and again, and of fetched batches only
-the headers are read. Latency is the time from sending a request to its answer; with a rate, from when it was due, so
-that a cluster that stalls does not make its own measurement milder.
+It measures the cluster more than the client: a batch is built once and sent repeatedly, and only the headers of fetched
+batches are read. Latency is the time from sending a request to its response; with a rate, from the time at which it was
+due, so that a stalled cluster does not improve its own measurement.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 Connect = Callable[[], "AbstractContextManager[BlockingClient]"]
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
-_DIGITS = 3  # of a latency that are kept: 900 counts for each power of ten are all that a run of days needs
+_DIGITS = 3  # the digits of a latency that are kept: 900 counts for each power of ten suffice for a run of days
 
 
 @dataclass(slots=True)
 class Latencies:
-    """Seconds, counted by their first digits: bounded memory, an error below 1 %."""
+    """Counts latencies in seconds by their first digits, with bounded memory and an error below 1 %."""
 
     counts: Counter[float] = field(default_factory=Counter)
 
@@ -53,7 +53,7 @@ class Latencies:
         return 0.0
 
     def as_ms(self) -> dict[str, float]:
-        """The mean, percentiles and the greatest, in milliseconds."""
+        """Returns the mean, percentiles and the maximum in milliseconds."""
         total = self.counts.total()
         mean = sum(seconds * n for seconds, n in self.counts.items()) / total if total else 0.0
         found = {"mean": mean}
@@ -92,7 +92,7 @@ class Load:
             self.stop()
 
     def wait(self, seconds: float) -> bool:
-        """Whether all clients have ended within `seconds`."""
+        """Returns whether all clients ended within `seconds`."""
         deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -102,18 +102,18 @@ class Load:
         return is_over
 
     def stop(self) -> None:
-        """The clients end after the request that is under way."""
+        """Stops the clients after their current request."""
         self._stopped.set()
 
     def is_stopped(self) -> bool:
         return self._stopped.is_set()
 
     def pause_until(self, moment: float) -> None:
-        """Of `time.monotonic`; ends early when the run is stopped."""
+        """Pauses until a time of `time.monotonic`, or until the run is stopped."""
         self._stopped.wait(max(0.0, moment - time.monotonic()))
 
     def add(self, records: int, size: int, seconds: float) -> None:
-        """One request that was answered."""
+        """Adds a request with a response."""
         with self._lock:
             self.records += records
             self.bytes += size
@@ -122,13 +122,13 @@ class Load:
             self._recent.add(seconds)
 
     def recent(self) -> Latencies:
-        """Returns the figures of the requests since the last call."""
+        """Returns the figures for the requests since the last call."""
         with self._lock:
             found, self._recent = self._recent, Latencies()
             return found
 
     def figures(self) -> dict[str, Any]:
-        """Returns the figures of the whole run up to now; MB are 10^6 bytes."""
+        """Returns the figures for the run so far; MB are 10^6 bytes."""
         with self._lock:
             seconds = max(1e-9, (self._ended or time.monotonic()) - self._began)
             return {
@@ -144,7 +144,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Producing:
-    """The load: batches of `batch_records` records of `size` bytes that do not compress."""
+    """The load of producers: batches of `batch_records` incompressible records of `size` bytes."""
 
     topic: str
     size: int
@@ -166,7 +166,7 @@ def produce(
     records: int,
     rate: float | None,
 ) -> Callable[[Load], None]:
-    """A client that sends `records` records to these partitions in turn; at most `rate` of them a second."""
+    """Runs a client that sends `records` records to these partitions in turn, at most `rate` per second."""
 
     def job(load: Load) -> None:
         batch = producing.batch(producing.batch_records)
@@ -206,7 +206,7 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
 def consume(
     topic: str, connect: Connect, ranges: dict[int, tuple[Offset, Offset]], records: int | None
 ) -> Callable[[Load], None]:
-    """A client that reads partitions in turn, each from the first offset up to the second; all clients together end
+    """Runs a client that reads partitions in turn, each from the first offset to the second; all clients together stop
     after `records` records.
     """
 

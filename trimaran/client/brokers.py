@@ -1,4 +1,4 @@
-"""Brokers as the cluster describes them: registrations, and the number of partitions that each leads."""
+"""Brokers as described by the cluster: registrations, and the number of partitions that each leads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def broker_rows(
     client: BlockingClient, topics: Iterable[MetadataResponseTopic]
 ) -> list[dict[str, Any]]:
-    """A row of each broker that is registered, fenced ones too; it counts what it leads of `topics`."""
+    """Returns a row for each registered broker, including fenced ones, with the number of partitions of `topics` that
+    it leads.
+    """
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, include_fenced_brokers=True
     )
@@ -37,7 +39,7 @@ def broker_rows(
 
 
 def _counts(topics: Iterable[MetadataResponseTopic]) -> tuple[dict[int, int], dict[int, int]]:
-    """By broker how many partitions it leads, and how many replicas it has."""
+    """Returns by broker the number of partitions that it leads, and of its replicas."""
     leaders: dict[int, int] = {}
     replicas: dict[int, int] = {}
     for topic in topics:

@@ -1,4 +1,4 @@
-"""Changes of a cluster: topics, configs, leaders, committed offsets. Each asks once, and is not repeated."""
+"""Changes of a cluster: topics, configs, leaders, committed offsets. Each sends one request, without retries."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def create_topic(
     validate_only: bool = False,
     timeout_ms: int = TIMEOUT_MS,
 ) -> Any:
-    """-1: as the brokers are set. Returns what became of it. Raises KafkaError."""
+    """Creates a topic; -1 means the default of the brokers. Returns the result for the topic. Raises KafkaError."""
     topic = CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -67,7 +67,7 @@ def create_topic(
 
 
 def delete_topic(client: BlockingClient, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
-    """With all its records. Raises KafkaError, and UserError if there is none."""
+    """Deletes a topic with all its records. Raises KafkaError, and UserError if there is no such topic."""
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name, topic_id=NIL_UUID)], timeout_ms=timeout_ms
     )
@@ -84,10 +84,10 @@ def alter_configs(
     node: int | None = None,
     validate_only: bool = False,
 ) -> None:
-    """Changes are names, operations and values; `node` answers for the resource, None: any.
+    """Alters configs; changes are names, operations and values; `node` serves the resource, None for any node.
 
     Raises:
-        KafkaError: it is refused.
+        KafkaError: the change was refused.
         UserError: there is no such topic.
     """
     asked = AlterConfigsResource(
@@ -106,9 +106,10 @@ def alter_configs(
 def elect_leaders(
     client: BlockingClient, asked: list[TopicPartitions] | None, *, unclean: bool = False
 ) -> dict[TopicPartition, str | None]:
-    """Preferred ones, of the partitions named, None: of all; `unclean`: any replica of a partition without a leader.
+    """Elects the preferred leaders of the given partitions, None for all; with `unclean` any replica of a partition
+    without a leader.
 
-    Partitions where an election was needed: None where it was held, else why not. Raises KafkaError.
+    Returns the partitions that needed an election, with None for success, else the error. Raises KafkaError.
     """
     request = ElectLeadersRequest(
         election_type=int(unclean), topic_partitions=asked, timeout_ms=TIMEOUT_MS
@@ -129,7 +130,7 @@ def elect_leaders(
 
 
 def within_log(client: BlockingClient, where: TopicPartition, offset: Offset) -> Offset:
-    """As Kafka's tool: what lies outside the log becomes its nearest end."""
+    """Returns the offset, moved to the nearest end of the log if it is outside, as in Kafka's tool."""
     low = end_offset(client, *where, EARLIEST_TIMESTAMP)
     high = end_offset(client, *where, LATEST_TIMESTAMP)
     return min(max(offset, low), high)
@@ -138,7 +139,7 @@ def within_log(client: BlockingClient, where: TopicPartition, offset: Offset) ->
 def commit_offsets(
     client: BlockingClient, group: str, wanted: Mapping[TopicPartition, Offset]
 ) -> None:
-    """Commits without being a member: the coordinator refuses while there are members."""
+    """Commits offsets without being a member: the coordinator refuses while there are members."""
     if not wanted:
         return
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}

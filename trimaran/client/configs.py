@@ -33,7 +33,9 @@ def config_rows(
     node: int | None = None,
     keys: list[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """By name; all `keys` where none are given. `node` answers for it, None: any broker does. Secrets are not told."""
+    """Returns the configs as rows by name; all of them if no `keys` are given. `node` serves the resource, None for any
+    broker. Secrets are not shown.
+    """
     told = told_configs(client, resource_type, [name], node, keys, synonyms=True)[name]
     return [_row(config) for config in sorted(told, key=lambda one: str(one.name))]
 
@@ -47,10 +49,10 @@ def told_configs(
     *,
     synonyms: bool = False,
 ) -> dict[str, Sequence[Any]]:
-    """Returns the `DescribeConfigsResourceResult`s of the node for each resource, in its order.
+    """Returns for each resource the `DescribeConfigsResourceResult`s of the node, in its order.
 
     Raises:
-        KafkaError: it is refused.
+        KafkaError: the request was refused.
         UserError: there is no such topic.
         RemoteProtocolError: the response has other resources than the request.
     """

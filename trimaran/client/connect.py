@@ -1,4 +1,4 @@
-"""A connected client of a cluster; its failures are errors in three lines: what happened, why, what to do."""
+"""A connected client of a cluster; its failures are errors in three lines: the problem, the cause, the remedy."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
     listener_security = imported_later("trimaran.node.security.listener_security")
 
-# The wait before another node is tried; one that is only slow is tried again later.
+# The wait before the next node is tried; a slow node is tried again later.
 HELLO_SECONDS = 1.0
 NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
 
@@ -47,7 +47,7 @@ NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
 def _security(
     command_config: Path | None, settings: Mapping[str, Setting]
 ) -> ClientSecurity | None:
-    """How to talk to nodes, as the file and the settings say; None: plaintext."""
+    """Returns the security settings of the file and the options; None for plaintext."""
     if command_config is None or not command_config.name:
         if not settings:
             return None
@@ -82,15 +82,15 @@ def connected(
     timeout: float = TIMEOUT_SECONDS,
     waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[BlockingClient]:
-    """A client of the cluster behind `bootstrap`; its failures become `UserError`s with the fitting exit code.
+    """Yields a client of the cluster at `bootstrap`; its failures become `UserError`s with the appropriate exit code.
 
     Args:
         bootstrap: HOST:PORT,…
-        of_controllers: the addresses are of controllers.
+        of_controllers: the addresses are those of controllers.
         command_config: a file with Kafka's client keys.
-        settings: client keys that count more than the file's.
-        timeout: seconds that a request may take, with all its repetitions.
-        waiting: entered with the name of each request until its response.
+        settings: client keys that override the file's.
+        timeout: the seconds that a request may take, with all retries.
+        waiting: a context that is entered with the name of each request until its response.
     """
     security = _security(command_config, settings)
     addresses = _addresses(bootstrap, of_controllers=of_controllers)
@@ -137,9 +137,10 @@ def _ensure_the_right_kind_listens(
     *,
     of_controllers: bool,
 ) -> None:
-    """Asking again is for nodes that come and go; what no repetition mends the user should know at once.
+    """Checks that a listener of the right kind responds: retries help with nodes that come and go, but the user should
+    learn at once of an error that no retry can solve.
 
-    A node that is frozen accepts connections and says nothing: it is passed over, as long as another one answers.
+    A frozen node accepts connections but does not respond: it is skipped if another one responds.
     """
     lost: list[tuple[Address, ConnectionLost]] = []
     for address in addresses:
@@ -171,7 +172,9 @@ def _ensure_no_login_is_wanted(
     *,
     of_controllers: bool,
 ) -> None:
-    """ApiVersions needs no login; a listener with SASL refuses the next request, and Apache Kafka's breaks off."""
+    """Checks that the listener requires no login: ApiVersions needs none, but a listener with SASL refuses the next
+    request, and Apache Kafka's closes the connection.
+    """
     request = (
         DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=2)
         if of_controllers
@@ -189,7 +192,9 @@ def _ensure_no_login_is_wanted(
 
 
 def _wrong_kind(address: str, *, is_broker: bool) -> UserError:
-    """Each kind of listener has requests that the other does not serve (KIP-919)."""
+    """Returns the error for a listener of the wrong kind: each kind has requests that the other does not serve
+    (KIP-919).
+    """
     if is_broker:
         return UserError(
             f"{address} is a broker's listener, and this command asks controllers",

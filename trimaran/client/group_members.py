@@ -1,6 +1,6 @@
-"""Groups of every kind in one shape: state, epoch, assignor, and the members with what they are assigned.
+"""Groups of every kind in one form: state, epoch, assignor, and the members with their assignments.
 
-Classic groups and those of KIP-848 (consumer), KIP-932 (share) and KIP-1071 (streams) each have a request of their own.
+Classic groups and those of KIP-848 (consumer), KIP-932 (share) and KIP-1071 (streams) each have their own request.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 
 
 def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
-    """Kind, state, epoch, assignor, coordinator and members of a group. Raises UserError if there is none.
+    """Returns kind, state, epoch, assignor, coordinator and members of a group. Raises UserError if there is no such
+    group.
 
-    Each member has its `assignment`, partitions by topic (of Streams: tasks by subtopology).
+    Each member has its `assignment`: partitions by topic, or for Streams tasks by subtopology.
     """
     for kind, describe in _KINDS.items():
         found = describe(client, group)
@@ -46,7 +47,9 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
 
 
 def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str, Any]]:
-    """The member by topic and partition; empty where partitions have no single one (share), or are tasks (streams)."""
+    """Returns the member by topic and partition; empty if partitions have no single member (share), or are tasks
+    (streams).
+    """
     if described["type"] not in ("classic", "consumer"):
         return {}
     return {
@@ -58,7 +61,7 @@ def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str,
 
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
-    """A classic group; that of a dead one, which Kafka describes in place of none, is none."""
+    """Returns a classic group; None for a dead one, as which Kafka describes a missing group."""
     answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
     found = single_item(answer.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
@@ -94,8 +97,8 @@ def _classic_assignment(protocol_type: str, data: bytes) -> dict[str, list[int]]
 
 
 def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[str, Any] | None:
-    """The group as one of the describing requests tells it; None: there is none of that kind, or the brokers know no
-    such kind.
+    """Returns the group from one of the describing requests; None if there is no group of that kind, or the brokers do
+    not support it.
     """
     asked = request(group_ids=[group], include_authorized_operations=False)
     try:
@@ -124,7 +127,7 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
 
 
 def _assignment(given: Any) -> dict[str, list[int]]:
-    """Partitions by topic, or a member's tasks of Streams by subtopology."""
+    """Returns partitions by topic, or the tasks of a Streams member by subtopology."""
     if hasattr(given, "active_tasks"):
         return {task.subtopology_id: list(task.partitions) for task in given.active_tasks}
     return {topic.topic_name: list(topic.partitions) for topic in given.topic_partitions}

@@ -1,4 +1,4 @@
-"""Groups of all kinds as their coordinators tell them: members, what they committed, their lag."""
+"""Groups of all kinds as reported by their coordinators: members, committed offsets, lag."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SHARE = "share"
 
 
 def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
-    """A row of each group of every coordinator, by name."""
+    """Returns a row for each group of every coordinator, by name."""
     client.refresh()
     rows = []
     for node_id in sorted(client.routing.nodes):
@@ -52,8 +52,8 @@ def _of_coordinator(
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Offset]:
-    """Returns the committed offsets of a group, by topic and partition; none for a missing group. A negative offset is
-    none, as for Kafka's tools: some clients commit -2 for "the earliest".
+    """Returns the committed offsets of a group by topic and partition; none for a missing group. A negative offset
+    counts as none, as in Kafka's tools: some clients commit -2 for "the earliest".
     """
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
     answer = _of_coordinator(client, group, request, version=8)
@@ -67,10 +67,10 @@ def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition
 
 
 def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str, Any]]:
-    """Returns a row for each partition where the group continues somewhere, with the lag in records.
+    """Returns a row for each partition in which the group has a position, with the lag in records.
 
-    The lag of a share group is its coordinator's (KIP-1226): records behind its start offset may be acknowledged
-    already, so the end of the partition does not tell it.
+    The lag of a share group comes from its coordinator (KIP-1226): records after its start offset may be acknowledged
+    already, so it does not follow from the end of the partition.
     """
     if kind.lower() != SHARE:
         return lag_in_records(client, committed_offsets(client, group))
@@ -79,14 +79,14 @@ def offset_rows(client: BlockingClient, group: str, kind: str) -> list[dict[str,
     rows = lag_in_records(client, starts)
     for row in rows:
         one = described[TopicPartition(row["topic"], row["partition"])]
-        if one.start_offset < 0:  # a member is subscribed, and nothing was delivered yet
+        if one.start_offset < 0:  # a member is subscribed, but nothing was delivered yet
             row["committed"] = None
         row["lag"] = one.lag if one.lag >= 0 else None
     return rows
 
 
 def _share_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Any]:
-    """Returns where a share group starts in its partitions (KIP-932)."""
+    """Returns the start offsets of a share group in its partitions (KIP-932)."""
     asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     answer = _of_coordinator(client, group, DescribeShareGroupOffsetsRequest(groups=[asked]))
     check(answer.error_code, answer.error_message)
@@ -98,7 +98,7 @@ def _share_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, A
 
 
 def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[str, Any]]:
-    """A row of each partition of which something is committed, with the lag in records and in seconds."""
+    """Returns a row for each partition with a committed offset, with the lag in records and in seconds."""
     rows = offset_rows(client, group, kind)
     for row in rows:
         row["lag_seconds"] = (
@@ -112,7 +112,7 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
 def lag_in_records(
     client: BlockingClient, committed: dict[TopicPartition, Offset]
 ) -> list[dict[str, Any]]:
-    """Rows of the lag; `end` and `lag` are None where the leader of a partition does not tell its end."""
+    """Returns rows with the lag; `end` and `lag` are None if the leader of a partition does not report its end."""
     ends = end_offsets(client, committed)
     rows = []
     for (topic, partition), offset in sorted(committed.items()):
@@ -130,12 +130,12 @@ def lag_in_records(
 
 
 def total_lag(rows: Iterable[dict[str, Any]]) -> int:
-    """Records, of the partitions whose ends are known."""
+    """Returns the lag in records over the partitions with known ends."""
     return sum(row["lag"] or 0 for row in rows)
 
 
 def age_seconds(client: BlockingClient, topic: str, partition: int, offset: Offset) -> float | None:
-    """Seconds since the timestamp of the record at `offset`, or of the next one; None where there is none."""
+    """Returns the seconds since the timestamp of the record at `offset`, or of the next one; None if there is none."""
     reader = TopicReader(client, topic, [partition], is_committed=False)
     timestamp_ms = reader.timestamp_at(partition, max(Offset(0), offset))
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

@@ -1,4 +1,6 @@
-"""Whether a cluster is well, in one sentence, and why not: of the quorum, the brokers and the partitions. Pure."""
+"""Judges whether a cluster is healthy, in one sentence, with reasons about the quorum, the brokers and the partitions.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,14 @@ if TYPE_CHECKING:
 GOOD, WARNING, BAD = LEVELS = ("good", "warning", "bad")
 # A live voter fetches twice a second; one with a longer lag could not take over at once.
 VOTER_SILENT_MS = 5_000
-# As leader.imbalance.per.broker.percentage.
+# The default of leader.imbalance.per.broker.percentage.
 NOT_PREFERRED_PERCENT = 10
 
 
 class Reason(NamedTuple):
-    """`about`: quorum, brokers, or which partitions: offline, under-min-isr, under-replicated, not-preferred."""
+    """A reason. `about` is quorum, brokers, or a kind of partitions: offline, under-min-isr, under-replicated,
+    not-preferred.
+    """
 
     level: str
     text: str
@@ -26,7 +30,7 @@ class Reason(NamedTuple):
 
 
 class PartitionCounts(NamedTuple):
-    """Counts of partitions; those of all topics."""
+    """Numbers of partitions over all topics."""
 
     topics: int = 0
     partitions: int = 0
@@ -36,7 +40,7 @@ class PartitionCounts(NamedTuple):
 
 
 class Health(NamedTuple):
-    """`reasons` are empty in a good cluster."""
+    """The health of a cluster; `reasons` is empty for a healthy one."""
 
     level: str
     sentence: str
@@ -66,9 +70,10 @@ def judge(
     under_min_isr: int = 0,
     beside: Iterable[Reason] = (),
 ) -> Health:
-    """`voters` and `brokers` are rows of `client.quorum` and `client.brokers`; no voters: they could not be asked.
+    """Judges a cluster. `voters` and `brokers` are rows of `client.quorum` and `client.brokers`; no voters means that
+    they did not respond.
 
-    `beside`: what else is wrong, as with a mirror.
+    `beside` has further problems, such as those of a mirror.
     """
     reasons = [
         *beside,
@@ -100,7 +105,7 @@ def _of_voters(voters: Sequence[Mapping[str, Any]]) -> Iterable[Reason]:
 
 
 def _is_behind(voter: Mapping[str, Any]) -> bool:
-    """A leader that has not heard of a voter since its election gives no time."""
+    """True for a voter that lags; if the leader has not heard from it since its election, there is no time."""
     ago = voter["last_caught_up_ms_ago"]
     return bool(voter["lag"]) if ago is None else ago > VOTER_SILENT_MS
 

@@ -1,7 +1,7 @@
-"""Batches of lines to partitions, each exactly once although an answer may be lost: with a producer id and sequence
+"""Sends batches of lines to partitions, each exactly once even if a response is lost: with a producer id and sequence
 numbers (KIP-98).
 
-One batch is under way at a time, so a batch that is sent again is among those that the leader remembers.
+One batch is in flight at a time, so the leader remembers a batch that is sent again.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 TIMEOUT_MS = 30_000
-SEQUENCE_MASK = 0x7FFF_FFFF  # behind the largest int32 comes 0
+SEQUENCE_MASK = 0x7FFF_FFFF  # the largest int32 is followed by 0
 
-# (key, value) each
+# pairs of key and value
 Lines = list[tuple[bytes | None, bytes]]
 
 
@@ -34,7 +34,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class IdempotentProducer:
-    """Sends to one topic; asks for its producer id before the first batch."""
+    """A producer for one topic; it requests its producer id before the first batch."""
 
     transactional_id: str | None = None
 
@@ -42,17 +42,17 @@ class IdempotentProducer:
         self._client = client
         self._topic = topic
         self._identity: ProducerIdentity | None = None
-        self._sequences: dict[int, int] = {}  # the next one, by partition
+        self._sequences: dict[int, int] = {}  # the next sequence number by partition
 
     @property
     def identity(self) -> ProducerIdentity:
-        """Asked for once."""
+        """Returns the producer id and epoch, which are requested once."""
         if self._identity is None:
             self._identity = self._new_identity()
         return self._identity
 
     def send(self, partition: int, lines: Lines) -> None:
-        """Returns when all replicas in sync have them. Raises KafkaError, RequestTimedOut."""
+        """Sends records and returns when all in-sync replicas have them. Raises KafkaError or RequestTimedOut."""
         identity = self.identity
         now_ms = time.time_ns() // 1_000_000
         sequence = self._sequences.get(partition, 0)
@@ -76,7 +76,7 @@ class IdempotentProducer:
         result = single_item(
             single_item(answer.responses, "topic").partition_responses, "partition"
         )
-        if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # it is there
+        if result.error_code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # the record is in the log
             check(result.error_code, result.error_message)
         self._sequences[partition] = sequence + len(lines) & SEQUENCE_MASK
 

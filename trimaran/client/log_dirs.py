@@ -1,4 +1,4 @@
-"""Log directories of brokers: how full they are, and which replicas lie in them (KIP-113, KIP-827)."""
+"""Log directories of brokers: their use, and the replicas in them (KIP-113, KIP-827)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def log_dirs_of(
     *,
     timeout: float | None = None,
 ) -> list[dict[str, Any]]:
-    """A row of each directory of a broker, with its replicas; None: of all topics. Sizes in bytes, -1 where the broker
-    cannot tell one.
+    """Returns a row for each directory of a broker, with its replicas; None means all topics. Sizes are in bytes, -1 if
+    the broker does not know one.
     """
     named = None
     if topics is not None:
@@ -62,8 +62,8 @@ def log_dirs_of(
 def replica_sizes(
     client: BlockingClient, topic: str, brokers: Iterable[int]
 ) -> dict[tuple[int, int], int]:
-    """Bytes by broker and partition. Brokers that do not answer within `ASIDE_SECONDS` are left out: sizes are no
-    reason to fail.
+    """Returns the bytes by broker and partition. Brokers that do not respond within `ASIDE_SECONDS` are omitted:
+    missing sizes are no reason to fail.
     """
     sizes = {}
     for broker in sorted(brokers):

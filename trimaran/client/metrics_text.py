@@ -17,15 +17,15 @@ else:
     urllib_request = imported_later("urllib.request")
 
 TIMEOUT_SECONDS = 10.0
-# A node of a hundred thousand partitions has 40 MB of text.
+# The text of a node with a hundred thousand partitions has 40 MB.
 BYTES_MAX = 128 << 20
 
 
 def text_of(address: str, timeout: float = TIMEOUT_SECONDS, names: Iterable[str] = ()) -> str:
-    """In the format of Prometheus, of all metrics or of those named.
+    """Returns all metrics, or the named ones, in the format of Prometheus.
 
     Raises:
-        UserError: no server answers at HOST:PORT, or another one does.
+        UserError: no server responds at HOST:PORT, or it does not serve metrics.
     """
     query = urlencode([("name[]", name) for name in names])
     url = f"http://{address}/metrics" + (f"?{query}" if query else "")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Kafka's special timestamps of ListOffsets.
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
-# For what is shown beside something else: a broker that is frozen or gone must not keep the rest from being seen.
+# For supplementary data: a broker that is frozen or gone must not prevent the rest from being shown.
 ASIDE_SECONDS = 2.0
 
 
@@ -33,8 +33,8 @@ def end_offset(
     *,
     isolation: int = 0,
 ) -> Offset:
-    """The high watermark of a partition (with `isolation` 1 the last stable offset), or what ListOffsets says for
-    another special timestamp.
+    """Returns the high watermark of a partition (with `isolation` 1 the last stable offset), or the result of
+    ListOffsets for another special timestamp.
     """
     wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
     request = ListOffsetsRequest(
@@ -53,8 +53,8 @@ def end_offsets(
     partitions: Iterable[TopicPartition],
     timestamp: int = LATEST_TIMESTAMP,
 ) -> dict[TopicPartition, Offset]:
-    """`end_offset` of many partitions, one request a leader; those whose leader does not say within `ASIDE_SECONDS` are
-    left out.
+    """Returns `end_offset` for many partitions, with one request for each leader; partitions are omitted if their
+    leader does not respond within `ASIDE_SECONDS`.
     """
     wanted = sorted(partitions)
     if not wanted:

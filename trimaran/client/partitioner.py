@@ -1,4 +1,4 @@
-"""Which partition a record goes to, as Apache Kafka's Java producer decides it (`BuiltInPartitioner`, KIP-794)."""
+"""Chooses the partition of a record like Apache Kafka's Java producer (`BuiltInPartitioner`, KIP-794)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash of Austin Appleby with Kafka's seed, unsigned (`Utils.murmur2`)."""
+    """Returns the 32-bit hash of Austin Appleby with Kafka's seed, unsigned (`Utils.murmur2`)."""
     found = (_SEED ^ len(data)) & _MASK
     whole = len(data) & ~3
     for at in range(0, whole, 4):
@@ -24,23 +24,26 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of_key(key: bytes, count: int) -> int:
-    """The same for every client that hashes as Java's does, while the topic has `count` partitions."""
+    """Returns the partition of a key, the same as for every client that hashes like the Java client, while the topic
+    has `count` partitions.
+    """
     return (murmur2(key) & 0x7FFFFFFF) % count
 
 
 class StickyPartitions:
-    """For records without a key: a batch goes to one partition, the next batch to the next.
+    """Chooses partitions for records without a key: one for a batch, the next one for the next batch.
 
-    Only partitions with a leader take part, unless none has. Java chooses the next at random; in turn is as even.
+    Only partitions with a leader are used, unless none has one. Java chooses the next at random; taking turns
+    distributes as evenly.
     """
 
     def __init__(self, leaders: Sequence[int], first: int) -> None:
-        """`leaders` by partition, -1 for none; `first`: any number, where to begin."""
+        """`leaders` by partition, -1 for none; `first` is any number, which chooses the first partition."""
         led = [index for index, leader in enumerate(leaders) if leader >= 0]
         self._partitions = led or list(range(len(leaders)))
         self._turn = first
 
     def next(self) -> int:
-        """The partition of the next batch."""
+        """Returns the partition of the next batch."""
         self._turn += 1
         return self._partitions[self._turn % len(self._partitions)]

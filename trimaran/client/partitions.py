@@ -1,4 +1,4 @@
-"""Partitions as brokers tell them: rows, and which of them need a look."""
+"""Partitions as reported by brokers: rows, and tests for partitions with problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Test = Callable[[Row], bool]
 def topics_of(
     client: BlockingClient, names: Sequence[str] | None
 ) -> Sequence[MetadataResponseTopic]:
-    """Returns the metadata of the named topics, or with None of all; errors are in it."""
+    """Returns the metadata of the named topics, or of all with None, including errors."""
     named = None if names is None else [MetadataRequestTopic(name=name) for name in names]
     answer = client.call(None, MetadataRequest(topics=named, allow_auto_topic_creation=False))
     topics: Sequence[MetadataResponseTopic] = answer.topics
@@ -55,8 +55,8 @@ def rows_of(
     wanted: Sequence[Test],
     minimums: Mapping[str, int] | None = None,
 ) -> list[dict[str, Any]]:
-    """A row of each partition for which any of `wanted` holds, or of all. `minimums`: min.insync.replicas by topic,
-    if known.
+    """Returns a row for each partition that any test in `wanted` accepts, or for all. `minimums` is min.insync.replicas
+    by topic, if known.
     """
     rows = [
         {
@@ -82,7 +82,7 @@ def is_offline(row: Row) -> bool:
 
 
 def _min_isr(row: Row) -> int:
-    """More than there are replicas cannot be wanted, as Kafka counts it."""
+    """Returns the effective minimum, which is at most the number of replicas, as in Kafka."""
     return min(int(row["min_isr"]), len(row["replicas"]))
 
 

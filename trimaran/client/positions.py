@@ -1,4 +1,4 @@
-"""Where in a partition: `start`, `end`, an offset, a number of records before the end, or a time."""
+"""Positions in a partition: `start`, `end`, an offset, a number of records before the end, or a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINT = "write start, end, 42, -10 (ten before the end), @2026-11-23T12:00, @-15
 
 
 class Position(NamedTuple):
-    """Exactly one of them is not None; `timestamp_ms` may be one of ListOffsets' special ones."""
+    """A position: exactly one field is not None; `timestamp_ms` may be a special timestamp of ListOffsets."""
 
     offset: Offset | None = None
     before_end: int | None = None
@@ -29,7 +29,9 @@ class Position(NamedTuple):
     def offset_in(
         self, client: BlockingClient, topic: str, partition: int, *, isolation: int = 0
     ) -> Offset:
-        """The offset that it means now; a time after the last record means the end. An offset stays as it is."""
+        """Returns the current offset of the position; a time after the last record means the end. An offset stays
+        unchanged.
+        """
 
         def at(timestamp_ms: int) -> Offset:
             return end_offset(client, topic, partition, timestamp_ms, isolation=isolation)
@@ -44,7 +46,7 @@ class Position(NamedTuple):
 
 
 def parse_position(text: str) -> Position:
-    """Raises UserError: it is none."""
+    """Parses a position. Raises UserError if the text is none."""
     if text in ("start", "earliest"):
         return Position(timestamp_ms=EARLIEST_TIMESTAMP)
     if text in ("end", "latest"):
@@ -59,8 +61,8 @@ def parse_position(text: str) -> Position:
 
 
 def parse_time_ms(text: str) -> int:
-    """Milliseconds since 1970 of `2026-11-23T12:00` (local, unless it names a zone), `-15m` or milliseconds as they
-    are. Raises UserError.
+    """Returns milliseconds since 1970 for `2026-11-23T12:00` (local time, unless it names a zone), `-15m` or plain
+    milliseconds. Raises UserError.
     """
     if re.fullmatch(r"\d{1,15}", text):
         return int(text)

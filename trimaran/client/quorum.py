@@ -1,4 +1,4 @@
-"""The quorum of controllers as its leader tells it: rows of voters and observers."""
+"""The quorum of controllers as reported by its leader: rows of voters and observers."""
 
 from __future__ import annotations
 
@@ -81,5 +81,5 @@ def _row(replica: Any, role: str, end: int) -> dict[str, Any]:
 
 
 def _ago(timestamp_ms: int) -> int | None:
-    """Milliseconds since a wall-clock time of the leader; None where it gave none."""
+    """Returns the milliseconds since a wall-clock time of the leader; None if it sent none."""
     return None if timestamp_ms < 0 else max(0, now_ms() - timestamp_ms)

@@ -1,4 +1,4 @@
-"""Records of a topic, read by the plain protocol; with read_committed, without aborted transactions."""
+"""Reads the records of a topic with the plain protocol; with read_committed without aborted transactions."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class TopicReader:
         on_turn: Callable[[], object] = lambda: None,
         until: Position | None = None,
     ) -> Iterator[tuple[int, Record]]:
-        """Each partition in order; `on_turn` is called before all of them are fetched again. `until`: where to end
-        instead, or at the end that there is now.
+        """Yields the records of each partition in order; `on_turn` is called before each round of fetches. `until` is
+        the end, by default the current end of the log.
         """
         exit_at_end = exit_at_end or until is not None
         self._client.refresh([self._topic])
@@ -103,12 +103,12 @@ class TopicReader:
         return fetched_batches(found)
 
 
-# More headers of a record than a person reads: two bytes of a header become an object of a hundred.
+# More headers than a person reads: two bytes of a header become an object of a hundred bytes.
 HEADERS_READ = 10_000
 
 
 class FetchedBatch(NamedTuple):
-    """Yields `batch` with its records, unless it is a control batch or part of an aborted transaction."""
+    """A fetched batch with its records, neither a control batch nor part of an aborted transaction."""
 
     batch: BatchView
     is_seen: bool
@@ -118,7 +118,7 @@ class FetchedBatch(NamedTuple):
         return self.batch.next_offset
 
     def records(self) -> Iterator[Record]:
-        """Yields the records one by one, since a batch of some kilobytes may have millions, and of each up to
+        """Yields the records one by one, since a batch of a few kilobytes may have millions, each with up to
         `HEADERS_READ` headers.
         """
         if self.is_seen:
@@ -127,7 +127,7 @@ class FetchedBatch(NamedTuple):
 
 
 def fetched_batches(found: Any) -> list[FetchedBatch]:
-    """In order; an aborted transaction goes from its first offset to its producer's next marker."""
+    """Yields the batches in order, without aborted transactions, each of which ends at its producer's next marker."""
     begins = sorted(
         (aborted.first_offset, aborted.producer_id) for aborted in found.aborted_transactions or ()
     )

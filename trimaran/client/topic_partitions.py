@@ -1,4 +1,4 @@
-"""The partitions of a topic that `produce` and `consume` were pointed at, or what was mistyped."""
+"""The partitions of a topic for `produce` and `consume`, or an error about a mistyped name."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from trimaran.wire.messages.metadata import MetadataRequest, MetadataRequestTopi
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
-# A broker that creates topics answers "unknown" until the controller has committed it: an election may be under way.
+# A broker that creates topics responds "unknown" until the controller has committed the topic; there may be an
+# election.
 AUTO_CREATE_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 
 
 def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> list[int]:
-    """Leaders by partition, -1 for none. With `create` brokers may create the topic, if they are configured so.
+    """Returns the leaders by partition, -1 for none. With `create` brokers may create the topic, if configured to do
+    so.
 
     Raises:
         UserError: there is no such topic.
@@ -46,7 +48,7 @@ def leaders_of(client: BlockingClient, topic: str, *, create: bool = False) -> l
 
 
 def ensure_partitions_exist(topic: str, wanted: Iterable[int], count: int) -> None:
-    """Raises UserError for one that the topic does not have."""
+    """Raises UserError for a partition that the topic does not have."""
     for partition in wanted:
         if not 0 <= partition < count:
             raise UserError(

@@ -1,4 +1,4 @@
-"""Topics as brokers describe them: the list, and everything about one."""
+"""Topics as described by brokers: the list, and the details of one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ else:
 
 
 def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[dict[str, Any]]:
-    """A row of each topic, in the order of names."""
+    """Returns a row for each topic, in the order of names."""
     return [
         {
             "topic": topic.name,
@@ -49,8 +49,8 @@ def topic_rows(topics: Sequence[MetadataResponseTopic]) -> list[dict[str, Any]]:
 
 
 def topic_described(client: BlockingClient, name: str) -> dict[str, Any]:
-    """Id, configs that differ from the defaults, and a row of each partition with its offsets and its size in bytes on
-    the leader's disk.
+    """Returns the id, the configs that differ from the defaults, and a row for each partition with its offsets and its
+    size in bytes on the leader's disk.
 
     Raises:
         UserError: there is no such topic.
@@ -86,10 +86,10 @@ TIMEOUT_MS = 30_000
 
 
 def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) -> None:
-    """`begin`, `end` and `size` of what has a leader that tells them; None elsewhere."""
+    """Adds `begin`, `end` and `size` to the rows; None for partitions without a leader that reports them."""
     led = [TopicPartition(topic, row["partition"]) for row in rows if row["leader"] >= 0]
     begins = end_offsets(client, led, EARLIEST_TIMESTAMP)
-    # A broker that did not answer is not waited for again.
+    # A broker that did not respond is not queried again.
     ends = end_offsets(client, begins, LATEST_TIMESTAMP)
     leaders = {row["leader"] for row in rows if (topic, row["partition"]) in begins}
     sizes = replica_sizes(client, topic, leaders)
@@ -100,8 +100,8 @@ def add_offsets(client: BlockingClient, topic: str, rows: list[dict[str, Any]]) 
 
 
 def _described(client: BlockingClient, name: str) -> tuple[Any, list[Any]]:
-    """The topic, an error in it, and its partitions; without eligible leaders where brokers cannot tell them (Apache
-    Kafka before 3.7).
+    """Returns the topic, its error if any, and its partitions; without eligible leaders if the brokers do not report
+    them (Apache Kafka before 3.7).
     """
     partitions: list[Any] = []
     request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=name)])
@@ -132,7 +132,7 @@ def _partition_row(partition: Any) -> dict[str, Any]:
 
 
 def moves_of(client: BlockingClient, topic: dict[str, Any]) -> dict[int, dict[str, list[int]]]:
-    """Reassignments in progress, by partition; none where one may not ask for them."""
+    """Returns reassignments in progress by partition; none if the client is not authorized to list them."""
     asked = ListPartitionReassignmentsTopics(
         name=topic["topic"], partition_indexes=[row["partition"] for row in topic["partitions"]]
     )

@@ -1,4 +1,4 @@
-"""All lines of a call in one transaction: they are read when it is committed, or never (KIP-98).
+"""Sends all lines of a call in one transaction: consumers read them when it is committed, or never (KIP-98).
 
 It follows version 1 of transactions, which every broker since 0.11 serves: partitions are added before they are written
 to.
@@ -25,12 +25,14 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.schema import Message
 
-# After which the coordinator aborts what its producer has left behind.
+# The time after which the coordinator aborts an abandoned transaction.
 TRANSACTION_TIMEOUT_MS = 60_000
 
 
 class TransactionalProducer(IdempotentProducer):
-    """Begins with the first batch; `end` commits or aborts. Another producer of the same id is fenced."""
+    """A producer in a transaction, which begins with the first batch; `end` commits or aborts it. Another producer with
+    the same id is fenced.
+    """
 
     def __init__(self, client: BlockingClient, topic: str, transactional_id: str) -> None:
         super().__init__(client, topic)
@@ -38,7 +40,7 @@ class TransactionalProducer(IdempotentProducer):
         self._added: set[int] = set()
 
     def send(self, partition: int, lines: Lines) -> None:
-        """As `IdempotentProducer.send`."""
+        """See `IdempotentProducer.send`."""
         if partition not in self._added:
             self._add(self.identity, partition)
             self._added.add(partition)
@@ -57,7 +59,9 @@ class TransactionalProducer(IdempotentProducer):
         check(single_item(found, "partition").partition_error_code, self._what)
 
     def end(self, *, is_commit: bool) -> None:
-        """Does nothing if nothing was sent. Raises KafkaError, RequestTimedOut: it may have been done."""
+        """Ends the transaction; does nothing if nothing was sent. Raises KafkaError, or RequestTimedOut if the outcome
+        is unknown.
+        """
         if not self._added:
             return
         request = EndTxnRequest(

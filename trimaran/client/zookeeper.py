@@ -1,4 +1,6 @@
-"""Asking a ZooKeeper and the mirror in it: the settings of a file, and failures of the mirror's room for people."""
+"""Access to ZooKeeper and the mirror: the settings in a file, and failures of the room `zkcompat/` as errors for
+people.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _WHERE_IT_BREAKS = (
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Failures of the mirror's room as errors for people."""
+    """Turns failures of the room `zkcompat/` into errors for people."""
     try:
         yield
     except ZooKeeperUnavailableError as error:
@@ -98,7 +100,7 @@ def explained() -> Iterator[None]:
 
 
 def properties_of(config: Path | None) -> dict[str, str]:
-    """The file's settings. Raises UserError."""
+    """Returns the settings in the file. Raises UserError."""
     if config is None:
         return {}
     return {key: setting.value for key, setting in resolved(read_file(config), os.environ).items()}

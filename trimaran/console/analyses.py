@@ -1,6 +1,7 @@
-"""Analyses by Spark, one at a time, each in a process of its own: `trimaran analyze`; a page shows its report.
+"""Analyses by Spark, one at a time, each in its own process: `trimaran analyze`; a page shows its report.
 
-Spark wants a JVM with some hundred megabytes, and what reads files of others may fail: neither is for this process.
+Spark needs a JVM with some hundred megabytes, and reading files of other programs may fail: neither should affect this
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import trio
 
 from trimaran.errors.user_error import Exit, UserError
 
-# Each takes seconds on the logs of a local cluster; what takes longer is for the command line.
+# Each takes seconds on the logs of a local cluster; longer ones should be run on the command line.
 RUN_SECONDS_MAX = 600.0
 OUTPUT_CHARACTERS_MAX = 2_000
 FOLDER, INDEX = "report", "index.html"
@@ -25,7 +26,7 @@ FOLDER, INDEX = "report", "index.html"
 
 @dataclass(frozen=True, slots=True)
 class AnalysisRun:
-    """`failed` is empty while it runs and where it did well; else the end of what the command said."""
+    """A run of an analysis; `failed` is the end of the command's output after a failure, otherwise empty."""
 
     name: str
     seconds: float
@@ -34,13 +35,13 @@ class AnalysisRun:
 
 
 def command_of(data: Path, name: str) -> Sequence[str]:
-    """Writes the report of one analysis."""
+    """Returns the command that writes the report of one analysis."""
     words = ("analyze", name, "--data", str(data), "--html", str(report_of(data, name).parent))
     return (sys.executable, "-m", "trimaran", *words)
 
 
 def report_of(data: Path, name: str) -> Path:
-    """The page of one analysis; with an empty name that of the last `trimaran analyze`."""
+    """Returns the page of one analysis; for an empty name that of the last `trimaran analyze`."""
     return data / FOLDER / name / INDEX
 
 
@@ -51,7 +52,7 @@ def is_installed() -> bool:
 class Analyses:
     """Runs the requested analyses while `serve` runs. Used on the event loop; `last` also by threads.
 
-    `data` is the directory of a local cluster, None where there is none.
+    `data` is the directory of a local cluster, None if there is none.
     """
 
     def __init__(
@@ -62,11 +63,11 @@ class Analyses:
         self._data = data
         self._command = command
         self._name, self._started, self._ended, self._failed = "", 0.0, 0.0, ""
-        # Nothing waits in it: a request while an analysis runs is refused.
+        # The channel has no buffer: a request while an analysis runs is refused.
         self._send, self._receive = trio.open_memory_channel[str](0)
 
     def last(self) -> AnalysisRun | None:
-        """The one that runs, or ran last."""
+        """Returns the running analysis, or the last one."""
         if not self._name:
             return None
         is_over = self._ended >= self._started
@@ -76,7 +77,7 @@ class Analyses:
         )
 
     def start(self, name: str) -> None:
-        """Raises UserError: it cannot, or another one runs."""
+        """Starts an analysis. Raises UserError if it is impossible, or another one runs."""
         if why := why_not(self._data):
             raise why
         try:
@@ -90,7 +91,7 @@ class Analyses:
             ) from None
 
     async def serve(self) -> None:
-        """Serves until it is cancelled, which ends the running analysis."""
+        """Runs requested analyses until it is cancelled, which ends the running one."""
         async for name in self._receive:
             assert self._data is not None, "start refuses"
             self._name, self._started, self._failed = name, time.monotonic(), ""
@@ -102,7 +103,7 @@ class Analyses:
 
 
 async def _run(command: Sequence[str]) -> str:
-    """Why it failed; empty where it did not."""
+    """Runs an analysis; returns the reason of a failure, or an empty text."""
     with trio.move_on_after(RUN_SECONDS_MAX):
         done: subprocess.CompletedProcess[bytes] = await trio.run_process(
             command, capture_stdout=True, capture_stderr=True, check=False
@@ -115,7 +116,7 @@ async def _run(command: Sequence[str]) -> str:
 
 
 def why_not(data: Path | None) -> UserError | None:
-    """Why no analysis can be run from here."""
+    """Returns the reason why no analysis can be run here."""
     if data is None:
         return UserError(
             "the console cannot read the logs of this cluster",

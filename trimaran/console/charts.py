@@ -1,18 +1,18 @@
-"""Geometry of charts; templates draw it as SVG, so that a page needs no script for it."""
+"""The geometry of charts; templates draw it as SVG, so that a page needs no script."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-WIDTH = 1000  # of the plot, in the units of its view box
+WIDTH = 1000  # the size of the plot, in the units of its view box
 ROW_HEIGHT = 26
-_LEAST_WIDTH = 2.0  # so that a short reign is seen
+_LEAST_WIDTH = 2.0  # makes short intervals visible
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time in the row called `row`; `label` is said of it."""
+    """A time span in the row called `row`; `label` describes it."""
 
     row: str
     label: str
@@ -31,7 +31,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bands:
-    """Rows of bars over one axis of time."""
+    """Rows of bars over one time axis."""
 
     rows: dict[str, list[Bar]]
     from_ms: int
@@ -43,7 +43,7 @@ class Bands:
 
 
 def bands(spans: Sequence[Span]) -> Bands | None:
-    """A row for each name, in order of names; what goes on without a gap is one bar. None without spans."""
+    """Returns a row for each name, in the order of names; adjacent spans become one bar. None without spans."""
     if not spans:
         return None
     spans = _joined(spans)
@@ -60,7 +60,7 @@ def bands(spans: Sequence[Span]) -> Bands | None:
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:
-    """In order of time within a row; a bar has the label with which it begins."""
+    """Joins adjacent spans, in the order of time within a row; a bar has the label of its first span."""
     joined: list[Span] = []
     for each_span in sorted(spans, key=lambda span: (span.row, span.from_ms)):
         last = joined[-1] if joined else None

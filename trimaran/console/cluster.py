@@ -1,6 +1,4 @@
-"""The cluster behind the console, queried from worker threads; responses that many pages need are cached for a
-moment.
-"""
+"""The cluster of the console, queried from worker threads; responses that many pages need are cached briefly."""
 
 from __future__ import annotations
 
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 T = TypeVar("T")
-# A reader waits for a page; commands have 20 s.
+# A person waits for a page; commands have 20 s.
 ANSWER_SECONDS = 5.0
-# How old an answer may be that several pages or tabs share: to ask for 10,000 topics costs a tenth of a second.
+# The greatest age of a response that several pages or tabs share: a query of 10,000 topics costs a tenth of a second.
 FRESH_SECONDS = 1.0
 
 
@@ -41,7 +39,7 @@ class CachedResponse(Generic[T]):
     _answer: T | None = None
 
     def get(self) -> T:
-        """Raises each time what `ask` raises."""
+        """Returns the response; raises the exceptions of `ask`."""
         with self._lock:
             if self._answer is None or time.monotonic() - self._asked_at > FRESH_SECONDS:
                 self._answer = self.ask()
@@ -55,10 +53,11 @@ class CachedResponse(Generic[T]):
 
 
 class ConsoleCluster:
-    """`controllers` and `zookeeper` are None if they were not named: pages that need them say so.
+    """The cluster of the console. `controllers` and `zookeeper` are None if they were not named: pages that need them
+    say so.
 
     `settings` are client keys for both; `command_config` is the file of ZooKeeper's. `data` is the directory of a local
-    cluster. `metrics` gives the addresses of metrics by the name of their node.
+    cluster. `metrics` returns the addresses of metrics by the name of their node.
     """
 
     def __init__(
@@ -84,11 +83,11 @@ class ConsoleCluster:
         self._topics = CachedResponse(self._ask_topics)
 
     def client(self) -> AbstractContextManager[BlockingClient]:
-        """A client of the brokers; its errors are UserErrors."""
+        """Yields a client of the brokers; its errors are UserErrors."""
         return connected(self.bootstrap, settings=self.settings, timeout=ANSWER_SECONDS)
 
     def controller_client(self) -> AbstractContextManager[BlockingClient]:
-        """A client of the controllers. Raises UserError where none were named."""
+        """Yields a client of the controllers. Raises UserError if none were named."""
         if self.controllers is None:
             raise no_controllers()
         return connected(
@@ -99,7 +98,7 @@ class ConsoleCluster:
         )
 
     def topics(self) -> Sequence[MetadataResponseTopic]:
-        """All topics that the console may see."""
+        """Returns all topics that the console may see."""
         return self._topics.get()
 
     def forget(self) -> None:
@@ -120,7 +119,7 @@ class ConsoleCluster:
 
 
 class NotNamed(UserError):
-    """The console was not told of something that this page is about."""
+    """The console does not have an address that this page needs."""
 
 
 def no_controllers() -> NotNamed:

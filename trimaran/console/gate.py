@@ -1,4 +1,4 @@
-"""The check in front of every page: without a login a browser gets the login page, and another client an error."""
+"""The check before every page: without a login a browser gets the login page, and any other client an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trimaran.errors.user_error import UserError
 if TYPE_CHECKING:
     from trimaran.console.guards import App, Receive, Scope, Send
 
-# Paths that need no login. Nothing else, not even what is not there: that page says where the cluster is.
+# Paths that need no login. All others do, even unknown ones, since their page names the address of the cluster.
 _OPEN = {("POST", PATH)} | {
     (method, path)
     for method in ("GET", "HEAD")
@@ -34,7 +34,7 @@ _STATUS = {LoginNeeded: 401, Forged: 403}
 
 
 class Gate:
-    """Around the application."""
+    """Wraps the application."""
 
     def __init__(self, app: App, login: ConsoleLogin) -> None:
         self._app = app
@@ -54,7 +54,7 @@ def address_of(request: Request) -> str:
 
 
 def accepts_html(request: Request) -> bool:
-    """A person looks: browsers name HTML, and `?format=` asks for something else."""
+    """True if the client is a browser: it accepts HTML and has no `?format=`."""
     return "text/html" in request.headers.get("accept", "") and not request.query_params.get(
         "format"
     )
@@ -78,7 +78,7 @@ def _status_of(error: UserError) -> int:
 
 
 async def log_in(login: ConsoleLogin, request: Request) -> Response:
-    """The login page; its form opens a session and goes on to the page that was wanted."""
+    """Serves the login page; its form opens a session and redirects to the requested page."""
     wanted = way_back(request.query_params.get("next", "/"))
     if not login.is_wanted:
         return RedirectResponse(wanted, status_code=303)

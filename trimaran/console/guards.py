@@ -1,7 +1,7 @@
-"""Checks of every request: the host name in it, and headers that keep a browser from being used against us.
+"""Checks of every request: its host name, and headers that protect against abuse through a browser.
 
-A foreign page may have a browser resolve its own name to 127.0.0.1 (DNS rebinding): then the Host header has that
-name, and the request is refused. Scripts and styles come from us only, so a topic called `<script>` stays a name.
+A foreign page may resolve its own name to 127.0.0.1 (DNS rebinding): then the Host header has that name, and the
+request is refused. Scripts and styles come only from us, so a topic called `<script>` stays a name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MISDIRECTED = (
 
 
 def host_of(header: str) -> str:
-    """The name in a Host header, without port and brackets, in lower case."""
+    """Returns the name in a Host header, without port and brackets, in lower case."""
     name = header.strip().lower()
     if name.startswith("["):
         return name[1:].partition("]")[0]
@@ -44,7 +44,7 @@ def host_of(header: str) -> str:
 
 
 class Guard:
-    """Around the application; `names` are those that it answers to."""
+    """Wraps the application; `names` are its accepted host names."""
 
     def __init__(self, app: App, names: Collection[str]) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Lines over time; templates draw them as SVG."""
+"""The geometry of lines over time; templates draw them as SVG."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from trimaran.console.samples import SamplePoint
 
-WIDTH, HEIGHT = 1000, 100  # of the plot, in the units of its view box
-COLOURS = 8  # that can be told apart; the ninth line has that of the first
+WIDTH, HEIGHT = 1000, 100  # the size of the plot, in the units of its view box
+COLOURS = 8  # the number of distinct colours; the ninth line has that of the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """The scale of values from 0 to `top`."""
+    """A chart with values from 0 to `top`."""
 
     title: str
     unit: str
@@ -35,7 +35,7 @@ class Chart:
 
 
 def chart(title: str, unit: str, series: Mapping[str, Sequence[SamplePoint]]) -> Chart | None:
-    """None without two points of time."""
+    """Returns a chart; None for fewer than two times."""
     times = [point.at_ms for points in series.values() for point in points]
     if not times or max(times) == min(times):
         return None
@@ -53,24 +53,26 @@ def chart(title: str, unit: str, series: Mapping[str, Sequence[SamplePoint]]) ->
 
 
 def round_up(value: float, unit: str) -> float:
-    """To 1, 2 or 5 times a power of ten, of bytes also of 1024: then the axis says a round number. 1 of nothing."""
+    """Rounds up to 1, 2 or 5 times a power of ten, or of 1024 for bytes, for a round number on the axis. Returns 1 for
+    zero.
+    """
     if value <= 0:
         return 1.0
     whole = 1.0
     while unit == "bytes/s" and value / whole >= 1024:
         whole *= 1024
     power = 10.0 ** math.floor(math.log10(value / whole))
-    # The last step is for a logarithm that was rounded.
+    # The last step is needed if the logarithm was rounded down.
     return next(step * power * whole for step in (1, 2, 5, 10, 20) if step * power * whole >= value)
 
 
 def summed(series: Mapping[str, Sequence[SamplePoint]]) -> list[SamplePoint]:
-    """Returns the values of all nodes at each time; None where none told."""
+    """Returns the sum over all nodes at each time; None if no node responded."""
     return [SamplePoint(at, sum(values) if values else None) for at, values in _by_time(series)]
 
 
 def worst(series: Mapping[str, Sequence[SamplePoint]]) -> list[SamplePoint]:
-    """The largest of all nodes at each time; None where none told."""
+    """Returns the largest value of all nodes at each time; None if no node responded."""
     return [SamplePoint(at, max(values, default=None)) for at, values in _by_time(series)]
 
 

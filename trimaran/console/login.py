@@ -1,7 +1,7 @@
-"""The console's own login: one password, and sessions of browsers that know it.
+"""The login of the console: one password, and sessions of browsers.
 
-A browser sends the password once and gets a cookie; a program sends it each time (`Authorization: Bearer`). Without a
-password every client is let in, so then the console listens on this machine only (`trimaran.cli.console`).
+A browser sends the password once and gets a cookie; a program sends it with each request (`Authorization: Bearer`).
+Without a password every client is accepted, so the console then listens on this machine only (`trimaran.cli.console`).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.transport.connection.failed_logins import FailedLogins
 
 PATH = "/login"
-# A working day; then a new login is needed.
+# A working day; then a new login is required.
 SESSION_SECONDS = 12 * 3600.0
 SESSIONS_MAX = 1_000
-# Guessing one of twelve letters is hopeless while wrong guesses are answered late.
+# Guessing a password of twelve characters is hopeless while responses to wrong guesses are delayed.
 PASSWORD_CHARACTERS_MIN = 12
-# How late the first wrong one of an address is answered; each further one doubles it.
+# The delay for the first wrong password of an address; each further one doubles it.
 WRONG_SECONDS = 0.1
-# Wrong ones that are held back at a time; more wait for their turn.
+# The number of wrong passwords that are delayed at a time; more wait for their turn.
 HELD_MAX = 100
 
 
 class LoginNeeded(UserError):
-    """There is no login, or one with another password: 401."""
+    """There is no login, or one with a wrong password: 401."""
 
 
 @dataclass(slots=True)
@@ -42,8 +42,10 @@ class ConsoleLogin:
 
     password: str = ""
     cookie: str = "trimaran-console"
-    is_secure: bool = False  # served with TLS, so that browsers send the cookie on no other way
-    _sessions: MutableMapping[str, float] = field(default_factory=dict)  # until when, by digest
+    is_secure: bool = False  # served with TLS, so that browsers send the cookie only over TLS
+    _sessions: MutableMapping[str, float] = field(
+        default_factory=dict
+    )  # end of the session by digest
     _failed: FailedLogins = field(default_factory=FailedLogins)
     _held: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(HELD_MAX))
 
@@ -52,7 +54,7 @@ class ConsoleLogin:
         return bool(self.password)
 
     async def knows(self, headers: Mapping[str, str], address: str) -> bool:
-        """Whether the sender of a request has logged in. The answer to a wrong password comes late."""
+        """Returns whether the sender of a request has logged in. The response to a wrong password is delayed."""
         if not self.password:
             return True
         kind, _, given = headers.get("authorization", "").partition(" ")
@@ -62,9 +64,11 @@ class ConsoleLogin:
         return until > time.monotonic()
 
     async def is_right(self, given: str, address: str) -> bool:
-        """Compares in constant time. A wrong password is held back, the longer the more often `address` was wrong.
+        """Compares in constant time. The response to a wrong password is delayed, the longer the more often `address`
+        was wrong.
 
-        The right one never waits: behind a proxy all clients have one address, and guesses must not lock them out.
+        The right password is never delayed: behind a proxy all clients have one address, and guesses must not lock them
+        out.
         """
         if hmac.compare_digest(_digest(given), _digest(self.password)):
             return True
@@ -74,7 +78,7 @@ class ConsoleLogin:
         return False
 
     def open_session(self) -> str:
-        """The Set-Cookie header of a new session."""
+        """Returns the Set-Cookie header of a new session."""
         now = time.monotonic()
         for known in [
             each_session for each_session, until in self._sessions.items() if until <= now
@@ -87,30 +91,30 @@ class ConsoleLogin:
         return self._set_cookie(session, int(SESSION_SECONDS))
 
     def close_session(self, headers: Mapping[str, str]) -> str:
-        """The Set-Cookie header that takes the session away."""
+        """Returns the Set-Cookie header that removes the session."""
         self._sessions.pop(_digest(self._session_in(headers)), None)
         return self._set_cookie("", 0)
 
     def _set_cookie(self, value: str, seconds: int) -> str:
-        # Lax: a link to a page in a message opens it. Forms have a token besides.
+        # Lax, so that a link in a message opens a page. Forms also have a token.
         words = f"{self.cookie}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax"
         return f"{words}; Secure" if self.is_secure else words
 
     def _session_in(self, headers: Mapping[str, str]) -> str:
         try:
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:  # of another service of this host
+        except CookieError:  # a cookie of another service on this host
             return ""
         return "" if found is None else found.value
 
 
 def _digest(text: str) -> str:
-    """Digests of one length, so that the time of a comparison does not reveal the length of the password."""
+    """Returns a digest of fixed length, so that the time of a comparison does not reveal the length of the password."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def checked_password(text: str, origin: str) -> str:
-    """Raises UserError: it is too short."""
+    """Returns the password. Raises UserError if it is too short."""
     if len(text) < PASSWORD_CHARACTERS_MIN:
         raise UserError(
             f"the password of {origin} is too short",
@@ -140,7 +144,7 @@ def wrong_password() -> LoginNeeded:
 
 
 def way_to_login(path: str, query: str) -> str:
-    """The address of the login page, from which one gets back."""
+    """Returns the address of the login page, with the page to return to."""
     return f"{PATH}?next={quote(f'{path}?{query}' if query else path, safe='')}"
 
 

@@ -8,7 +8,9 @@ from trimaran.console.cluster import ConsoleCluster
 
 
 class Item(NamedTuple):
-    """`key` goes there after `g`; `missing` says what would have to be named, empty: nothing."""
+    """An entry of the menu. The keys `g` and `key` open the page; `missing` names the missing address, empty if there
+    is none.
+    """
 
     path: str
     name: str

@@ -1,7 +1,7 @@
-"""The metadata log as far as it has been read: its records, the state at every offset, and what happened, in words.
+"""The metadata log as far as it has been read: its records, the state at every offset, and its events as text.
 
-It is read on when a page needs it, as an observer reads it, so an unused console costs nothing. Images share
-what does not change, so a state every so often is cheap to keep, and any other one is a few batches further.
+Reading continues, as an observer, when a page needs it, so an unused console costs nothing. Images share their
+unchanged parts, so keeping a state at intervals is cheap, and any other state is only a few batches later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 1.0
 # A state is kept after this number of records: replaying from there to any offset takes some milliseconds.
 RECORDS_PER_STATE = 1_000
-# Objects that the collector sees for each state: its part of the images, its batch, its events.
+# Objects that the garbage collector visits for each state: its part of the images, its batch, its events.
 OBJECTS_PER_RECORD = 4
 # Two days of an idle cluster's log, or a million changes of partitions. Older states are dropped, one by one.
 LOG_BYTES_MAX = 64 << 20
@@ -77,7 +77,9 @@ class BatchState:
 
 
 class MetadataHistory:
-    """Thread-safe. `open_client` gives a client of the controllers, `name` is for messages."""
+    """The history of the metadata. Thread-safe. `open_client` opens a client of the controllers, `name` is for
+    messages.
+    """
 
     def __init__(
         self, open_client: Callable[[], AbstractContextManager[BlockingClient]], name: str
@@ -86,7 +88,9 @@ class MetadataHistory:
         self._name = name
         self._lock = threading.Lock()
         self._read_at = float("-inf")
-        self._long_lived = LongLived()  # else the collector walks all of it while a page is made
+        self._long_lived = (
+            LongLived()
+        )  # otherwise the garbage collector would walk all of it while a page is rendered
         self._reset()
 
     def _reset(self) -> None:
@@ -101,33 +105,33 @@ class MetadataHistory:
         self._partitions = PartitionHistory()
         self._last_change = -1
 
-    # --- what pages ask; each reads on before
+    # --- queries of pages; each first reads the rest of the log
 
     def state(self) -> MetadataState:
-        """The newest. Raises UserError when the quorum cannot be read, as all here do."""
+        """Returns the newest state. Raises UserError if the quorum cannot be read, like all methods here."""
         with self._lock:
             self._catch_up()
             return self._replay.state
 
     @property
     def unknown(self) -> str:
-        """Which records of a later Kafka were passed over, as of what was read last; empty if there were none."""
+        """Names the skipped records of a later Kafka in the log so far; empty if there were none."""
         return self._replay.state.unknown
 
     def bounds(self) -> tuple[Offset, Offset]:
-        """The first and the last offset whose state can be told; both are within."""
+        """Returns the first and the last offset with a known state, both inclusive."""
         with self._lock:
             self._catch_up()
             return self._first_offset(), self._replay.next_offset - 1
 
     def last_change(self) -> int:
-        """The offset of the last record that is not idle."""
+        """Returns the offset of the last record that is not a NoOpRecord."""
         with self._lock:
             self._catch_up()
             return self._last_change
 
     def state_at(self, offset: Offset) -> MetadataState:
-        """After the record at `offset`."""
+        """Returns the state after the record at `offset`."""
         with self._lock:
             self._catch_up()
             first, last = self._first_offset(), self._replay.next_offset - 1
@@ -153,7 +157,7 @@ class MetadataHistory:
         return branch.state
 
     def offset_at(self, timestamp_ms: int) -> Offset:
-        """The last offset that was written by then; the first of all where none was."""
+        """Returns the last offset that was written by that time; the first offset if there is none."""
         with self._lock:
             self._catch_up()
             found = [
@@ -185,19 +189,19 @@ class MetadataHistory:
             return list(reversed(self._configs))
 
     def snapshot(self) -> Snapshot | None:
-        """With which the leader's log began; None where it had all of its log."""
+        """Returns the snapshot with which the leader's log began; None if the log was complete."""
         with self._lock:
             self._catch_up()
             return self._snapshot
 
     def changes_of(self, topic_id: bytes, partition: int) -> list[Change]:
-        """Leaders and ISRs of a partition, the oldest first."""
+        """Returns the leaders and ISRs of a partition, the oldest first."""
         with self._lock:
             self._catch_up()
             return self._partitions.of(topic_id, partition)
 
     def records_before(self, offset: Offset, count: int) -> list[dict[str, Any]]:
-        """The last `count` records at or below `offset` that are not idle, the newest first."""
+        """Returns the last `count` records at or below `offset` except NoOpRecords, the newest first."""
         with self._lock:
             self._catch_up()
             wanted: list[BatchState] = []
@@ -217,7 +221,7 @@ class MetadataHistory:
         return found[:count]
 
     def forget(self) -> None:
-        """Forgets that the log was read a moment ago: the next caller reads on."""
+        """Makes the next caller read the log even if it was read a moment ago."""
         with self._lock:
             self._read_at = float("-inf")
 
@@ -235,7 +239,7 @@ class MetadataHistory:
                 self._begin(quorum)
             for batch in quorum.batches(self._replay.next_offset):
                 if batch.base_offset > self._replay.next_offset:
-                    # The leader has cut its log meanwhile; what is between is only in its snapshot.
+                    # The leader has trimmed its log meanwhile; the records between are only in its snapshot.
                     self._reset()
                     self._begin(quorum)
                     continue
@@ -295,7 +299,7 @@ class MetadataHistory:
             last.leader_id = epoch.leader_id if last.leader_id is None else last.leader_id
 
     def _forget_old(self) -> None:
-        """Whole stretches between two kept states, so that every offset left can be told."""
+        """Drops whole intervals between two kept states, so that the state of every remaining offset is known."""
         while self._bytes > LOG_BYTES_MAX and len(self._states) > 1:
             self._states.pop(0)
             start = self._states[0][0]

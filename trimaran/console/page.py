@@ -10,18 +10,18 @@ from trimaran.console.cluster import ConsoleCluster
 from trimaran.errors.user_error import Exit, UserError
 
 ROWS_PER_PAGE = 50
-# Longest text in a URL: names of Kafka have up to 249 characters, group ids and values may be longer.
+# The longest text in a URL: names of topics have up to 249 characters, group ids and values may be longer.
 TEXT_CHARACTERS_MAX = 2000
 Row = dict[str, Any]
 
 
 class NotHere(UserError):
-    """The page or the thing on it does not exist: 404."""
+    """The page or its subject does not exist: 404."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """One request. `path` has the parts of the URL's path that are names, `query` what is behind the `?`."""
+    """One request. `path` has the named parts of the URL's path, `query` the part after the `?`."""
 
     cluster: ConsoleCluster
     path: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class PageRequest:
         return self.query.get(name, default)[:TEXT_CHARACTERS_MAX]
 
     def number(self, name: str, default: int, least: int = 0, most: int = (1 << 63) - 1) -> int:
-        """Raises UserError: it is none, or out of range."""
+        """Returns a number of the query. Raises UserError if it is invalid or out of range."""
         text = self.query.get(name, "").strip()
         if not text:
             return default
@@ -42,7 +42,7 @@ class PageRequest:
         return int(text)
 
     def choice(self, name: str, choices: Sequence[str]) -> str:
-        """One of `choices`, the first if nothing is said. Raises UserError."""
+        """Returns one of `choices`, by default the first. Raises UserError."""
         text = self.query.get(name) or choices[0]
         if text not in choices:
             raise _wrong(name, text, f"it must be one of {', '.join(choices)}")
@@ -63,7 +63,9 @@ View = Callable[[PageRequest], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """`path` as Starlette writes routes; `template` shows what `view` returns. `rows` of it are what CSV has."""
+    """A page. `path` is a route of Starlette; `template` shows the data that `view` returns, of which CSV has
+    `rows`.
+    """
 
     path: str
     title: str
@@ -79,10 +81,9 @@ def table(
     sort: str,
     search: Sequence[str],
 ) -> dict[str, Any]:
-    """One page of rows: those with the text of `filter` in one of the fields `search`, in the order that `sort` says.
+    """Returns one page of rows: those with the text of `filter` in one of the fields `search`, in the order of `sort`.
 
-    `columns` may be sorted by, with `-` before them downwards; `sort` is the order if the question says none. None is
-    last.
+    The rows may be sorted by `columns`, with a `-` in descending order; `sort` is the default order. None is last.
     """
     order = question.choice("sort", [sort, *columns, *(f"-{column}" for column in columns)])
     wanted = question.text("filter").strip().lower()

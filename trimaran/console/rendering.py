@@ -1,4 +1,4 @@
-"""Templates, and how numbers, times and bytes are written for people. Everything is escaped."""
+"""Templates, and the formats of numbers, times and bytes for people. Everything is escaped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ABSENT = "–"
 
 @cache
 def environment() -> Environment:
-    """Templates of the console; a name that a view forgot is an error."""
+    """Returns the environment of templates; a name that a view does not set is an error."""
     made = Environment(
         loader=PackageLoader("trimaran.console"),
         autoescape=True,
@@ -57,7 +57,7 @@ def environment() -> Environment:
 
 
 def number(value: float | None) -> str:
-    """`12,345`; `NaN` and `Infinity`, which quotas may be."""
+    """Returns `12,345`; or `NaN` or `Infinity`, which are valid quotas."""
     if value is None:
         return _ABSENT
     if not math.isfinite(value):
@@ -76,7 +76,7 @@ def size(value: int | None) -> str:
 
 
 def measured(value: float | None, unit: str) -> str:
-    """With its unit: `1.5 MiB/s`, `310 /s`, `12 ms`."""
+    """Returns a value with its unit: `1.5 MiB/s`, `310 /s`, `12 ms`."""
     if value is None:
         return _ABSENT
     if unit == "bytes/s":
@@ -87,7 +87,7 @@ def measured(value: float | None, unit: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """In the two units that matter: `850 ms`, `12.3 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`."""
+    """Returns a duration in its two largest units: `850 ms`, `12.3 s`, `4 min 10 s`, `3 h 5 min`, `2 d 4 h`."""
     if seconds is None:
         return _ABSENT
     if seconds < 1:
@@ -109,7 +109,7 @@ def ago(timestamp_ms: int | None) -> str:
 
 
 def clock(timestamp_ms: int | None) -> str:
-    """Local date and time, to the millisecond."""
+    """Returns the local date and time with milliseconds."""
     if timestamp_ms is None or timestamp_ms < 0:
         return _ABSENT
     try:
@@ -125,7 +125,7 @@ def text(value: object) -> str:
 
 
 def compact(value: object) -> str:
-    """Plain data on one line, its beginning."""
+    """Returns the beginning of plain data, on one line."""
     said = value if isinstance(value, str) else json.dumps(value, default=str)
     return bounded(one_line(said), COMPACT_CHARACTERS_MAX)
 
@@ -140,7 +140,7 @@ def ids(values: Any) -> str:
 
 
 def change_query(query: dict[str, object], **changes: object) -> str:
-    """The address of the same page with other words behind the `?`; None takes one away."""
+    """Returns the address of the same page with a changed query; None removes a parameter."""
     words = query | changes
     kept = {name: str(value) for name, value in words.items() if value is not None and value != ""}
     return f"?{urlencode(kept)}" if kept else "?"
@@ -151,7 +151,7 @@ def render(template: str, values: dict[str, Any]) -> str:
 
 
 def to_json(data: Any) -> str:
-    """Plain data; a NamedTuple is an object."""
+    """Returns plain data as JSON; a NamedTuple becomes an object."""
     return json.dumps(_plain(data), indent=2, default=str, ensure_ascii=False)
 
 

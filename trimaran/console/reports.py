@@ -1,6 +1,7 @@
-"""Reports of analyses as pages, apart from the console's own: a report has scripts in it, and names that others chose.
+"""Serves reports of analyses, apart from the pages of the console: a report contains scripts, and names that clients
+chose.
 
-So it is shown in a sandbox: there it has no cookie, no form of ours and no network.
+So it is shown in a sandbox, without cookies, forms and network.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 else:
     offline = imported_later("plotly.offline")
 
-# Path at which a report finds Plotly. It comes from a sandbox and so without a cookie: all may have it.
+# The path of Plotly for reports. The request comes from a sandbox, without a cookie, so the path is public.
 PLOTLY = "/plotly.min.js"
 _IN_REPORT = 'src="plotly.min.js"'
 _POLICY = (
@@ -33,7 +34,7 @@ _POLICY = (
 
 
 async def show(data: Path | None, request: Request) -> Response:
-    """A report as it was written. Raises HTTPException: there is none."""
+    """Serves a report unchanged. Raises HTTPException if there is none."""
     name = request.path_params.get("name", "")
     if data is None or not _is_name(name):
         raise HTTPException(404)
@@ -50,7 +51,7 @@ def _is_name(name: str) -> bool:
 
 
 async def plotly(_: Request) -> Response:
-    """The library that draws a report."""
+    """Serves the library that draws reports."""
     if not is_installed():
         raise HTTPException(404)
     headers = {"cross-origin-resource-policy": "cross-origin", "cache-control": "max-age=86400"}
@@ -58,7 +59,7 @@ async def plotly(_: Request) -> Response:
 
 
 async def start(analyses: Analyses, token: str, request: Request) -> Response:
-    """Runs the analysis of the path. Raises UserError."""
+    """Starts the analysis in the path. Raises UserError."""
     await form_of(request, token)
     name = request.path_params["name"]
     if not name or not _is_name(name):

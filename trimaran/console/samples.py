@@ -1,7 +1,7 @@
 """Samples of the nodes' metrics during the last hour, for the charts of pages.
 
-Nodes are scraped while a page is open, and a quarter of an hour after. A node with slow metrics is scraped less
-often.
+Nodes are scraped while a page is open, and for a quarter of an hour after that. A node with slow metrics is scraped
+less often.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ SAMPLE_SECONDS = 5.0
 # An hour; a sample of a node is five numbers.
 SAMPLES_MAX = 720
 LOOKED_SECONDS = 900.0
-# A node spends a twentieth of its time on our scrapes, however many metrics it has.
+# A node spends at most a twentieth of its time on our scrapes, whatever the number of its metrics.
 PAUSE_PER_SECOND = 20.0
-# As a Prometheus waits by default: an exporter in a JVM that is busy takes seconds.
+# The default of Prometheus: an exporter in a busy JVM takes seconds.
 ANSWER_SECONDS = 10.0
 NODES_MAX = 100
 Labels = Mapping[str, str]
@@ -33,8 +33,8 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One number of a node by its metric. `unit`: bytes/s, 1/s or ms; with `is_total` it counts up, and its rate is
-    shown. `times` makes it that unit.
+    """A number of a node from a metric. `unit` is bytes/s, 1/s or ms; with `is_total` it is a counter, and its rate is
+    shown. `times` converts it to the unit.
     """
 
     name: str
@@ -70,7 +70,7 @@ SERIES = (
         "loop-lag", "Event loop lag, p99", "trimaran_trio_loop_lag_seconds", _P99, "ms", times=1000
     ),
 )
-# A JMX exporter leaves the end away of what counts up.
+# A JMX exporter omits the suffix `_total` of counters.
 _NAMES = tuple(
     dict.fromkeys(
         n
@@ -83,7 +83,7 @@ Values = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class SamplePoint:
-    """`value` is None if no node answered."""
+    """A sample; `value` is None if the node did not respond."""
 
     at_ms: int
     value: float | None
@@ -96,8 +96,8 @@ class _Sample:
 
 
 class Samples:
-    """Thread-safe. `sources` returns the addresses of metrics by the name of their node; it is called each time,
-    since nodes come.
+    """Samples of all nodes. Thread-safe. `sources` returns the addresses of metrics by the name of their node; it is
+    called for each scrape, since nodes may be added.
     """
 
     def __init__(self, sources: Callable[[], Mapping[str, str]]) -> None:
@@ -105,10 +105,10 @@ class Samples:
         self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
         self._looked_at = time.monotonic()
         self._lock = threading.Lock()
-        self.silent: list[str] = []  # nodes that did not answer the last scrape
+        self.silent: list[str] = []  # nodes that did not respond to the last scrape
 
     def look(self) -> bool:
-        """Notes that a page is open, so that samples are taken. Whether any address of metrics is known."""
+        """Records that a page is open, so that samples are taken. Returns whether any address of metrics is known."""
         self._looked_at = time.monotonic()
         return bool(self._sources())
 
@@ -117,7 +117,9 @@ class Samples:
         return time.monotonic() - self._looked_at < LOOKED_SECONDS
 
     def take(self) -> float:
-        """Asks every node once; how many seconds the slowest took. One that does not answer is left out."""
+        """Scrapes every node once, and returns the seconds that the slowest took. A node that does not respond is
+        skipped.
+        """
         found, silent, slowest = {}, [], 0.0
         for name, address in list(self._sources().items())[:NODES_MAX]:
             began = time.monotonic()
@@ -132,7 +134,7 @@ class Samples:
         return slowest
 
     def of(self, series: Series, since_ms: int = 0) -> dict[str, list[SamplePoint]]:
-        """By the node, the oldest first; only nodes that told it."""
+        """Returns the samples by node, the oldest first, of the nodes that report the series."""
         with self._lock:
             samples = [sample for sample in self._samples if sample.at_ms >= since_ms]
         nodes = sorted(
@@ -158,7 +160,7 @@ def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Sampl
             yield SamplePoint(sample.at_ms, None)
         elif before is not None:
             seconds = max(1, sample.at_ms - before[0]) / 1000
-            # A node that was started again counts from nothing.
+            # A restarted node counts from zero.
             yield SamplePoint(
                 sample.at_ms, (value - before[1]) / seconds if value >= before[1] else None
             )
@@ -167,10 +169,10 @@ def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[Sampl
 
 
 def values_of(text: str) -> Values:
-    """The numbers of `SERIES` in a text of metrics. Raises UserError: it is none."""
+    """Returns the numbers of `SERIES` in a text of metrics. Raises UserError if it is invalid."""
     wanted = tuple(series.metric for series in SERIES)
     lines = "\n".join(
-        # There are as many again for each topic, and parsing them costs a hundred times as much as skipping them.
+        # There is one of these for each topic, too, and parsing them costs a hundred times as much as skipping them.
         line
         for line in text.splitlines()
         if line.startswith(wanted) and 'topic="' not in line
@@ -190,7 +192,7 @@ def values_of(text: str) -> Values:
         ) from error
     return {
         name: value for name, value in found.items() if value == value
-    }  # not a number: none yet
+    }  # NaN: there is no value yet
 
 
 async def keep_sampling(samples: Samples) -> None:

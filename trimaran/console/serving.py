@@ -36,18 +36,16 @@ from trimaran.errors.node import explain
 from trimaran.errors.user_error import Exit, UserError
 
 log = logging.getLogger(__name__)
-# On JSON and CSV: which records of a later Kafka the page lacks.
+# A header of JSON and CSV that names skipped records of a later Kafka.
 UNKNOWN_HEADER = "x-unknown-records"
 
-# The longest wait of a reader; a request to a silent cluster has timed out by then.
+# The longest wait of a user; a request to a silent cluster times out before.
 PAGE_SECONDS = 15.0
-# Threads that ask the cluster at a time. One that is not waited for any more keeps its place until it ends.
+# Threads that query the cluster at a time. An abandoned one keeps its place until it ends.
 THREADS_MAX = 8
-_SILENT_READER_SECONDS = (
-    60  # a connection that says nothing; a stream of events is opened again by the browser
-)
+_SILENT_READER_SECONDS = 60  # of an idle connection; a browser reopens its stream of events
 _HEAD_BYTES_MAX = 16 << 10
-ADDRESS_SHOWN = 200  # characters, of one that was mistyped
+ADDRESS_SHOWN = 200  # characters of a mistyped path that an error shows
 _STATUS = {
     Exit.USAGE: 400,
     Exit.CANNOT_CONNECT: 503,
@@ -58,7 +56,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """PEM files: the certificate with those that signed it, and its key, which may be in the same file."""
+    """PEM files: the certificate with its chain, and its key, which may be in the same file."""
 
     certificate: Path
     key: Path
@@ -66,17 +64,17 @@ class Tls:
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The application's own state."""
+    """The state of the application."""
 
     cluster: ConsoleCluster
     limiter: trio.CapacityLimiter
     streams: trio.CapacityLimiter
-    token: str  # of forms
+    token: str  # the token of forms
     may_write: bool
     login: ConsoleLogin
 
     async def ask(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls a blocking function in a thread. Raises what it raises, and UserError when it takes too long."""
+        """Calls a blocking function in a thread. Raises its exceptions, and UserError if it takes too long."""
         with trio.move_on_after(PAGE_SECONDS):
             return await trio.to_thread.run_sync(
                 function, *arguments, abandon_on_cancel=True, limiter=self.limiter
@@ -96,7 +94,7 @@ def application(
     allow_writes: bool = False,
     login: ConsoleLogin | None = None,
 ) -> Guard:
-    """`names`: hosts that it answers to. Without a login every client is let in."""
+    """Returns the application; `names` are its accepted host names. Without a login every client is accepted."""
     login = login or ConsoleLogin()
     console = Console(
         cluster,
@@ -141,8 +139,8 @@ async def _beside(cluster: ConsoleCluster, _: Starlette) -> AsyncIterator[None]:
 
 
 async def _read_ahead(cluster: ConsoleCluster) -> None:
-    """Reads the metadata log, so that the first who looks does not wait for all of it."""
-    with suppress(UserError):  # the page that wants it says why
+    """Reads the metadata log, so that the first user does not wait for all of it."""
+    with suppress(UserError):  # a page that needs it reports the error
         await trio.to_thread.run_sync(cluster.log.bounds, abandon_on_cancel=True)
 
 
@@ -186,7 +184,9 @@ def _texts(parts: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _form_of(request: Request) -> str:
-    """html, json or csv: `?format=`, or what the Accept header prefers of HTML and JSON."""
+    """Returns html, json or csv: the value of `?format=`, or the preference of the Accept header between HTML
+    and JSON.
+    """
     named = request.query_params.get("format", "")
     if named in ("json", "csv"):
         return named
@@ -195,9 +195,9 @@ def _form_of(request: Request) -> str:
 
 
 def _answer(console: Console, page: Page, question: PageRequest, form: str, path: str) -> Response:
-    """Runs in a thread: asking and rendering both take their time."""
+    """Runs in a thread, since both the queries and the rendering take time."""
     data = page.view(question)
-    # JSON and CSV have no place for a notice.
+    # JSON and CSV have no place for a notice, so it is a header.
     headers = {UNKNOWN_HEADER: unknown} if (unknown := console.cluster.log.unknown) else {}
     if form == "json":
         text = rendering.to_json(data)
@@ -288,12 +288,12 @@ def run(
     wait_for_stop: Callable[[], Awaitable[None]],
     tls: Tls | None = None,
 ) -> None:
-    """Serves on a socket that listens, until `wait_for_stop` returns."""
+    """Serves on a listening socket until `wait_for_stop` returns."""
     config = Config()
     if tls is not None:
         config.certfile, config.keyfile = str(tls.certificate), str(tls.key)
-    config.alpn_protocols = ["http/1.1"]  # as without TLS
-    config.bind = [f"fd://{listener.detach()}"]  # it closes it
+    config.alpn_protocols = ["http/1.1"]  # same limit as without TLS
+    config.bind = [f"fd://{listener.detach()}"]  # the server closes the socket
     config.errorlog = logging.getLogger("hypercorn")
     config.include_server_header = False
     config.read_timeout = _SILENT_READER_SECONDS

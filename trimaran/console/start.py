@@ -1,4 +1,4 @@
-"""The console as a process: what it listens on, and serving until a signal."""
+"""The console as a process: its listening socket, and serving until a signal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from trimaran.wire.identity import Address
 
 
 def listen_on(address: Address) -> socket.socket:
-    """Raises OSError with the address in it: the port is taken, or the address is not ours."""
+    """Opens the socket. Raises OSError, with the address, if the port is taken or the address is not that of this
+    machine.
+    """
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     listener = socket.socket(family)
     try:
@@ -33,7 +35,7 @@ def listen_on(address: Address) -> socket.socket:
 
 
 def text_of(address: tuple[Any, ...]) -> str:
-    """`127.0.0.1:8090`; of IPv6 with brackets."""
+    """Returns an address such as `127.0.0.1:8090`, with brackets for IPv6."""
     host, port = address[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -48,7 +50,7 @@ def serve_console(
     login: ConsoleLogin | None = None,
     tls: Tls | None = None,
 ) -> None:
-    """Until SIGTERM or Ctrl-C; `names` are hosts that browsers call it by."""
+    """Serves until SIGTERM or Ctrl-C; `names` are the accepted host names."""
 
     async def wait_for_signal() -> None:
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
@@ -60,10 +62,10 @@ def serve_console(
 
 
 def checked_tls(certificate: Path, key: Path | None) -> Tls:
-    """Returns the settings that serve TLS. Raises UserError: the files are none, or do not fit."""
+    """Returns the settings of TLS. Raises UserError if the files are invalid, or do not match."""
     found = Tls(certificate, key or certificate)
     try:
-        # Without a password given OpenSSL would ask at the terminal.
+        # Without this, OpenSSL would ask for a password at the terminal.
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
             found.certificate, found.key, password=""
         )

@@ -1,4 +1,4 @@
-"""Server-sent events: a line for each change in the metadata log, so that open pages reload at once."""
+"""Server-sent events: a line for each change in the metadata log, so that open pages reload immediately."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from starlette.types import Receive, Scope, Send
 
 from trimaran.errors.user_error import UserError
 
-# Tabs that are open at a time; one more shows its page, and asks again every few seconds.
+# Streams at a time; the page of another tab retries every few seconds.
 STREAMS_MAX = 16
 LOOK_SECONDS = 1.0
-# A connection whose other end is gone is found out by writing to it.
+# Writing detects a connection whose other end is gone.
 WORD_EVERY = 15
 
 
 class ChangeStream(Response):
-    """Writes lines until the reader goes. `last_change` gives the offset of the last record that is no idle one."""
+    """Writes lines until the reader disconnects. `last_change` returns the offset of the last record that is not a
+    NoOpRecord.
+    """
 
     media_type: str | None = "text/event-stream"
 
@@ -28,7 +30,7 @@ class ChangeStream(Response):
         known: int,
         limiter: trio.CapacityLimiter,
     ) -> None:
-        """`known` is an offset that the reader has seen already."""
+        """`known` is the last offset that the reader has seen."""
         self.status_code = 200
         self.background = None
         self.init_headers()
@@ -59,7 +61,7 @@ class ChangeStream(Response):
             await trio.sleep(LOOK_SECONDS)
             try:
                 now = await self._last_change()
-            except UserError:  # the page, asked again, says why
+            except UserError:  # the reloaded page reports the error
                 now = -1
             silent += 1
             if now != self._known:

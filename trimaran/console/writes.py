@@ -1,8 +1,7 @@
-"""The changes that the console can make, if it is allowed to: each is a POST of a form, which is checked and then
-logged.
+"""The changes that the console can make, if allowed: each is a POST of a form, which is checked and then logged.
 
-A form carries a token that only our pages have, and browsers send its origin: so no foreign page can send one (CSRF).
-Every attempt is a line of the log, done or refused.
+A form has a token that only our pages have, and browsers send its origin, so no foreign page can send one (CSRF). Every
+attempt is logged, whether done or refused.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _FORM = "application/x-www-form-urlencoded"
 
 @dataclass(frozen=True, slots=True)
 class ConsoleWrite:
-    """`change` does it and returns the path of the page that shows what became of it; `verb` is for the log."""
+    """A change. `change` makes it and returns the path of a page with the result; `verb` is for the log."""
 
     path: str
     verb: str
@@ -53,7 +52,7 @@ class ConsoleWrite:
 
 
 class Forged(UserError):
-    """It did not come from a form of ours: 403."""
+    """The request did not come from one of our forms: 403."""
 
 
 def new_token() -> str:
@@ -61,7 +60,7 @@ def new_token() -> str:
 
 
 async def form_of(request: Request, token: str) -> dict[str, str]:
-    """The fields of a form of ours. Raises Forged, and UserError for one that is too large."""
+    """Returns the fields of one of our forms. Raises Forged, and UserError for a form that is too large."""
     fields = await fields_of(request)
     if not hmac.compare_digest(fields.pop("token", "").encode(), token.encode()):
         raise _forged()
@@ -69,7 +68,7 @@ async def form_of(request: Request, token: str) -> dict[str, str]:
 
 
 async def fields_of(request: Request) -> dict[str, str]:
-    """Checks that a browser names our origin for a form, with or without a token. Raises as `form_of`."""
+    """Checks that a browser sent our origin, with or without a token. Raises as `form_of` does."""
     site = request.headers.get("sec-fetch-site", "same-origin")
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if site not in ("same-origin", "none") or kind != _FORM:
@@ -106,7 +105,7 @@ def _forged() -> Forged:
 
 
 def perform(write: ConsoleWrite, question: PageRequest, fields: Mapping[str, str], who: str) -> str:
-    """Does it and writes it down; returns where to go then. Raises UserError."""
+    """Makes the change and logs it; returns the path of the next page. Raises UserError."""
     words = {**question.path, **fields}
     told = " ".join(f"{name}={value!r}" for name, value in words.items())
     try:
@@ -138,7 +137,7 @@ def _needed(fields: Mapping[str, str], name: str) -> str:
 
 
 def _count(fields: Mapping[str, str], name: str) -> int:
-    """-1 where nothing is said."""
+    """Returns the number, -1 for an empty field."""
     text = fields.get(name, "").strip()
     if text and not (text.isascii() and text.isdigit() and len(text) < 8):
         raise UserError(
@@ -176,7 +175,7 @@ def _delete_topic(cluster: ConsoleCluster, fields: Mapping[str, str], question: 
 
 
 def _alter_config(cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest) -> str:
-    """An empty value takes the config back."""
+    """Sets a config; an empty value resets it to its default."""
     name, key, value = question.path["topic"], _needed(fields, "key"), fields.get("value", "")
     change = (key, SET, value) if value else (key, DELETE, None)
     with cluster.client() as client:
@@ -203,7 +202,7 @@ def _elect_leaders(cluster: ConsoleCluster, _: Mapping[str, str], question: Page
 def _reset_offsets(
     cluster: ConsoleCluster, fields: Mapping[str, str], question: PageRequest
 ) -> str:
-    """Returns all partitions that the group has committed offsets of, or those of one topic."""
+    """Resets the offsets of all partitions with committed offsets of the group, or of one topic."""
     group, position = question.path["group"], parse_position(_needed(fields, "to"))
     topic = fields.get("topic", "").strip()
     with cluster.client() as client:

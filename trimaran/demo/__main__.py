@@ -1,4 +1,4 @@
-"""`./dev demo [FILE]`: tells the story of a cluster, a line a step, and ends with a report."""
+"""`./dev demo [FILE]`: runs a cluster through a story, prints a line for each step, and ends with a report."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ PARTITIONS, REPLICATION = 6, 3
 LINES = 100_000
 STEADY_PER_SECOND = 2_000
 RECOVERY_SECONDS_MAX = 30.0
-DEFAULT_DATA = Path(".trimaran-demo")  # not in .trimaran: that is a cluster of its own
-DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that is wherever the demo is
+DEFAULT_DATA = Path(".trimaran-demo")  # not in .trimaran, which is another cluster
+DEFAULT_FILE = Path(__file__).with_name("workload.py")  # a text that exists wherever the demo runs
 
 
 @dataclass(slots=True)
@@ -62,7 +62,7 @@ class Story:
 
 
 def trimaran(story: Story, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs a command of ours the way a user does."""
+    """Runs a command of trimaran as a user does."""
     command = [sys.executable, "-m", "trimaran", *words, "--data", str(story.data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if check and done.returncode != 0:
@@ -96,8 +96,8 @@ def create_topic(
     try:
         futures[name].result(seconds_max)
     except KafkaException as error:
-        # Committed, but the response died with a controller, so the broker retried: as with Kafka, the retry gets "it
-        # exists".
+        # The topic is committed, but the response was lost with a controller, so the broker retried: as in Kafka, the
+        # retry fails because the topic exists.
         if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
             raise
 

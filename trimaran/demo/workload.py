@@ -1,7 +1,8 @@
-"""The demo's clients: a producer that remembers what was acknowledged, consumers that read it back (confluent-kafka).
+"""The clients of the demo: a producer that remembers acknowledged records, and consumers that read them back
+(confluent-kafka).
 
-Acknowledged records go into a `Ledger`: partition and offset against a checksum of the value. Nothing acked is lost
-when every entry of the ledger is found again, at its offset, with its checksum.
+Acknowledged records go into a `Ledger`: partition, offset and a checksum of the value. No acknowledged record is lost
+if every entry of the ledger is found again, at its offset, with its checksum.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ READ_SECONDS_MAX = 90.0
 
 @dataclass(slots=True)
 class Ledger:
-    """Acknowledged records. Deliveries arrive in the producer's own thread of callbacks, one at a time."""
+    """Acknowledged records. Deliveries arrive in the producer's callback thread, one at a time."""
 
     acked: dict[tuple[int, int], int] = field(default_factory=dict)
     ack_times: list[float] = field(default_factory=list)
@@ -47,27 +48,27 @@ class Ledger:
         self.ack_times.append(time.monotonic())
 
     def first_ack_after(self, moment: float) -> float | None:
-        """Seconds from `moment` to the first acknowledgement after it."""
+        """Returns the seconds from `moment` to the first acknowledgement after it."""
         return next((t - moment for t in self.ack_times if t > moment), None)
 
     def longest_gap(self, since: float) -> float:
-        """The longest time without an acknowledgement after `since`, in seconds."""
+        """Returns the longest time without an acknowledgement after `since`, in seconds."""
         times = [since, *(t for t in self.ack_times if t > since)]
         return max((b - a for a, b in pairwise(times)), default=0.0)
 
     def missing(self, found: dict[tuple[int, int], int]) -> int:
-        """How many acknowledged records are not among `found`, or differ there."""
+        """Returns the number of acknowledged records that are missing in `found`, or differ there."""
         return sum(found.get(place) != checksum for place, checksum in self.acked.items())
 
 
 def lines_of(path: Path, count: int) -> Iterator[bytes]:
-    """`count` lines of a file, begun again as often as needed; empty lines are left out."""
+    """Yields `count` lines of a file, which is read repeatedly if necessary; empty lines are omitted."""
     lines = [line for line in path.read_bytes().splitlines() if line.strip()]
     return islice(cycle(lines), count)
 
 
 def open_producer(bootstrap: str, **settings: Any) -> Producer:
-    """A producer that waits for the whole ISR."""
+    """Returns a producer that waits for the whole ISR."""
     return Producer(
         {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5, "log_level": 2, **settings}
     )
@@ -88,7 +89,7 @@ def produce_all(bootstrap: str, topic: str, values: Iterable[bytes], ledger: Led
 
 
 class SteadyProducer:
-    """Produces in the background at a steady rate until stopped, through whatever happens to the cluster."""
+    """Produces in the background at a steady rate until stopped, whatever happens to the cluster."""
 
     def __init__(
         self, bootstrap: str, topic: str, values: Iterable[bytes], per_second: int
@@ -108,7 +109,9 @@ class SteadyProducer:
         self._thread.join()
 
     def wait_for_ack_after(self, moment: float, seconds_max: float) -> float | None:
-        """Blocks until something is acknowledged after `moment`; seconds it took, None when it did not happen."""
+        """Waits until a record is acknowledged after `moment`, and returns the seconds that it took; None if
+        none was.
+        """
         deadline = time.monotonic() + seconds_max
         while time.monotonic() < deadline:
             if (seconds := self.ledger.first_ack_after(moment)) is not None:
@@ -130,9 +133,9 @@ class SteadyProducer:
 def consume_as_group(
     bootstrap: str, topic: str, group: str, members: int, expected: int
 ) -> list[int]:
-    """Reads a topic by a consumer group until `expected` records have come; how many each member read.
+    """Reads a topic with a consumer group until `expected` records were read; returns the number for each member.
 
-    None reads before all have partitions: one might have read everything before the next has joined.
+    No member reads before all have partitions: one might have read everything before the next has joined.
     """
     counts, shares, done = [0] * members, [0] * members, threading.Event()
 
@@ -152,7 +155,7 @@ def consume_as_group(
             nonlocal is_paused
             consumer.assign(partitions)
             shares[index] = len(partitions)
-            is_paused = not all(shares)  # a pause outlives an assignment
+            is_paused = not all(shares)  # a pause survives an assignment
             consumer.pause(partitions) if is_paused else consumer.resume(partitions)
 
         consumer.subscribe([topic], on_assign=on_assign)
@@ -184,10 +187,11 @@ def _run_threads(work: list[Callable[[], None]], done: threading.Event) -> None:
 def read_everything(
     bootstrap: str, topic: str, partitions: int
 ) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """Every record of the topic, from the beginning to the end of every partition: `((partition, offset), value)`.
+    """Returns every record of the topic, from the beginning to the end of every partition: `((partition, offset),
+    value)`.
 
     Raises:
-        TimeoutError: an end was not reached in `READ_SECONDS_MAX`.
+        TimeoutError: an end was not reached within `READ_SECONDS_MAX`.
     """
     consumer = Consumer(
         {

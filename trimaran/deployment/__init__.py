@@ -1,1 +1,1 @@
-"""Files that start nodes elsewhere: a unit of systemd, a compose file, a manifest of Kubernetes. Text, no I/O."""
+"""Files for running nodes elsewhere: a systemd unit, a Compose file, a Kubernetes manifest. Text, no I/O."""

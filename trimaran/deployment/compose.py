@@ -1,4 +1,4 @@
-"""A compose file: controllers and brokers of the image of `Containerfile`, reachable from outside at localhost."""
+"""A Compose file: controllers and brokers with the image of `Containerfile`, reachable at localhost."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from trimaran.deployment.shared import (
 )
 
 FIRST_BROKER_ID = 11
-FIRST_HOST_PORT = 19092  # of the first broker; one more a broker
+FIRST_HOST_PORT = 19092  # the port of the first broker; each further broker has the next one
 _PROTOCOLS = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,EXTERNAL:PLAINTEXT"
 
 
 def compose_file(image: str, cluster_id: str, controllers: int, brokers: int) -> str:
-    """YAML. Brokers are `broker-11`, … inside, and localhost:19092, … outside."""
+    """Returns the YAML. Brokers are `broker-11`, … inside, and localhost:19092, … outside."""
     voters = {number: f"controller-{number}" for number in range(1, controllers + 1)}
     shared = cluster_environment(cluster_id, voters, brokers)
     shared["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] = _PROTOCOLS

@@ -1,7 +1,7 @@
-"""A manifest of Kubernetes: two StatefulSets, of controllers and of brokers, of the image of `Containerfile`.
+"""A Kubernetes manifest: two StatefulSets, for controllers and brokers, with the image of `Containerfile`.
 
-A node's id is the ordinal of its pod, of brokers with 100 added. The quorum is static, so that all controllers can be
-started at once and from nothing.
+The id of a node is the ordinal of its pod, plus 100 for brokers. The quorum is static, so that all controllers can be
+started at once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from trimaran.deployment.shared import (
 )
 
 FIRST_BROKER_ID = 100
-USER_ID = 1000  # of the image
-# A node that recovers its logs answers /healthz all the while.
+USER_ID = 1000  # the user of the image
+# A node that recovers its logs responds to /healthz meanwhile.
 _PROBES = """\
           startupProbe:
             httpGet: {path: /healthz, port: metrics}
@@ -41,7 +41,7 @@ _PROBES = """\
 def manifest(
     name: str, image: str, cluster_id: str, controllers: int, brokers: int, storage: str
 ) -> str:
-    """YAML, several documents. `storage` is the size of each volume, as 10Gi."""
+    """Returns YAML with several documents. `storage` is the size of each volume, such as 10Gi."""
     voters = {i: f"{name}-controller-{i}.{name}-controller" for i in range(controllers)}
     shared = cluster_environment(cluster_id, voters, brokers)
     documents = [_config_map(name, shared)]
@@ -113,7 +113,7 @@ spec:
 
 
 def _script(name: str, role: str, port: int) -> str:
-    """The environment of a pod from its ordinal and address."""
+    """Returns the script that sets the environment of a pod from its ordinal and address."""
     first = FIRST_BROKER_ID if role == "broker" else 0
     listener = "PLAINTEXT" if role == "broker" else "CONTROLLER"
     lines = [

@@ -1,4 +1,4 @@
-"""A properties file to begin with: what a node must say, and as comments what it may say. Text, no I/O."""
+"""A properties file to begin with: the required keys of a node, and optional keys as comments. Text, no I/O."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def properties_file(
     log_dirs: str,
     others: Iterable[ConfigKey],
 ) -> str:
-    """Returns the file of a node in a dynamic quorum that speaks plain text; `controllers` are HOST:PORT,….
+    """Returns the file of a node in a dynamic quorum with plaintext listeners; `controllers` are HOST:PORT,….
 
     Raises:
-        UserError: there is no such role, or a controller that is not among `controllers` by its host.
+        UserError: there is no such role, or the host of a controller is not in `controllers`.
     """
     if not roles or not set(roles) <= set(_ROLES):
         raise UserError(

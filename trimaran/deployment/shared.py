@@ -1,4 +1,4 @@
-"""The common part of files for containers: the environment for a node of `trimaran.container`."""
+"""Code shared by files for containers: the environment of a node of `trimaran.container`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REPLICATION_MAX = 3
 
 
 def cluster_environment(cluster_id: str, voters: Mapping[int, str], brokers: int) -> dict[str, str]:
-    """That of all nodes; `voters` are hosts of controllers by id."""
+    """Returns the environment of all nodes; `voters` are the hosts of controllers by id."""
     replication = min(_REPLICATION_MAX, brokers)
     named = ",".join(f"{number}@{host}:{CONTROLLER_PORT}" for number, host in voters.items())
     return {
@@ -28,5 +28,5 @@ def cluster_environment(cluster_id: str, voters: Mapping[int, str], brokers: int
 
 
 def yaml_lines(values: Mapping[str, str], indent: int) -> str:
-    """`key: "value"` lines; JSON's strings are YAML's."""
+    """Returns lines of `key: "value"`; strings of JSON are valid YAML."""
     return "\n".join(f"{' ' * indent}{key}: {json.dumps(value)}" for key, value in values.items())

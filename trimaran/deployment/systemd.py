@@ -1,4 +1,4 @@
-"""A unit of systemd for one node. It waits until the node serves (`trimaran.running.node_process`)."""
+"""A systemd unit for one node. It waits until the node serves (`trimaran.running.node_process`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from pathlib import PurePath
 
 from trimaran.errors.user_error import Exit
 
-# A broker asks to leave for at most 20 s, then flushes and closes its logs; a slow disk takes longer.
+# The controlled shutdown of a broker takes at most 20 s; then it flushes and closes its logs, which may take long on a
+# slow disk.
 STOP_SECONDS = 180
 
 
 def unit(program: PurePath, config: PurePath, user: str, directories: Sequence[PurePath]) -> str:
-    """`program` is the script `trimaran`, `directories` those that the node writes. `user` must exist."""
+    """Returns the unit; `program` is the script `trimaran`, `directories` are those that the node writes. `user` must
+    exist.
+    """
     writable = " ".join(map(_quoted, directories))
     return f"""\
 [Unit]
@@ -60,11 +63,11 @@ WantedBy=multi-user.target
 
 
 def _word(path: PurePath) -> str:
-    """A word of a command, in which a dollar begins a variable."""
+    """Quotes a word of a command, in which a dollar begins a variable."""
     return _quoted(path).replace("$", "$$")
 
 
 def _quoted(path: PurePath) -> str:
-    """As systemd.syntax(7) reads it; a percent begins a specifier."""
+    """Quotes a value according to systemd.syntax(7); a percent sign begins a specifier."""
     text = str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{text}"' if any(letter in text for letter in ' "\\') else text

@@ -1,1 +1,1 @@
-"""Errors for people, in three lines: what happened, why, and what to do."""
+"""Errors for people, in three lines: the problem, the cause, the remedy."""

@@ -1,4 +1,4 @@
-"""Words that are no command of ours, as errors for people: what does not fit, why, and where it is explained."""
+"""Errors for invalid command lines: the wrong word, the reason, and the help that explains it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from trimaran.errors.user_error import Exit, UserError
 if TYPE_CHECKING:
     from cyclopts import App, Argument
 
-_SIMILAR = 0.7  # of difflib: `--partitons` is --partitions, and `--nope` is not --property
-# What a value should have been, as the parser says it and as we do.
+# the cutoff of difflib: `--partitons` is --partitions, but `--nope` is not --property
+_SIMILAR = 0.7
+# The expected kinds of values, in the words of the parser and in ours.
 _KINDS = {"int": "a whole number", "float": "a number"}
 
 
@@ -91,7 +92,7 @@ def _missing(error: MissingArgumentError, command: str) -> tuple[str, str]:
 
 
 def _name_of(argument: Argument) -> str:
-    """`NAME` of a word that needs no option, else the longest of the option's names."""
+    """Returns `NAME` for a positional argument, else the longest name of the option."""
     if argument.field_info.is_positional:
         return argument.name.lstrip("-").upper()
     return max(argument.names, key=len)
@@ -120,7 +121,7 @@ def _why_wrong(error: CoercionError | ValidationError) -> str:
 
 
 def _lowered(text: str) -> str:
-    """`Must be >= 1.` in the middle of a sentence."""
+    """Changes a text such as `Must be >= 1.` for the middle of a sentence."""
     plain = text[:1].lower() + text[1:].removesuffix(".") if text else "does not fit"
     return (
         plain.replace("must be >= ", "must be at least ")

@@ -1,4 +1,4 @@
-"""A wrong value of a configuration, as an error for people."""
+"""A wrong config value as an error for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from trimaran.node.config.config_def import ConfigError
 
 
 def of_config(error: ConfigError) -> UserError:
-    """Names the key, its value, the place where it was written, and what would be right."""
+    """Returns an error with the key, its value, its place, and the valid values."""
     where = f" ({error.origin})" if error.origin else ""
     return UserError(
         f"the configuration is wrong: {error.key}={error.value}{where}",

@@ -1,6 +1,6 @@
-"""Why a command could not talk to a cluster, as errors for people: what is at the address instead, and what to change.
+"""Errors for people about failed connections to a cluster: what is at the address instead, and what to change.
 
-The cause is found by probes: a listener that breaks off is probed for TLS and for ZooKeeper.
+The cause is found by probes: a listener that closes the connection is probed for TLS and for ZooKeeper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ else:
 
 PROBE_SECONDS = 1.0  # each probe runs once, after a failure
 COMMAND_CONFIG_OPTION = "--command-config"
-ZOOKEEPER_WORD, ZOOKEEPER_SAYS = b"srvr", b"Zookeeper version"  # the one that is always allowed
+# The command that ZooKeeper always allows.
+ZOOKEEPER_WORD, ZOOKEEPER_SAYS = b"srvr", b"Zookeeper version"
 
 
 def text_of(address: Address) -> str:
@@ -42,7 +43,7 @@ def text_of(address: Address) -> str:
 def no_conversation(
     address: Address, error: ConnectionLost, security: ClientSecurity | None
 ) -> UserError:
-    """A first connection to `address` failed for good, before any request."""
+    """Returns the error for a first connection to `address` that failed permanently, before any request."""
     where = text_of(address)
     if isinstance(error, AuthenticationRefused):
         return not_authenticated(where, error)
@@ -111,7 +112,7 @@ def wants_login(address: Address, mechanisms: list[str]) -> UserError:
 
 
 def not_authenticated(where: str, error: AuthenticationRefused) -> UserError:
-    """TLS or SASL says no."""
+    """Returns the error for a refusal by TLS or SASL."""
     text = str(error)
     if not text.startswith("TLS"):
         return UserError(
@@ -164,7 +165,7 @@ def timed_out(
     *,
     of_controllers: bool,
 ) -> UserError:
-    """The cluster was there, and then a request was not answered."""
+    """Returns the error for a request without a response, after the cluster had responded before."""
     gone = [text_of(address) for address in addresses if not _speaks_kafka(address, security)]
     listed = ",".join(map(text_of, addresses))
     if len(gone) == len(addresses):
@@ -188,7 +189,7 @@ def timed_out(
 
 
 def no_quorum(unreachable: list[str], count: int, exit_code: Exit = Exit.TIMEOUT) -> UserError:
-    """Controllers answer, and none of them leads."""
+    """Returns the error for controllers that respond, but have no leader."""
     if not unreachable:
         return UserError(
             "no quorum: the controllers have no leader",
@@ -204,7 +205,7 @@ def no_quorum(unreachable: list[str], count: int, exit_code: Exit = Exit.TIMEOUT
     )
 
 
-# --- questions
+# --- probes
 
 
 def _is_reachable(address: Address) -> bool:
@@ -216,7 +217,7 @@ def _is_reachable(address: Address) -> bool:
 
 
 def _answer(address: Address, question: bytes) -> bytes:
-    """Returns its first response; nothing if it is silent or breaks off."""
+    """Returns the first response; nothing if the peer is silent or closes the connection."""
     try:
         with socket.create_connection(address, PROBE_SECONDS) as connection:
             connection.sendall(question)
@@ -232,7 +233,7 @@ def _speaks_tls(address: Address) -> bool:
         with socket.create_connection(address, PROBE_SECONDS) as connection:
             context.wrap_socket(connection).close()
     except ssl.SSLError as error:
-        return "ALERT" in (error.reason or "")  # it refuses us, in the words of TLS
+        return "ALERT" in (error.reason or "")  # it refuses us with a message of TLS
     except OSError:
         return False
     return True

@@ -1,6 +1,7 @@
-"""Why a node did not start or stopped, in three lines: exceptions of the rooms below become `UserError`s.
+"""Errors about nodes that did not start or that stopped, in three lines: exceptions of the rooms below become
+`UserError`s.
 
-Other exceptions are mistakes of ours and keep their tracebacks, in the node's log.
+Other exceptions are bugs and keep their tracebacks, in the node's log.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LISTEN_ERRORS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 
 def explain(error: BaseException) -> UserError | None:
-    """Returns the error for the user about the end of a node; None when it was nothing that a user can mend."""
+    """Returns the error for the user about the end of a node; None if a user cannot solve the problem."""
     for leaf in _leaves(error):
         for kind, explanation in _EXPLANATIONS:
             if isinstance(leaf, kind):
@@ -112,7 +113,7 @@ def _of_damage(error: Exception) -> UserError:
 
 
 def _of_only_voter(error: Exception) -> UserError:
-    """With other voters it would fetch again what is damaged."""
+    """Returns the remedy for the only voter; with other voters it would fetch the damaged records again."""
     return UserError(
         "the metadata of this node is damaged, and no other voter has it",
         str(error),

@@ -11,7 +11,7 @@ _LISTEN = "0A"
 
 
 def ensure_nobody_listens(port: int) -> None:
-    """Checks a port for servers that cannot report it themselves. Raises UserError."""
+    """Checks that a port is free, for servers that cannot report it themselves. Raises UserError."""
     if by := listener_on(port):
         raise UserError(
             f"cannot listen on 127.0.0.1:{port}",
@@ -21,7 +21,7 @@ def ensure_nobody_listens(port: int) -> None:
 
 
 def listener_on(port: int) -> str | None:
-    """`process 4711 (java)`; None if no process listens or it cannot be seen."""
+    """Returns `process 4711 (java)`; None if no process listens or it is not visible."""
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
     if not inodes:
         return None
@@ -52,7 +52,7 @@ def _holds(process: Path, inodes: set[str]) -> bool:
 def _link(descriptor: Path) -> str | None:
     try:
         return os.readlink(descriptor)
-    except OSError:  # closed meanwhile: of our own process the one that listed them is among them
+    except OSError:  # closed meanwhile, such as the descriptor that listed our own ones
         return None
 
 

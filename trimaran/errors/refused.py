@@ -1,4 +1,4 @@
-"""Refusals of the cluster as errors for people: error codes of its responses, and names that it does not know."""
+"""Refusals of the cluster as errors for people: error codes of its responses, and unknown names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def no_group(*names: str) -> UserError:
 
 
 def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> None:
-    """Raises UserError for those that cannot be asked, or given anything."""
+    """Raises UserError for brokers that are not running."""
     missing = sorted(set(wanted) - set(running))
     if missing:
         named = ", ".join(map(str, missing))
@@ -47,14 +47,14 @@ def ensure_brokers_run(wanted: Collection[int], running: Collection[int]) -> Non
 
 
 def check_topic(name: str, code: int, message: str | None = None) -> None:
-    """Raises what an answer about this topic carries: UserError if there is none, else KafkaError."""
+    """Raises the error of a response about a topic: UserError if there is no such topic, else KafkaError."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(name)
     check(code, message or f"topic {name}")
 
 
 def check_resource(resource_type: int, name: str, code: int, message: str | None) -> None:
-    """As `check_topic` where the resource is one, of configs."""
+    """Like `check_topic`, for a resource with configs that is a topic."""
     if resource_type == image.TOPIC_RESOURCE:
         check_topic(name, code, message)
     else:
@@ -62,7 +62,7 @@ def check_resource(resource_type: int, name: str, code: int, message: str | None
 
 
 def check_transactional_id(name: str, code: int) -> None:
-    """As `check_topic`, of a transactional id."""
+    """Like `check_topic`, for a transactional id."""
     if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
         raise UserError(
             f"there is no transactional id {name}",
@@ -74,14 +74,14 @@ def check_transactional_id(name: str, code: int) -> None:
 
 
 def check_group(name: str, code: int) -> None:
-    """As `check_topic`, of a group."""
+    """Like `check_topic`, for a group."""
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         raise no_group(name)
     check(code, f"group {name}")
 
 
 def refused(error: KafkaError) -> UserError:
-    """The cluster answered with an error code."""
+    """Returns the error for people for an error code of the cluster."""
     name = error.code.name
     said = "" if error.is_bare else f": {error.message}"
     return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)
@@ -94,13 +94,13 @@ def _fix_of(name: str) -> str:
 
 
 def check(code: int, message: str | None) -> None:
-    """Raises the KafkaError that an answer carries, if it carries one."""
+    """Raises the KafkaError of a response, if it has one."""
     if code:
         raise KafkaError(ErrorCode.of(code), message or "")
 
 
 DEFAULT_FIX = "trimaran quorum status and trimaran partitions list show the state of the cluster"
-# By a part of the error's name, the first that fits.
+# By a part of the error's name; the first match applies.
 FIXES_BY_PART = {
     "AUTHORIZATION": "add an ACL that allows it, or log in as another user with --command-config",
     "UPDATE_VERSION": "trimaran features list shows the supported levels",

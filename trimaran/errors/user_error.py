@@ -1,4 +1,4 @@
-"""Errors for people: what happened, why, and what to do, one line each."""
+"""Errors for people: the problem, the cause, and the remedy, one line each."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class Exit(IntEnum):
     CANNOT_CONNECT = 3
     TIMEOUT = 4
     REFUSED = 5
-    TOO_NEW = 6  # a node that met metadata of a later version; it can start when it is upgraded
+    TOO_NEW = 6  # a node found metadata of a later version; it can start after an upgrade
 
 
 class UserError(Exception):
-    """Something the user can mend. Shown in three lines, without a traceback.
+    """A problem that the user can solve. Shown in three lines, without a traceback.
 
     Args:
         what: what happened.
         why: the cause, as far as it is known.
-        fix: what to do next, a command where there is one.
+        fix: what to do next, a command if there is one.
     """
 
     def __init__(self, what: str, why: str, fix: str, *, exit_code: Exit = Exit.NO) -> None:

@@ -1,4 +1,4 @@
-"""Why there is no ZooKeeper at an address, found out by asking before a session is waited for."""
+"""Finds out why there is no ZooKeeper at an address, by probes before waiting for a session."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from trimaran.wire.client.bootstrap import parse_bootstrap
 from trimaran.wire.identity import Address
 
 DEFAULT_PORT = "2181"
-# Allowed by default; a ZooKeeper that does not allow it says so.
+# The command is allowed by default; a ZooKeeper that forbids it says so.
 _WORD, _ANSWERS = b"srvr", (b"Zookeeper version", b"srvr is not executed")
 
 
 def why_no_zookeeper(connect: str) -> UserError | None:
-    """Returns the problem if no address of `connect`, as in `h1:2181,h2:2181/chroot`, can be that of a ZooKeeper.
+    """Returns the problem if no address in `connect`, such as `h1:2181,h2:2181/chroot`, can be that of a ZooKeeper.
 
-    One that is silent may be one that is slow. Raises ValueError: these are no addresses.
+    A silent address may be a slow ZooKeeper. Raises ValueError for invalid addresses.
     """
     first = None
     for address in _addresses(connect):

@@ -1,5 +1,5 @@
-"""Segments and partition directories as rows: what `trimaran logs dump` prints. Any format, ours and Apache Kafka's,
-live or at rest; nothing is written.
+"""Segments and partition directories as rows, for `trimaran logs dump`. They may have any format, ours or Apache
+Kafka's, and may be in use; nothing is written.
 
 Rows have the column names of Spark's `kafka_log` (`spark/read.py`), times in milliseconds, bytes in base64.
 """
@@ -38,35 +38,36 @@ Row = dict[str, Any]
 
 _METADATA_FRAME = bytes([FRAME_VERSION])
 
-# Headers shown of a record: a batch of some kilobytes may hold millions. A row says how many are left out.
+# Headers of a record that are shown: a batch of a few kilobytes may have millions. A row has the number of omitted
+# ones.
 HEADERS_SHOWN = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """Segments of one partition, to be printed; `topic` is None where the directory's name tells none.
+    """Segments of one partition, to be printed; `topic` is None if it does not follow from the name of the directory.
 
-    Records below `log_start_offset` were deleted (retention, DeleteRecords), though the segment with them is still
-    there; no consumer gets them. It is 0 where no checkpoint beside the directory tells it.
+    Records below `log_start_offset` were deleted (retention, DeleteRecords), though their segment still exists; no
+    consumer gets them. It is 0 if there is no checkpoint beside the directory.
     """
 
     directory: Path
     segments: tuple[SegmentFile, ...]
     topic: str | None
     partition: int | None
-    node_id: int | None = None  # where `meta.properties` beside the directory tells it
+    node_id: int | None = None  # if `meta.properties` beside the directory has it
     log_start_offset: Offset = Offset(0)
 
 
 @dataclass(slots=True)
 class LogTransactions:
-    """Transactions of a whole log: its stable offset, and the aborted ranges."""
+    """The transactions of a whole log: its stable offset, and the aborted ranges."""
 
     stable_offset: Offset
     _aborted: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, producer_id: int, first_offset: Offset, last_offset: Offset) -> None:
-        """In order of their ends; those of a producer do not overlap."""
+        """Adds a transaction; they are added in the order of their ends, and those of one producer do not overlap."""
         self._aborted[producer_id].append((first_offset, last_offset))
 
     def is_aborted(self, batch: BatchView) -> bool:
@@ -78,10 +79,10 @@ class LogTransactions:
 
 
 def find_sources(paths: Iterable[Path]) -> tuple[list[PartitionFiles], list[Path]]:
-    """What `.log` files, partition directories and node directories hold, in the order given, and the paths that hold
-    none.
+    """Returns the contents of `.log` files, partition directories and node directories, in the given order, and the
+    paths without any.
 
-    Raises UserError: a path is not there, or no path holds any.
+    Raises UserError if a path does not exist, or no path contains any.
     """
     found: list[PartitionFiles] = []
     empty: list[Path] = []
@@ -148,7 +149,7 @@ def _log_start(directory: Path, key: TopicPartition) -> Offset:
     try:
         starts = read_offsets(directory.resolve().parent / LOG_START_OFFSETS)
     except (CheckpointDamaged, OSError):
-        return Offset(0)  # as a broker takes it then
+        return Offset(0)  # the same assumption as that of a broker
     return starts.get(key, Offset(0))
 
 
@@ -160,8 +161,8 @@ def _node_id(directory: Path) -> int | None:
 
 
 def transactions_of(source: PartitionFiles) -> LogTransactions:
-    """By the batches of the whole directory: what a read_committed consumer of it sees, all of it taken as replicated.
-    Raises OSError.
+    """Finds the transactions in the batches of the whole directory, as a read_committed consumer would see them if
+    everything were replicated. Raises OSError.
     """
     state, found = ProducerState(), LogTransactions(Offset(0))
     for segment in list_segments(source.directory):
@@ -179,11 +180,11 @@ def transactions_of(source: PartitionFiles) -> LogTransactions:
 def batches_of(
     source: PartitionFiles, transactions: LogTransactions | None
 ) -> Iterator[tuple[SegmentFile, int, BatchView]]:
-    """(segment, position, batch) from the log's start on; with `transactions` what a read_committed consumer gets of
-    them, control batches left out.
+    """Yields (segment, position, batch) from the start of the log on; with `transactions` only those that a
+    read_committed consumer gets, without control batches.
 
     Raises:
-        UserError: a segment does not end with a whole batch; after all that is before.
+        UserError: a segment does not end with a whole batch; raised after all earlier batches.
         OSError
     """
     for segment in source.segments:
@@ -208,7 +209,7 @@ def batches_of(
 
 
 def batch_rows(source: PartitionFiles, transactions: LogTransactions | None) -> Iterator[Row]:
-    """Rows of the `batches` level. Raises as `batches_of`."""
+    """Yields the rows of the level `batches`. Raises as `batches_of` does."""
     for segment, position, batch in batches_of(source, transactions):
         yield {
             "topic": source.topic,
@@ -257,11 +258,11 @@ def control_type_of(batch: BatchView) -> str | None:
 def record_rows(
     source: PartitionFiles, transactions: LogTransactions | None, *, decoded: bool = False
 ) -> Iterator[Row]:
-    """Rows of the `records` level, with `control_type` and `control` in those of control records, and `decoded` in
-    those of internal topics if asked for.
+    """Yields the rows of the level `records`, with `control_type` and `control` for control records, and `decoded` for
+    those of internal topics on request.
 
     Raises:
-        UserError: as `batches_of`; records that are not what their batch says.
+        UserError: as `batches_of`, or for records that do not match their batch.
         OSError
     """
     for segment, position, batch in batches_of(source, transactions):
@@ -271,7 +272,7 @@ def record_rows(
 def rows_of_batch(
     source: PartitionFiles, segment: SegmentFile, position: int, batch: BatchView, *, decoded: bool
 ) -> Iterator[Row]:
-    """The records of one batch. Raises UserError."""
+    """Yields the records of one batch. Raises UserError."""
     if not batch.count:
         return
     try:
@@ -310,9 +311,11 @@ def _row_of(
 
 
 def _may_hold_secret(record: Record, *, in_doubt: bool) -> bool:
-    """Tells it of a record of the metadata log, which may also lie in a directory of another name, as a copy or alone.
+    """Returns whether a record of the metadata log may have a secret; such a record may also be in a directory with
+    another name, as a copy.
 
-    `in_doubt` is what is said of a record that cannot be decoded: the directory has the name of the metadata log.
+    `in_doubt` is the result for a record that cannot be decoded: whether the directory has the name of the metadata
+    log.
     """
     value = record.value or b""
     if not in_doubt and value[:1] != _METADATA_FRAME:
@@ -354,7 +357,7 @@ def _record_row(source: PartitionFiles, batch: BatchView, record: Record) -> Row
 
 
 def decode_record(topic: str, record: Record) -> Row | None:
-    """The messages in a record of an internal topic, None in others; `error` where they are malformed."""
+    """Returns the messages in a record of an internal topic, None for others; `error` if they are malformed."""
     try:
         if topic == TOPIC:
             name, payload = typed(record)

@@ -1,1 +1,1 @@
-"""The local cluster: a supervisor that forks its nodes, and what talks to it."""
+"""The local cluster: a supervisor that forks its nodes, and the code that controls it."""

@@ -1,7 +1,7 @@
-"""The nodes of a local cluster as child processes: fork, readiness, signals, death.
+"""The nodes of a local cluster as child processes: fork, readiness, signals, exit.
 
 A controller, a broker or the mirror is forked from the supervisor, which has imported everything once; ZooKeeper is a
-Java process. A forked child reports that it serves by one byte on a pipe, or closes the pipe by dying.
+Java process. A forked child reports that it serves by one byte on a pipe, which closes if it ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ else:
 
 
 class Process(Protocol):
-    """A process started elsewhere; kept, because dropping it would warn that it still runs."""
+    """A process that was started elsewhere; kept, since dropping the object would warn that it still runs."""
 
     @property
     def pid(self) -> int: ...
@@ -49,7 +49,7 @@ class Process(Protocol):
 
 @dataclass(slots=True)
 class Child:
-    """A node and its process. `state`: stopped, starting, running, paused, dead (died without being asked to)."""
+    """A node and its process. `state` is stopped, starting, running, paused or dead (ended without a request)."""
 
     plan: NodePlan
     pid: int | None = None
@@ -75,8 +75,8 @@ class Child:
     def fork(
         self, main: Callable[[Callable[[], None]], None], close_in_child: Callable[[], None]
     ) -> None:
-        """Starts the node; `main(on_ready)` runs in the child, `close_in_child` first drops what belongs
-        to the parent.
+        """Starts the node; `main(on_ready)` runs in the child, after `close_in_child` has closed the descriptors of the
+        parent.
         """
         _flush_output()
         reader, writer = os.pipe()
@@ -110,7 +110,7 @@ class Child:
         self.pid, self.started, self.state = pid, start_time(pid), "starting"
 
     def read_ready(self) -> None:
-        """Called when the ready pipe has something to say; its end without a byte is left to `reaped`."""
+        """Called when the ready pipe is readable; an end without a byte is handled in `reaped`."""
         if self.ready_fd is None:
             return
         if os.read(self.ready_fd, 1) and self.state == "starting":
@@ -124,7 +124,7 @@ class Child:
                 os.kill(self.pid, signal_number)
 
     def reaped(self, *, wanted: bool) -> None:
-        """The process is gone; `wanted` distinguishes a requested stop from a death."""
+        """Handles the end of the process; `wanted` distinguishes a requested stop from a crash."""
         self.pid = self.started = None
         self.state = "stopped" if wanted else "dead"
 
@@ -160,8 +160,8 @@ def _run_child(
 
 
 def _leave_supervisor(supervisor_pid: int) -> None:
-    """A process group of its own, since Ctrl-C is for the supervisor, which stops us in order; default signals; its end
-    is ours.
+    """Puts the child into its own process group, since Ctrl-C is for the supervisor, which stops the nodes in order;
+    restores default signals; makes the child end with its parent.
     """
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
@@ -177,13 +177,13 @@ def _run_main(main: Callable[[Callable[[], None]], None], on_ready: Callable[[],
     except UserError as error:
         print(error, file=sys.stderr)  # noqa: T201
         return error.exit_code
-    except SystemExit as ended:  # it has said why
+    except SystemExit as ended:  # it has reported the error
         return ended.code if isinstance(ended.code, int) else 1
     return 0
 
 
 def _flush_output() -> None:
-    """Output for a full disk or a closed terminal is lost; that is no reason to stop."""
+    """Flushes the output; a full disk or a closed terminal loses it, which is no reason to stop."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -200,7 +200,7 @@ def redirect_output(log_file: Path) -> None:
     os.close(null)
 
 
-# Functions for roles of rooms above this one: they take the plan, the node, and a callback for when it serves.
+# Functions for roles from the layers above; they take the plan, the node, and a callback for the time when it serves.
 Mains = Mapping[str, Callable[[ClusterPlan, NodePlan, Callable[[], None]], None]]
 
 

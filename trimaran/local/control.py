@@ -1,8 +1,8 @@
-"""The line between the command line and the supervisor: one JSON object a line, over a Unix socket.
+"""The connection between the command line and the supervisor: one JSON object per line, over a Unix socket.
 
-Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`.
-A path of a Unix socket holds some 100 bytes, so a cluster in a deep directory has its socket in a private directory of
-this user; `cluster.json` says where it is. Both ends are processes of one user.
+Request: `{"command": "kill", "node": "broker-11"}`; answer: `{"ok": true, …}` or `{"ok": false, "error": "…"}`. The
+path of a Unix socket has at most about 100 bytes, so a cluster in a deep directory has its socket in a private
+directory of this user; `cluster.json` has its path. Both ends are processes of one user.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.local.private_files import is_trusted, peer_uid, private_directory
 
 SOCKET_NAME = "supervisor.sock"
-# A command of its own, which wraps the intended one: an older supervisor does nothing.
+# A separate command that wraps the intended one, so that an older supervisor does nothing.
 DRY_RUN = "dry-run"
 PATH_BYTES_MAX = 100  # sun_path has 108 on Linux, 104 on macOS
-LINE_BYTES_MAX = 64 * 1024  # the longest answer, `ps` of twenty nodes, has some 4 KiB
+LINE_BYTES_MAX = 64 * 1024  # the longest response, `ps` of twenty nodes, has some 4 KiB
 ANSWER_SECONDS_MAX = (
-    60.0  # a clean stop of every node, each with its own deadline, is the longest command
+    60.0  # the longest command is a clean stop of all nodes, each with its own deadline
 )
 
 
@@ -37,10 +37,10 @@ def socket_path(data: Path) -> Path:
 
 
 def listen(path: Path) -> socket.socket:
-    """Opens the supervisor's end; only this user may talk to it."""
+    """Opens the supervisor's end, to which only this user may connect."""
     path.unlink(missing_ok=True)
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)  # a socket may be connected to before a later chmod
+    before = os.umask(0o177)  # other users could connect to a socket before a later chmod
     try:
         server.bind(str(path))
     finally:
@@ -51,7 +51,7 @@ def listen(path: Path) -> socket.socket:
 
 
 def read_line(connection: socket.socket) -> dict[str, Any]:
-    """Reads one JSON object; empty when the other side closed first."""
+    """Reads one JSON object; empty if the other side closed first."""
     received = b""
     while not received.endswith(b"\n") and len(received) < LINE_BYTES_MAX:
         chunk = connection.recv(4096)
@@ -67,9 +67,9 @@ def write_line(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> dict[str, Any]:
-    """Sends a command to the supervisor and returns its answer; a UserError when it cannot be reached or refuses.
+    """Sends a command to the supervisor and returns its response; raises UserError if it cannot be reached or refuses.
 
-    In a dry run it answers what it would do, or refuses as ever, and changes nothing.
+    In a dry run it responds with what it would do, or refuses as usual, and changes nothing.
     """
     request = {"command": command, **arguments}
     try:
@@ -96,7 +96,7 @@ def ask(path: str, command: str, *, dry_run: bool = False, **arguments: Any) -> 
 
 
 def _check_peer(connection: socket.socket) -> None:
-    """Raises PermissionError: the socket is another user's."""
+    """Raises PermissionError if the socket belongs to another user."""
     uid = peer_uid(connection)
     if not is_trusted(uid):
         raise PermissionError(f"a process of another user (uid {uid}) listens there")

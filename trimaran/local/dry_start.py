@@ -1,4 +1,4 @@
-"""What `up` would start, found out without starting it: refused as `up` would refuse it, and nothing is written."""
+"""Finds out what `up` would start, without starting it: refuses as `up` would, and writes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from trimaran.zkcompat.zookeeper.server_process import missing_parts
 
 @dataclass(frozen=True, slots=True)
 class DryStart:
-    """Nodes that would be started; those of them that are new, and would be formatted before; whether others run."""
+    """The nodes that would be started, those of them that are new and would be formatted first, and whether
+    others run.
+    """
 
     started: tuple[NodePlan, ...]
     new: tuple[NodePlan, ...]
@@ -33,7 +35,7 @@ class DryStart:
 
 
 def dry_start(data: Path, wanted: WantedCluster) -> DryStart:
-    """What `starting`, or a growth while the cluster runs, would do in this directory.
+    """Returns what `starting`, or a growth while the cluster runs, would do in this directory.
 
     Raises:
         UserError: the plan is impossible; a port is taken; there is no ZooKeeper to start.

@@ -40,7 +40,7 @@ def format_nodes(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
 
 
 def ensure_can_be_formatted(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> None:
-    """Writes nothing. Raises what writing the properties files of the cluster and formatting these nodes would."""
+    """Writes nothing. Raises the errors that writing the properties files and formatting these nodes would raise."""
     configs = {node.name: _config(properties_of(plan, node)) for node in _servers(plan)}
     for node in nodes:
         if node.name in configs:
@@ -48,13 +48,13 @@ def ensure_can_be_formatted(plan: ClusterPlan, nodes: Iterable[NodePlan]) -> Non
 
 
 def _first_voters(plan: ClusterPlan) -> VoterSet:
-    """All controllers, each with the id that its directory will have."""
+    """Returns all controllers, each with the id of its future directory."""
     listed = (f"{n.id}@{n.address}:{random_uuid()}" for n in plan.of_role("controller"))
     return parse_initial_voters(",".join(listed), CONTROLLER_LISTENER)
 
 
 def write_all_properties(plan: ClusterPlan) -> None:
-    """Writes every node's properties file; a UserError, and nothing written, when a setting is wrong."""
+    """Writes every node's properties file; raises UserError and writes nothing if a setting is wrong."""
     for node in _servers(plan):
         _config(properties_of(plan, node))
     for node in _servers(plan):

@@ -1,4 +1,4 @@
-"""Further nodes for a running cluster: its supervisor starts them; the command waits until they serve."""
+"""Adds nodes to a running cluster: its supervisor starts them; the command waits until they serve."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _UNDONE = "it was removed again"
 
 
 def grow_running(data: Path, state: ClusterState, growth: Growth) -> list[str]:
-    """The names of the nodes that were added, once they serve and all brokers that run know each other.
+    """Returns the names of the added nodes, once they serve and all running brokers know each other.
 
     If that fails, or is interrupted, they are stopped and removed again.
 
     Raises:
-        UserError: the supervisor refused, or a node did not start, and why.
+        UserError: the supervisor refused, or a node did not start, with the reason.
     """
     names: list[str] = control.ask(state.control, "grow", growth=growth.as_json())["nodes"]
     try:
@@ -61,7 +61,7 @@ def _state(data: Path) -> ClusterState:
 
 
 def _late(data: Path, state: ClusterState, names: list[str]) -> NodePlan | None:
-    """The first of them that does not serve yet; raises UserError when one died instead."""
+    """Returns the first node that does not serve yet; raises UserError if one ended instead."""
     plans = {node.name: node for node in state_file.plan_of(data, state).nodes}
     states = {node.name: node.state for node in state.nodes}
     for name in names:
@@ -71,7 +71,7 @@ def _late(data: Path, state: ClusterState, names: list[str]) -> NodePlan | None:
 
 
 def _unregister(state: ClusterState, brokers: list[BrokerId]) -> None:
-    """So that no command waits for them; most that fail have not registered."""
+    """Unregisters brokers, so that no command waits for them; most that fail have not registered."""
     with (
         contextlib.suppress(*NO_ANSWER, KafkaError),
         BlockingClient(state.bootstrap, timeout=READY_SECONDS_MAX) as client,

@@ -23,7 +23,7 @@ BROKERS_MAX = NODES_MAX * 10
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """The wanted cluster: `brokers` in all, None for as many as there are. Sent to a supervisor as JSON."""
+    """The wanted cluster: the total number of `brokers`, None for the existing number. Sent to a supervisor as JSON."""
 
     brokers: int | None = None
     zookeeper: bool = False
@@ -35,15 +35,15 @@ class Growth:
 
     @classmethod
     def of(cls, request: dict[str, Any]) -> Self:
-        """Raises TypeError: this is no growth."""
+        """Parses a growth. Raises TypeError if it is invalid."""
         return cls(**request)
 
 
 def grow(plan: ClusterPlan, growth: Growth, free_ports: FreePorts) -> ClusterPlan:
-    """The cluster with what it lacks; `prepare` writes it.
+    """Returns the cluster with its additions; `prepare` writes it.
 
     Raises:
-        UserError: there are more brokers already, or too many would be.
+        UserError: there are more brokers already, or there would be too many.
     """
     ports = None if growth.fixed_ports else free_ports
     grown = _with_brokers(plan, growth.brokers, ports)
@@ -55,7 +55,7 @@ def grow(plan: ClusterPlan, growth: Growth, free_ports: FreePorts) -> ClusterPla
 
 
 def prepare(plan: ClusterPlan, grown: ClusterPlan) -> None:
-    """Writes the properties files of a cluster that has grown, and formats what is new. Old nodes read their new
+    """Writes the properties files of a cluster that has grown, and formats its new nodes. Old nodes read their new
     properties at their next start.
     """
     new = [node for node in added(plan, grown) if node.role != "console"]
@@ -65,13 +65,13 @@ def prepare(plan: ClusterPlan, grown: ClusterPlan) -> None:
 
 
 def added(plan: ClusterPlan, grown: ClusterPlan) -> list[NodePlan]:
-    """The nodes of the second that the first has not."""
+    """Returns the nodes that only the second cluster has."""
     old = {node.name for node in plan.nodes}
     return [node for node in grown.nodes if node.name not in old]
 
 
 def ensure_brokers_grow(plan: ClusterPlan, wanted: int | None) -> None:
-    """Raises UserError: there are more already, or too many would be."""
+    """Raises UserError if there are more already, or there would be too many."""
     found = len(plan.of_role("broker"))
     if wanted is not None and wanted < found:
         raise UserError(

@@ -19,28 +19,26 @@ from typing import Self
 from trimaran.local.private_files import write_private
 from trimaran.node.runtime.ports import HOST, reserve
 
-STOP_SECONDS_MAX = (
-    15.0  # a broker's controlled shutdown takes well under a second; past this the node is killed
-)
+STOP_SECONDS_MAX = 15.0  # a broker's controlled shutdown takes well under a second; after this time the node is killed
 STOP_ORDER = ("console", "broker", "mirror", "controller", "zookeeper")
 ROLES = frozenset(STOP_ORDER)
 CONTROLLER_LISTENER = "CONTROLLER"
 FIRST_CONTROLLER_ID, FIRST_BROKER_ID = 1, 11
-# Below the range from which the kernel takes ports of outgoing connections, so that a killed node finds its port free.
+# Below the kernel's range for outgoing connections, so that the port of a killed node stays free.
 FREE_PORTS = range(20000, 32000)
 FIXED_PORTS = {"broker": 9092, "controller": 9093, "zookeeper": 2181, "console": 8090}
-# One more a node; that of brokers is the usual one of JMX exporters.
+# Each node has the next one; that of brokers is the usual port of JMX exporters.
 FIXED_METRICS_PORTS = {"broker": 9404, "controller": 9604, "mirror": 9804}
 SUPERVISOR_LOG = "supervisor.log"
 _BACKSLASH, _BLANK, _DELETE = ord("\\"), ord(" "), 0x7F
-NODES_MAX = 10  # ids of controllers end where those of brokers begin
+NODES_MAX = 10  # the ids of controllers are below those of brokers
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
     """One node of a local cluster. `id` is None for ZooKeeper, its mirror and the console.
 
-    `metrics_port` is None where none are served.
+    `metrics_port` is None if no metrics are served.
     """
 
     name: str
@@ -84,7 +82,7 @@ class ClusterPlan:
         return [node for node in self.nodes if node.role == role]
 
     def addresses(self, role: str) -> str:
-        """`host:port,…` of all nodes in a role; empty when there are none."""
+        """Returns `host:port,…` of all nodes in a role; empty if there are none."""
         return ",".join(node.address for node in self.of_role(role))
 
 
@@ -99,7 +97,7 @@ def plan_cluster(
     settings: dict[str, str],
     static_quorum: bool = False,
 ) -> ClusterPlan:
-    """Chooses ids, ports and directories of a new cluster; the ports are fixed ones where none are given."""
+    """Chooses ids, ports and directories of a new cluster; the ports are the fixed ones unless others are given."""
     nodes = [_server("controller", data, i, FIRST_CONTROLLER_ID, ports) for i in range(controllers)]
     nodes += [broker_node(data, i, ports) for i in range(brokers)]
     if zookeeper:
@@ -108,12 +106,12 @@ def plan_cluster(
 
 
 def broker_node(data: Path, index: int, ports: Iterator[int] | None) -> NodePlan:
-    """The broker that comes after `index` others."""
+    """Returns the plan of the broker after `index` others."""
     return _server("broker", data, index, FIRST_BROKER_ID, ports)
 
 
 def zookeeper_nodes(data: Path, ports: Iterator[int] | None) -> list[NodePlan]:
-    """A ZooKeeper and the mirror into it."""
+    """Returns the plans of a ZooKeeper and its mirror."""
     port = FIXED_PORTS["zookeeper"] if ports is None else next(ports)
     return [
         NodePlan("zookeeper", "zookeeper", None, port, data / "zookeeper"),
@@ -130,7 +128,9 @@ def _server(
 
 
 def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
-    """Chooses a port for the metrics of each controller and broker that has none; fixed ones where none are given."""
+    """Chooses a port for the metrics of each controller and broker that has none; the fixed ones unless others are
+    given.
+    """
     seen: Counter[str] = Counter()
 
     def served(node: NodePlan) -> NodePlan:
@@ -146,7 +146,7 @@ def with_metrics(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
 
 
 def with_console(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
-    """With a console, if there is none."""
+    """Adds a console, if there is none."""
     if plan.of_role("console"):
         return plan
     port = FIXED_PORTS["console"] if ports is None else next(ports)
@@ -155,8 +155,8 @@ def with_console(plan: ClusterPlan, ports: Iterator[int] | None) -> ClusterPlan:
 
 
 class FreePorts:
-    """Free ports, each once; until `close` the kernel gives them to no other process, whether a node listens there or
-    not.
+    """Yields free ports, each once; until `close` the kernel gives them to no other process, even if no node listens
+    there.
     """
 
     def __init__(self) -> None:
@@ -179,7 +179,7 @@ class FreePorts:
         self.close()
 
     def descriptors(self) -> list[int]:
-        """Sockets that reserve them; the nodes do not use these."""
+        """Returns the sockets that reserve the ports; the nodes do not use these."""
         return [sock.fileno() for sock in self._held]
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class FreePorts:
 
 
 def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
-    """The properties of one controller or broker; Apache Kafka boots from the same file."""
+    """Returns the properties of one controller or broker; Apache Kafka can start from the same file."""
     voters = ",".join(f"{n.id}@{n.address}" for n in plan.of_role("controller"))
     quorum = (
         {"controller.quorum.voters": voters}
@@ -224,7 +224,7 @@ def properties_of(plan: ClusterPlan, node: NodePlan) -> dict[str, str]:
 
 
 def escaped(value: str) -> str:
-    """Returns the text for a properties file: in ASCII, as Java reads those as Latin-1 and we as UTF-8."""
+    """Returns a text for a properties file, in ASCII, since Java reads those files as Latin-1 and we as UTF-8."""
     units = value.encode("utf-16-be", "surrogatepass")
     codes = [int.from_bytes(units[i : i + 2]) for i in range(0, len(units), 2)]
     text = "".join(

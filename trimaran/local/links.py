@@ -1,8 +1,8 @@
-"""Which links between the nodes of a local cluster are cut: a fault that needs no rights and no proxy.
+"""Cuts links between the nodes of a local cluster: a fault that needs no privileges and no proxy.
 
-The supervisor shares a page of memory with each node that it forks, one byte for each port of this machine; the node
-looks there before it sends, and when it has received (`wire/transport/endpoint/links.py`). So a node that is restarted
-finds its links as they are. Clients reach every node always.
+The supervisor shares memory with each node that it forks, one byte for each port of this machine; the node checks it
+before sending and after receiving (`wire/transport/endpoint/links.py`). So a restarted node finds the present links.
+Clients can always reach every node.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from trimaran.errors.user_error import UserError
 from trimaran.local.layout import NodePlan
 from trimaran.wire.transport.endpoint.links import PORTS, obey
 
-# Programs of others, and connections of clients, do not ask it.
+# Other programs, and connections of clients, do not check it.
 ROLES = frozenset({"controller", "broker", "mirror"})
 Main = Callable[[Callable[[], None]], None]
 
 
 class Links:
-    """The links of all nodes of one cluster; kept by the supervisor."""
+    """The links between all nodes of one cluster; the supervisor keeps them."""
 
     def __init__(self) -> None:
         self._cut_ports: dict[str, mmap.mmap] = {}
 
     def obeyed(self, node: NodePlan, main: Main) -> Main:
-        """`main`, to be run in the forked node, with the links of this object."""
+        """Returns `main` for a forked node, with the links of this object."""
         cut_ports = self._of(node)
 
         def run(on_ready: Callable[[], None]) -> None:
@@ -37,9 +37,10 @@ class Links:
         return run
 
     def cut(self, sides: Collection[Collection[NodePlan]]) -> int:
-        """From now on nodes of two sides do not reach each other; those of one side do, and those of none reach all.
+        """Cuts the links between nodes of different sides; nodes of the same side still reach each other, and nodes of
+        no side reach all.
 
-        Returns how many pairs of nodes are parted by it.
+        Returns the number of separated pairs of nodes.
 
         Raises:
             UserError: see `parted`.
@@ -51,7 +52,7 @@ class Links:
         return len(pairs)
 
     def heal(self) -> None:
-        """All nodes reach each other again."""
+        """Restores all links."""
         for cut_ports in self._cut_ports.values():
             cut_ports[:] = bytes(PORTS)
 
@@ -66,10 +67,10 @@ class Links:
 
 
 def parted(sides: Collection[Collection[NodePlan]]) -> list[tuple[NodePlan, NodePlan]]:
-    """The pairs of nodes whose links a cut between these sides would cut.
+    """Returns the pairs of nodes that a cut between these sides would separate.
 
     Raises:
-        UserError: there are no two sides, a node is in both, or is none whose links can be cut.
+        UserError: there are fewer than two sides, a node is in both, or the links of a node cannot be cut.
     """
     for node in (node for side in sides for node in side):
         if node.role not in ROLES:

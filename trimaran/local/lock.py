@@ -1,4 +1,4 @@
-"""One supervisor a data directory: a file lock that the kernel drops with the process, however it ends."""
+"""Allows one supervisor per data directory: a file lock that the kernel releases with the process, however it ends."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FILE_NAME = "supervisor.lock"
 
 
 class ClusterLock:
-    """Held from before the plan is made until the supervisor ends; a fork shares it, so forked nodes
-    must close `fd`.
+    """The lock, held from before the plan is made until the supervisor ends; a fork shares it, so forked nodes must
+    close `fd`.
     """
 
     def __init__(self, data: Path) -> None:

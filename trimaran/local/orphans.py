@@ -1,4 +1,6 @@
-"""Nodes that outlived their supervisor (it was killed -9): known by pid and start time, stopped without it."""
+"""Nodes that outlived their supervisor (which was killed with SIGKILL): identified by pid and start time, stopped
+without it.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ POLL_SECONDS = 0.02
 
 
 def orphans_of(state: ClusterState) -> list[NodeState]:
-    """Nodes that run although the supervisor does not."""
+    """Returns the nodes that run although the supervisor does not."""
     return [] if state.is_up() else [node for node in state.nodes if _runs(node)]
 
 
 def stop_orphans(data: Path, state: ClusterState) -> None:
-    """Stops them as the supervisor would have, and writes down that all nodes are stopped."""
+    """Stops them as the supervisor would, and records that all nodes are stopped."""
     for role in STOP_ORDER:
         nodes = [node for node in orphans_of(state) if node.role == role]
         _signal(nodes, signal.SIGCONT, signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""The files of a local cluster are private: only their user writes them, and only what that user wrote is obeyed.
+"""Private files of a local cluster: only their user may write them, and files of other users are not trusted.
 
 Commands act on `cluster.json`: they signal its processes, remove its directories and send records to its addresses.
-They find it in directories above the current one as well, where other users may write. The rule is the one of git's
-`safe.directory` (CVE-2022-24765).
+They also search the directories above the current one, which other users may be able to write. The rule is that of
+git's `safe.directory` (CVE-2022-24765).
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ def write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "w") as file:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.fchmod(descriptor, 0o600)  # it may have been made before, and wider
+            os.fchmod(descriptor, 0o600)  # it may exist with wider permissions
         file.write(text)
 
 
 def reason_for_distrust(path: Path) -> str | None:
-    """Says why another user may have written this file or its directory; None: none can have. Raises OSError."""
+    """Returns the reason why another user may have written this file or its directory; None if no other can. Raises
+    OSError.
+    """
     found = path.stat()
     if not is_trusted(found.st_uid):
         return f"{path} belongs to another user (uid {found.st_uid})"
@@ -36,7 +38,7 @@ def reason_for_distrust(path: Path) -> str | None:
 
 
 def reason_for_distrust_of_directory(directory: Path) -> str | None:
-    """Says why another user may put a file of theirs into the directory; None: none can. Raises OSError."""
+    """Returns the reason why another user can create a file in the directory; None if no other can. Raises OSError."""
     found = directory.stat()
     if not is_trusted(found.st_uid):
         return f"{directory} belongs to another user (uid {found.st_uid})"
@@ -46,7 +48,7 @@ def reason_for_distrust_of_directory(directory: Path) -> str | None:
 
 
 def is_trusted(uid: int) -> bool:
-    """Whether the user is this one or root, or the one that became root by sudo."""
+    """Whether the user is the current one, root, or the one that became root with sudo."""
     if os.geteuid() == 0 and os.environ.get("SUDO_UID") == str(uid):
         return True
     return uid in {0, os.geteuid()}
@@ -60,10 +62,10 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def private_directory() -> Path:
-    """Returns a directory for sockets that no other user can enter or name first; makes it if need be.
+    """Returns a directory for sockets that no other user can enter or create first; creates it if necessary.
 
     Raises:
-        PermissionError: another user has made it.
+        PermissionError: another user created it.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     base = Path(runtime) if runtime and Path(runtime).is_dir() else Path("/tmp")

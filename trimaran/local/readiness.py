@@ -1,4 +1,4 @@
-"""Whether a local cluster is ready and who plays which part: asked over the wire, not of the processes."""
+"""The readiness of a local cluster and the roles of its nodes, by requests to the nodes, not by their processes."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.describe_quorum import DescribeQuorumResponsePartitionData
 
 POLL_SECONDS = 0.01
-READY_SECONDS_MAX = 60.0  # three brokers take a second; on a loaded machine, twenty
+READY_SECONDS_MAX = 60.0  # three brokers take a second, or twenty on a loaded machine
 ANSWER_SECONDS = 2.0
 NO_ANSWER = (ConnectionLost, RequestTimedOut, VersionMismatch)
 
 
 class Acquaintance:
-    """Whether every broker lists all brokers, asked in steps: the `Supervisor` has other work meanwhile.
+    """Checks in steps whether every broker lists all brokers, since the `Supervisor` has other work meanwhile.
 
-    The time is counted from the first question.
+    The time counts from the first request.
     """
 
     def __init__(self, brokers: Mapping[str, int | None], seconds_max: float) -> None:
-        """`brokers`: the id by address."""
+        """`brokers` has the ids by address."""
         self._expected = set(brokers.values())
         self._left = list(brokers)
         self._seconds_max = seconds_max
         self._deadline: float | None = None
 
     def made(self) -> bool:
-        """Asks one broker, for `ANSWER_SECONDS` at most, until all have been found to know all.
+        """Queries one broker, for at most `ANSWER_SECONDS`; returns True once every broker knows all.
 
         Raises:
-            UserError: the time is over.
+            UserError: the time has run out.
         """
         if not self._left:
             return True
@@ -84,7 +84,7 @@ def wait_until_serving(control_path: str, node: NodePlan) -> None:
 
 
 def brokers_seen_by(address: str) -> set[int]:
-    """Ids of the brokers that the broker at `address` lists; none when it does not answer."""
+    """Returns the ids of the brokers that the broker at `address` lists; none if it does not respond."""
     try:
         with BlockingClient(parse_bootstrap(address), timeout=ANSWER_SECONDS) as client:
             client.refresh()
@@ -94,7 +94,7 @@ def brokers_seen_by(address: str) -> set[int]:
 
 
 def active_controller(state: ClusterState) -> int:
-    """The id of the quorum's leader."""
+    """Returns the id of the quorum's leader."""
     leader = _leader(state)
     if leader is None:
         raise UserError(
@@ -111,8 +111,8 @@ def _leader(state: ClusterState) -> int | None:
 
 
 def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
-    """As its leader tells it. The controllers are queried one after the other: one that is cut off knows no
-    leader.
+    """Returns the quorum as reported by its leader. The controllers are queried one after the other, since a
+    disconnected one knows no leader.
     """
     for node in state.nodes:
         if node.role != "controller" or node.state != "running":
@@ -130,8 +130,8 @@ def _quorum(state: ClusterState) -> DescribeQuorumResponsePartitionData | None:
 
 
 def roles_now(state: ClusterState) -> ClusterState:
-    """Returns the state with `leader`, `follower`, `active`, `fenced` in place of `running`, if the cluster says
-    so.
+    """Returns the state with `leader`, `follower`, `active` or `fenced` instead of `running`, if the cluster reports
+    it.
     """
     if not state.is_up():
         return state
@@ -155,7 +155,7 @@ def roles_now(state: ClusterState) -> ClusterState:
 def _best_informed(
     state: ClusterState, quorum: DescribeQuorumResponsePartitionData | None
 ) -> str | None:
-    """The address of the broker that has fetched metadata last: one that is cut off believes in what was."""
+    """Returns the address of the broker with the newest metadata, since a disconnected one has old metadata."""
     fetched = (
         {observer.replica_id: observer.last_fetch_timestamp for observer in quorum.observers}
         if quorum

@@ -27,14 +27,15 @@ def made_by(data: Path, state: ClusterState) -> list[Path]:
 
 
 def kept_in(data: Path, state: ClusterState) -> list[str]:
-    """The names of what is not the cluster's own."""
+    """Returns the names of files that do not belong to the cluster."""
     return sorted({path.name for path in data.iterdir()} - {p.name for p in made_by(data, state)})
 
 
 def remove_cluster(data: Path, state: ClusterState) -> list[str]:
-    """The names of what is left in `data`, which itself goes when that is nothing. Raises OSError.
+    """Deletes the cluster and returns the names of the remaining files in `data`, which is deleted, too, if there are
+    none. Raises OSError.
 
-    `cluster.json` goes after all data, so that a removal that failed can be asked for again.
+    `cluster.json` is deleted after all data, so that a failed removal can be repeated.
     """
     for path in made_by(data, state):
         if path.is_dir():

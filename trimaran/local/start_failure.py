@@ -1,4 +1,4 @@
-"""Why a node of a local cluster ended while it started, by what it left in its log file."""
+"""The reason why a node of a local cluster ended during its start, from its log file."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class StoppedWhileStarting(UserError):
         )
 
 
-TAIL_BYTES = 64 * 1024  # a log may be gigabytes; an error and its traceback are a few KiB
+TAIL_BYTES = 64 * 1024  # a log may have gigabytes; an error and its traceback have a few KiB
 
 
 def died_while_starting(node: NodePlan, consequence: str) -> UserError:
-    """For the user of `up`; `consequence` is what it did about it."""
+    """Returns the error for the user of `up`; `consequence` says what `up` did then."""
     return UserError(
         f"{node.name} exited during startup; {consequence}",
         last_words(node.log_file),
@@ -43,7 +43,7 @@ def last_words(log: Path) -> str:
 
 
 def error_at_its_end(log: Path) -> str | None:
-    """Returns the error of a node that ended by itself; None of one that was killed."""
+    """Returns the error of a node that ended by itself; None for one that was killed."""
     return _error(_tail(log).strip().splitlines())
 
 

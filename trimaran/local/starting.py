@@ -1,4 +1,4 @@
-"""What `up` starts: a new cluster, or the one that the directory holds already, with further settings."""
+"""Starts a new cluster, or the existing one in the directory, with further settings, for `up`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ NODES_OF_A_NEW_CLUSTER = 3
 
 @dataclass(frozen=True, slots=True)
 class WantedCluster:
-    """The options of the user; None where nothing was said."""
+    """The options of the user; None for those not given."""
 
     controllers: int | None
     brokers: int | None
@@ -52,7 +52,7 @@ class WantedCluster:
     console: bool = False
 
     def growth(self) -> Growth:
-        """Additions that may also come later."""
+        """Returns the additions that are also possible later."""
         return Growth(self.brokers, self.zookeeper, self.console, self.fixed_ports)
 
     def settings(self) -> dict[str, str]:
@@ -60,7 +60,7 @@ class WantedCluster:
 
 
 def refuse_if_running(data: Path) -> None:
-    """A UserError when a supervisor or nodes of one still run here: there is never a second set."""
+    """Raises UserError if a supervisor or its nodes still run here: there must never be a second set."""
     if not (data / state_file.FILE_NAME).exists():
         return
     state = state_file.read(data)
@@ -81,10 +81,10 @@ def refuse_if_running(data: Path) -> None:
 
 
 def grows_while_it_runs(data: Path, wanted: WantedCluster) -> ClusterState | None:
-    """The state of a cluster that runs, if nodes are wanted that it has not.
+    """Returns the state of a running cluster, if it lacks wanted nodes.
 
     Raises:
-        UserError: what is wanted besides needs a stop of its nodes.
+        UserError: another wanted change requires a stop of its nodes.
     """
     if not (data / state_file.FILE_NAME).exists():
         return None
@@ -110,10 +110,10 @@ def grows_while_it_runs(data: Path, wanted: WantedCluster) -> ClusterState | Non
 
 
 def lock_directory(data: Path) -> ClusterLock:
-    """Makes the directory if need be and locks it.
+    """Creates the directory if necessary and locks it.
 
     Raises:
-        UserError: it cannot be used, or every command would refuse what another user may have put there.
+        UserError: it cannot be used, or other users can write it, so that every command would refuse its files.
     """
     with refusals_of(data):
         data.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -129,7 +129,7 @@ def lock_directory(data: Path) -> ClusterLock:
 
 @contextmanager
 def refusals_of(data: Path) -> Iterator[None]:
-    """An OSError of the directory is the user's."""
+    """Turns an OSError about the directory into a UserError."""
     try:
         yield
     except OSError as error:
@@ -142,7 +142,7 @@ def refusals_of(data: Path) -> Iterator[None]:
 
 
 class Beginning:
-    """A cluster that begins. Once it is `ready`, nothing that happens undoes it."""
+    """A cluster that is being started. Once it is `ready`, the start is not undone any more."""
 
     def __init__(self, plan: ClusterPlan) -> None:
         self.plan = plan
@@ -154,10 +154,10 @@ class Beginning:
 
 @contextmanager
 def starting(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> Iterator[Beginning]:
-    """`plan_of`, for the block in which the cluster begins.
+    """Yields the plan of `plan_of` for the block in which the cluster starts.
 
-    If that fails before it is ready, the directory is as it was before: what was formatted goes, settings that nodes
-    did not start with are forgotten. Only who stopped it by `down` keeps it. The block ends when no node runs.
+    If the start fails before the cluster is ready, the directory is restored: new directories are deleted, and settings
+    with which nodes did not start are dropped. A stop by `down` keeps them. The block ends when no node runs.
     """
     undo = Undo(data)
     beginning: Beginning | None = None
@@ -173,8 +173,8 @@ def starting(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> Iterat
 
 
 def plan_of(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> ClusterPlan:
-    """The cluster to start, formatted, its properties files written; a new one has free ports, unless fixed ones are
-    wanted.
+    """Returns the cluster to start, after formatting it and writing its properties files; a new one has free ports,
+    unless fixed ones are wanted.
     """
     before, plan = decided(data, wanted, free_ports)
     if before is None:
@@ -189,10 +189,10 @@ def plan_of(data: Path, wanted: WantedCluster, free_ports: FreePorts) -> Cluster
 def decided(
     data: Path, wanted: WantedCluster, free_ports: FreePorts
 ) -> tuple[ClusterPlan | None, ClusterPlan]:
-    """The cluster that the directory holds, if any, and the one to start. Nothing is written.
+    """Returns the existing cluster in the directory, if any, and the one to start. Nothing is written.
 
     Raises:
-        UserError: it cannot be as it is wanted.
+        UserError: the wanted cluster is impossible.
     """
     if "," in str(data):
         raise UserError(

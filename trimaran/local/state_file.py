@@ -1,6 +1,6 @@
-"""`cluster.json`: what a local cluster consists of and who runs, for people, scripts and the command line.
+"""`cluster.json`: the parts of a local cluster and the running nodes, for people, scripts and the command line.
 
-The supervisor writes it after every change, by rename, so that a reader always sees a whole file.
+The supervisor writes it after every change, by rename, so that a reader always sees a complete file.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ class ClusterState:
     supervisor_started: int | None
     settings: dict[str, str]
     nodes: tuple[NodeState, ...]
-    static_quorum: bool = True  # where nothing is written: what there was before the choice
+    static_quorum: bool = True  # the default for files from before this choice
 
     def node(self, name: str) -> NodeState | None:
-        """The node called by name (`broker-11`) or id (`11`)."""
+        """Returns the node with this name (`broker-11`) or id (`11`)."""
         return next((n for n in self.nodes if name in {n.name, str(n.id)}), None)
 
     def is_up(self) -> bool:
@@ -59,13 +59,17 @@ class ClusterState:
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks after boot at which the process started (`/proc/PID/stat`, field 22); None: there is none."""
+    """Returns the start time of the process in clock ticks after boot (`/proc/PID/stat`, field 22); None if there is no
+    such process.
+    """
     fields = _stat_after_name(pid)
     return int(fields[19]) if fields else None
 
 
 def _stat_after_name(pid: int) -> list[str]:
-    """Fields 3 and up of `/proc/PID/stat`; the name before them may hold blanks and parentheses."""
+    """Returns the fields of `/proc/PID/stat` from the third on; the name before them may contain blanks and
+    parentheses.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -74,8 +78,8 @@ def _stat_after_name(pid: int) -> list[str]:
 
 
 def is_alive(pid: int, started: int | None) -> bool:
-    """Whether this very process still runs: not another one that took its number, nor one that only waits
-    to be reaped. A number without a start time names no process.
+    """Whether this process still runs: not another one with the same pid, and not a zombie. A number without a start
+    time names no process.
     """
     fields = _stat_after_name(pid)
     return bool(fields) and fields[0] != "Z" and int(fields[19]) == started

@@ -38,19 +38,20 @@ from trimaran.local.start_failure import died_while_starting, no_zookeeper
 from trimaran.local.undo import Undo
 from trimaran.zkcompat.zookeeper.server_process import ZooKeeperUnavailableError, start_zookeeper
 
-STATE_RETRY_SECONDS = 1.0  # between attempts to write cluster.json while its disk is full or fails
+# the pause between attempts to write cluster.json while its disk is full or fails
+STATE_RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Grown:
-    """The last growth, which may be taken back: the plan before it, the names of its nodes."""
+    """The last growth, which can be undone: the plan before it, and the names of its nodes."""
 
     before: ClusterPlan
     names: list[str]
     undo: Undo
 
 
-# Imported once, before nodes are forked: they share the memory, and start in a fraction of a second.
+# Imported once, before nodes are forked, so that they share the memory and start in a fraction of a second.
 SERVERS = (
     "trimaran.broker.process.server",
     "trimaran.quorum.controller.server",
@@ -62,7 +63,7 @@ SERVERS = (
 class Supervisor:
     """Owns the children of one data directory from start to stop.
 
-    `private_fds` are descriptors of this process that no node may keep open; `mains` as `main_of` takes them.
+    `private_fds` are descriptors of this process that nodes must close; `mains` is the argument of `main_of`.
     """
 
     def __init__(self, plan: ClusterPlan, private_fds: Iterable[int], mains: Mains) -> None:
@@ -84,14 +85,14 @@ class Supervisor:
         self._state_is_stale = False
 
     def run(self, on_ready: Callable[[], None]) -> bool:
-        """Starts every node and serves until told to stop; `on_ready` is called once when all nodes serve and all
-        brokers know each other.
+        """Starts every node and serves until a stop is requested; `on_ready` is called once when all nodes serve and
+        all brokers know each other.
 
-        False: it was stopped before that. All nodes have ended when this returns or raises.
+        Returns False if it was stopped before that. All nodes have ended when this returns or raises.
 
         Raises:
             UserError: a node died while starting, the brokers did not get to know each other within
-                `READY_SECONDS_MAX`, or `on_ready` said so.
+                `READY_SECONDS_MAX`, or `on_ready` raised it.
             OSError: `cluster.json` cannot be written; no node was started.
         """
         try:
@@ -125,7 +126,7 @@ class Supervisor:
                 on_ready()
 
     def _pause_seconds(self) -> float | None:
-        """How long the loop may sleep; None: until something happens."""
+        """Returns how long the loop may sleep; None means until an event."""
         if not self._announced and self._all_serve():
             return POLL_SECONDS
         return STATE_RETRY_SECONDS if self._state_is_stale else None
@@ -139,7 +140,9 @@ class Supervisor:
             self._on_ready_pipe(source)
 
     def _on_ready_pipe(self, fd: object) -> None:
-        """The pipe has no owner: its child died in the same turn of the loop and was reaped first."""
+        """Handles a ready pipe; it may have no owner, if its child ended in the same turn of the loop and was reaped
+        first.
+        """
         child = next((c for c in self._children.values() if c.ready_fd == fd), None)
         if child is not None:
             self._selector.unregister(child.ready_fd)  # type: ignore[arg-type]
@@ -151,7 +154,7 @@ class Supervisor:
         os.set_blocking(self._wake_writer, False)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
         numbers = [signal.SIGTERM, signal.SIGINT, signal.SIGCHLD]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # else we run under nohup
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # otherwise we run under nohup
             numbers.append(signal.SIGHUP)
         for number in numbers:
             signal.signal(number, lambda *_: None)
@@ -182,7 +185,7 @@ class Supervisor:
         for name in SERVERS:
             import_module(name)
         gc.collect()
-        gc.freeze()  # what is imported is never garbage; children would copy its pages by looking
+        gc.freeze()  # imported objects are never garbage; the collectors of children would copy their pages
 
     def _start(self, name: str) -> None:
         child = self._children[name]
@@ -225,7 +228,7 @@ class Supervisor:
             child.ready_fd = None
 
     def _all_serve(self) -> bool:
-        """Raises UserError when one died instead."""
+        """Returns whether all nodes serve. Raises UserError if one ended instead."""
         for child in self._children.values():
             if child.state == "dead":
                 raise died_while_starting(child.plan, "the cluster was stopped")
@@ -236,7 +239,7 @@ class Supervisor:
             self._stop([name for name, child in self._children.items() if child.plan.role == role])
 
     def _stop(self, names: list[str]) -> None:
-        """Stops nodes cleanly and waits; one that does not obey in time is killed."""
+        """Stops nodes cleanly and waits; a node that does not end in time is killed."""
         running = [self._children[name] for name in names if self._children[name].pid is not None]
         for child in running:
             child.send(signal.SIGCONT)
@@ -258,17 +261,17 @@ class Supervisor:
     def _serve_command(self) -> None:
         try:
             connection, _ = self._control.accept()
-        except OSError:  # it hung up before its turn, or we have no descriptor left
+        except OSError:  # the client disconnected before its turn, or we have no descriptor left
             return
         with connection:
             connection.settimeout(
                 1.0
-            )  # the other end is our own command line; a silent one must not hold the loop
+            )  # the other end is our own command line; a silent one must not block the loop
             with contextlib.suppress(OSError):
                 control.write_line(connection, self._answer(connection))
 
     def _answer(self, connection: socket.socket) -> dict[str, Any]:
-        """Whatever goes wrong with a command ends the command, not the cluster."""
+        """Returns the response to a command; an error ends the command, not the cluster."""
         try:
             return self._obey(control.read_line(connection))
         except UserError as error:
@@ -332,7 +335,7 @@ class Supervisor:
 
     @staticmethod
     def _running(child: Child) -> int:
-        """Its process. Raises UserError."""
+        """Returns the process of a running node. Raises UserError."""
         if child.pid is None:
             raise UserError(
                 f"{child.plan.name} is not running",
@@ -368,12 +371,14 @@ class Supervisor:
         return {"ok": True, "pid": pid}
 
     def _grow(self, growth: Growth) -> dict[str, Any]:
-        """Formats and starts the missing nodes, and names them; the caller waits for them, or has them taken back."""
+        """Formats and starts the missing nodes, and returns their names; the caller waits for them, or requests an
+        undo.
+        """
         if not self._announced:
             return {"ok": False, "error": "the cluster is still starting"}
         before, undo = self._plan, Undo(self._plan.data)
         try:
-            # A port is let go before its node is forked, which must not inherit the hold.
+            # A port is released before its node is forked, since the node must not inherit the reservation.
             with FreePorts() as free_ports:
                 grown = grow(before, growth, free_ports)
                 prepare(before, grown)
@@ -412,7 +417,9 @@ class Supervisor:
     # --- cluster.json
 
     def _write_state(self) -> None:
-        """Tries again later when the disk is full or fails: the nodes need us more than readers need the file."""
+        """Writes the file, or tries again later if the disk is full or fails: the supervisor must go on for its
+        nodes.
+        """
         try:
             state_file.write(self._plan.data, self._state())
         except OSError as error:
@@ -456,6 +463,6 @@ def supervise(
 
 
 def _note(text: str) -> None:
-    """To the supervisor's log, or the terminal; both may be gone or full."""
+    """Writes to the supervisor's log or the terminal, either of which may be gone or full."""
     with contextlib.suppress(OSError, ValueError):
         print(f"supervisor: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""What `up` found in its directory, so that an `up` that fails leaves it as it was."""
+"""Remembers the contents of the directory of `up`, so that a failed `up` can restore it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from trimaran.local import state_file
 
-# Patterns of nodes with an id, and of the others; not of logs, which say why the start failed.
+# Patterns for the files of nodes with an id, and of the others, except logs, which explain the failure.
 _MADE = ("controller-*[0-9]", "broker-*[0-9]", "zookeeper", "mirror", "console")
 _WRITTEN = (state_file.FILE_NAME, "controller-*.properties", "broker-*.properties")
 
 
 class Undo:
-    """Remembers names and small files (some 1 KiB a node); data of nodes that were there is never touched."""
+    """Remembers names and small files (about 1 KiB per node); the data of existing nodes is never touched."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -23,7 +23,7 @@ class Undo:
         }
 
     def run(self) -> None:
-        """Removes what was formatted since, and puts back what was written over. Call it when no new node runs."""
+        """Removes newly formatted directories, and restores overwritten files. Call it when no new node runs."""
         for path in _matching(self._data, (*_MADE, *_WRITTEN)) - self._before:
             _remove(path)
         for path, text in self._texts.items():

@@ -1,4 +1,4 @@
-"""D10: how far consumer groups were behind, in records and seconds, over time; partitions that are stuck."""
+"""D10: the lag of consumer groups over time, in records and seconds, and partitions that are stuck."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = 12
 STUCK_SECONDS = 60.0
 LAG_SECONDS_MAX = 60.0
 KNOWN = "BETWEEN :low_ms AND :high_ms"
-BEFORE = "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the first bucket of all
+BEFORE = "timestamp_millis(floor(:low_ms / :bucket_ms) * :bucket_ms)"  # the first bucket
 
 SQL = f"""
 WITH commits AS (
@@ -101,7 +101,7 @@ ORDER BY kind DESC, lag DESC, group, ts
 
 
 def plot(frame: Rows) -> Figure:
-    """Lag of the groups over time."""
+    """Draws the lag of the groups over time."""
     shown = frame[frame["kind"] == "history"].sort_values("ts")
     if shown.empty:
         return nothing("no group has committed offsets of these topics")
@@ -142,7 +142,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _left_out(one: Row) -> list[ReportVerdict]:
-    """Returns verdicts on partitions without records, and on batches that the figure shows too early."""
+    """Returns verdicts about partitions without records, and about batches that the figure shows too early."""
     verdicts = []
     if one["all_unknown"]:
         text = f"of {count_text(one['all_unknown'], 'partition')} with commits no records are there"
@@ -169,20 +169,20 @@ def _left_out(one: Row) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def consumer_lag(group_offsets: DataFrame, batches: DataFrame) -> DataFrame:
-    """Lag over time of the groups that are furthest behind, and of each partition at the end of the data.
+    """Returns the lag over time of the groups that are furthest behind, and of each partition at the end of the data.
 
-    Times are of commits and of batches; a partition's end at a time is that of the batches up to then. A batch or
-    commit without a time, or with one far from all others, gets the time of the one before it.
+    Times are those of commits and batches; the end of a partition at a time is that of its batches up to then. A batch
+    or commit without a time, or with a time far from all others, takes the time of the previous one.
 
     Returns:
         kind string (now, history), group string, topic string, partition int (now), ts timestamp (history: start of its
         bucket; now: the data's end), lag long (records), lag_seconds double (age of the first record not consumed;
-        null: no clock tells it), still_seconds double (how long the group committed the same offset again), commits
-        long, last_commit_ts timestamp, and of all: all_lag long, all_groups int, all_stuck long (partitions with a lag
-        whose commits stand still), all_unknown long (partitions with commits of which no batch is there: their lag
-        counts as 0), all_untimed long (batches without a time, or of one far from all others)
+        null: unknown), still_seconds double (for how long the group kept committing the same offset), commits long,
+        last_commit_ts timestamp, and over all groups: all_lag long, all_groups int, all_stuck long (partitions with a
+        lag whose commits do not move), all_unknown long (partitions with commits but without batches: their lag counts
+        as 0), all_untimed long (batches without a time, or with a time far from all others)
     """
     commits = group_offsets.selectExpr("coalesce(commit_ts, timestamp) AS ts")
     both = batches.selectExpr("max_timestamp AS ts").union(commits)
-    window = window_of(both, "ts", near=commits)  # commits have the clocks of brokers
+    window = window_of(both, "ts", near=commits)  # commits have the times of brokers' clocks
     return run(in_window(SQL, window), group_offsets=group_offsets, batches=batches)

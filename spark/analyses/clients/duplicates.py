@@ -1,4 +1,4 @@
-"""D8: batches that a producer wrote twice, and records with the same key and value."""
+"""D8: batches that a producer wrote twice, and records with equal keys and values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDER BY repeated_batches DESC, same_content DESC, topic
 
 
 def plot(frame: Rows) -> Figure:
-    """Records that another one equals, by topic."""
+    """Draws the number of duplicated records by topic."""
     shown = frame[(frame["same_content"] > 0) | (frame["repeated_records"] > 0)].head(ROWS_SHOWN)
     if shown.empty:
         return nothing("no two records are equal")
@@ -82,11 +82,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def duplicates(batches: DataFrame, records: DataFrame) -> DataFrame:
-    """Duplicates of each topic, those by sequence first: these are certain, equal contents may be meant.
+    """Returns the duplicates of each topic, repeated sequences first: these are certain, while equal contents may be
+    intended.
 
     Returns:
-        topic string, records long, same_content long (records that an earlier one of the topic equals in key and
-        value, by 64 bits of hash), share double (of the records), repeated_batches long (same producer, epoch and
-        sequence in a partition), repeated_records long, all_repeated_batches long (of all topics)
+        topic string, records long, same_content long (records whose key and value equal those of an earlier record of
+        the topic, by a hash of 64 bits), share double (of the records), repeated_batches long (same producer, epoch and
+        sequence in a partition), repeated_records long, all_repeated_batches long (in all topics)
     """
     return run(SQL, batches=batches, records=records)

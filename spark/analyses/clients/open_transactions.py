@@ -1,4 +1,4 @@
-"""D9: transactions: how long they took, how many were aborted, and which are open and hold readers back."""
+"""D9: the duration of transactions, the number of aborted ones, and open ones, which hold readers back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trimaran.spark.analyses.analysis import (
 from trimaran.spark.analyses.plots import GREEN, RED, bars, nothing, short
 
 ROWS = 300
-UNKNOWN_MS = float("inf")  # of a transaction whose clocks are years off
+UNKNOWN_MS = float("inf")  # the class of transactions whose clocks are years off
 
 SQL = f"""
 WITH steps AS (
@@ -53,7 +53,7 @@ FROM {{transactions}} HAVING count(*) > 0
 
 
 def plot(frame: Rows) -> Figure:
-    """How long transactions took, by outcome."""
+    """Draws the durations of transactions by outcome."""
     shown = frame[frame["kind"] == "ended"]
     if shown.empty:
         return nothing("no transaction has ended")
@@ -109,11 +109,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def open_transactions(transactions: DataFrame) -> DataFrame:
-    """Transactions that ended, by outcome and duration; those open at the end of the log, the oldest first.
+    """Returns transactions that ended, by outcome and duration, and those open at the end of the log, the oldest first.
 
     Returns:
-        kind string (ended, open, ids), state string, ms_from long (ended: took this to twice that), transactions long
-        (ids: transactional ids), seconds double (ended: the longest; open: its age at the log's end), transactional_id
-        string, producer_id long, since_ts timestamp, timeout_ms int, partitions int, all_open long
+        kind string (ended, open, ids), state string, ms_from long (ended: they took from this to twice as long),
+        transactions long (ids: transactional ids), seconds double (ended: the longest; open: its age at the log's end),
+        transactional_id string, producer_id long, since_ts timestamp, timeout_ms int, partitions int, all_open long
     """
     return run(SQL, transactions=transactions)

@@ -1,4 +1,4 @@
-"""D7: gaps and repeats in producers' sequences, producers that took over from themselves, and those without any."""
+"""D7: gaps and repeats in the sequences of producers, epochs that producers raised, and records without a sequence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from trimaran.spark.analyses.plots import (
 )
 
 ROWS = 500
-SEQUENCES = 1 << 31  # they begin again at 0
+SEQUENCES = 1 << 31  # sequences begin again at 0
 
 SQL = f"""
 WITH told AS (
@@ -61,7 +61,7 @@ WHERE all_records > 0
 
 
 def plot(frame: Rows) -> Figure:
-    """When which anomaly happened in which partition."""
+    """Draws the anomalies by time and partition."""
     shown = frame[frame["kind"] == "event"]
     if shown.empty:
         return nothing("every sequence follows the one before")
@@ -128,13 +128,14 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def producer_anomalies(batches: DataFrame) -> DataFrame:
-    """Batches whose sequence does not follow the one before of the same producer and partition; one row of totals.
+    """Returns batches whose sequence does not follow the previous one of the same producer and partition, and a row of
+    totals.
 
-    Compaction takes batches away: then a gap is none.
+    A gap that compaction made is not an anomaly.
 
     Returns:
         kind string (event, total), topic string, partition int, base_offset long, producer_id long, producer_epoch int,
-        anomaly string (gap, repeat, old_epoch, epoch_bump), ts timestamp, events long (of that anomaly), all_records
-        long, without_producer long (records of producers that are not idempotent)
+        anomaly string (gap, repeat, old_epoch, epoch_bump), ts timestamp, events long (number of that anomaly),
+        all_records long, without_producer long (records of producers that are not idempotent)
     """
     return run(SQL, batches=batches)

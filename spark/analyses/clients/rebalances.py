@@ -1,4 +1,4 @@
-"""D11: rebalances of consumer groups, how many members they had, and how often."""
+"""D11: the rebalances of consumer groups, their frequency, and the number of members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window
 from trimaran.spark.analyses.plots import heat, nothing, short
 
 GROUPS = 20
-MANY = 5  # this number may follow each other while a group forms
+MANY = 5  # a group that forms may need this number of rebalances
 PER_HOUR_MAX = 10.0
 
 SQL = f"""
@@ -41,7 +41,7 @@ ORDER BY kind, rebalances DESC, group, ts
 
 
 def plot(frame: Rows) -> Figure:
-    """Rebalances, group × time."""
+    """Draws rebalances by group and time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no group has formed")
@@ -80,14 +80,14 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def rebalances(group_members: DataFrame) -> DataFrame:
-    """Rebalances of the groups that had most of them, in all and by time.
+    """Returns the rebalances of the groups that had most of them, in total and by time.
 
-    A group's generation (or epoch, KIP-848) is one rebalance. Compaction takes old generations away.
+    Each generation (or epoch, KIP-848) of a group is one rebalance. Compaction removes old generations.
 
     Returns:
         kind string (group, time), bucket_ms int, group string, protocol string, ts timestamp (group: the first; time:
-        start of its bucket; null: no time, or one far from all others), last_ts timestamp, rebalances long, members_max
-        int, members_at_end int, all_groups long, all_rebalances long
+        start of its bucket; null: no time, or a time far from all others), last_ts timestamp, rebalances long,
+        members_max int, members_at_end int, all_groups long, all_rebalances long
     """
     window = window_of(group_members, "timestamp")
     return run(in_window(SQL, window), group_members=group_members)

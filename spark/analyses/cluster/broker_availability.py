@@ -1,4 +1,4 @@
-"""M6: what brokers were when, how often they started again, and how long it took until they served."""
+"""M6: the states of brokers over time, the number of restarts, and the time until a broker served again."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ else:
     pd = imported_later("pandas")
 
 ROWS = 2000
-SECONDS_DRAWN_MAX = 1e9  # thirty years: longer is a broken clock
+SECONDS_DRAWN_MAX = 1e9  # thirty years: a longer time shows a broken clock
 UNFENCE_SECONDS_MAX = 30.0
-UNKNOWN_SHARE = "for an unknown part"  # no clock shows times that can be, or they stand still
+UNKNOWN_SHARE = "for an unknown part"  # all times are impossible, or all are equal
 
 SQL = f"""
 WITH spans AS (
@@ -51,10 +51,10 @@ ORDER BY from_offset DESC LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """A line for each broker, coloured by what it was."""
+    """Draws a line for each broker, coloured by its state."""
     if frame.empty:
         return nothing("no broker in the log")
-    frame = frame[frame["seconds"].notna()]  # others begin or end at a clock that is years off
+    frame = frame[frame["seconds"].notna()]  # others begin or end at a time that is years off
     lasted = pd.to_timedelta(frame["seconds"].clip(upper=SECONDS_DRAWN_MAX), unit="s")
     ends = frame["to_ts"].fillna(frame["from_ts"] + lasted)
     shown = frame.assign(end=ends, name="broker " + frame["broker_id"].astype(str))
@@ -100,11 +100,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def broker_availability(broker_history: DataFrame) -> DataFrame:
-    """The latest intervals of brokers, with totals of each broker.
+    """Returns the latest intervals of brokers, with the totals of each broker.
 
     Returns:
-        broker_id int, from_ts timestamp, to_ts timestamp (null: it goes on), seconds double, state string, cause
+        broker_id int, from_ts timestamp, to_ts timestamp (null: it still lasts), seconds double, state string, cause
         string, rack string, active_seconds double, known_seconds double, restarts long, fences long, shutdowns long,
-        unfence_max double (the longest time until it served), state_at_end string
+        unfence_max double (the longest time from a registration until it served), state_at_end string
     """
     return run(SQL, broker_history=broker_history)

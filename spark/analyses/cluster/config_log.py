@@ -1,4 +1,4 @@
-"""M10: changes of configs, quotas, ACLs, credentials and tokens, and configs in which brokers differ."""
+"""M10: changes of configs, quotas, ACLs, credentials and tokens, and configs that differ between brokers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SELECT 'count', NULL, kind, NULL, event, NULL, NULL, event, count(*) FROM change
 
 
 def plot(frame: Rows) -> Figure:
-    """The latest changes as a table."""
+    """Draws the latest changes as a table."""
     shown = frame[frame["row_kind"] == "change"].sort_values("ts", ascending=False)
     if shown.empty:
         return nothing("nothing was configured")
@@ -86,7 +86,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def config_log(config_history: DataFrame, acl_history: DataFrame) -> DataFrame:
-    """The latest changes, configs in which brokers differ, and how many changes there were.
+    """Returns the latest changes, configs that differ between brokers, and the number of changes.
 
     Returns:
         row_kind string (change, drift, count), ts timestamp, kind string (topic, broker, client-quota, acl, scram,

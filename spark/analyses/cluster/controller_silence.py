@@ -1,4 +1,4 @@
-"""M2: how long the controllers wrote nothing: a leader that is alive writes a record every half second."""
+"""M2: the times in which controllers wrote nothing: a live leader writes a record every half second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import BLUE, GREY, RED, bars, nothing
 
-IDLE_MS = 500  # metadata.max.idle.interval.ms: after it a leader writes a NoOpRecord
+IDLE_MS = 500  # metadata.max.idle.interval.ms: a leader that is idle this long writes a NoOpRecord
 SILENCE_MS = 3 * IDLE_MS
 LIMIT = seconds_text(SILENCE_MS / 1000)
 USUAL, SILENCE = f"up to {LIMIT}", f"longer than {LIMIT}: silence"
@@ -40,7 +40,7 @@ FROM intervals GROUP BY ms_from ORDER BY ms_from
 
 
 def plot(frame: Rows) -> Figure:
-    """How many intervals are how long; beyond the mark in red."""
+    """Draws the number of intervals by length; those beyond the mark are red."""
     if frame.empty:
         return nothing("fewer than two batches")
     told = frame["ms_from"].notna()
@@ -93,11 +93,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def controller_silence(metadata_batches: DataFrame) -> DataFrame:
-    """Times between batches of the metadata log, in powers of two.
+    """Returns the times between batches of the metadata log, in powers of two.
 
     Returns:
-        ms_from long (to twice that, exclusive; null: no clock tells, or one was years off), intervals long, longest_ms
-        long, longest_ts timestamp (when that one began), epoch int (of the batch that ended it), silences long (longer
-        than three times the idle interval)
+        ms_from long (up to twice as long, exclusive; null: unknown, or a clock was years off), intervals long,
+        longest_ms long, longest_ts timestamp (the start of the longest one), epoch int (that of the batch that ended
+        it), silences long (longer than three times the idle interval)
     """
     return run(SQL, metadata_batches=metadata_batches)

@@ -1,4 +1,4 @@
-"""M1: the leaders of the metadata quorum, how long each led, and the silence of the log at each change."""
+"""M1: the leaders of the metadata quorum, the time that each led, and the gap in the log at each change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
     pd = imported_later("pandas")
 
 GAP_MS_MAX = (
-    3000  # an election with Kafka's default timeouts takes 2 to 3 s; longer deserves a look
+    3000  # an election with Kafka's default timeouts takes 2 to 3 s; a longer one is worth a look
 )
 GAP_MS_DRAWN_MAX = 1e12  # thirty years: a longer time means a broken clock
 
@@ -39,7 +39,7 @@ ORDER BY epoch DESC
 
 
 def plot(frame: Rows) -> Figure:
-    """A bar for each epoch on its leader's line, and the gaps between their records in red."""
+    """Draws a bar for each epoch on the line of its leader, and the gaps between the records of epochs in red."""
     if frame.empty:
         return nothing("no epoch of a quorum in the log")
     shown = frame.head(300).iloc[::-1]
@@ -98,12 +98,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def controller_timeline(quorum_epochs: DataFrame) -> DataFrame:
-    """One row for each epoch of the quorum, the latest first.
+    """Returns one row for each epoch of the quorum, the latest first.
 
     Returns:
-        epoch int, leader_id int (null: elected, but its first record is not there), from_ts timestamp, to_ts timestamp
-        (its last record), seconds double, records long, gap_before_ms long (from the last record of the epoch before to
+        epoch int, leader_id int (null: its first record is missing), from_ts timestamp, to_ts timestamp (that of its
+        last record), seconds double, records long, gap_before_ms long (from the last record of the previous epoch to
         its first: an upper bound of the time without a leader, since a leader may have had nothing to write), epochs
-        long (in all), gap_max_ms long (of those that are not years)
+        long (the total), gap_max_ms long (without gaps of years)
     """
     return run(SQL, quorum_epochs=quorum_epochs)

@@ -1,4 +1,4 @@
-"""M18: changes of feature levels, metadata.version and kraft.version among them, and of the quorum's voters."""
+"""M18: changes of feature levels, including metadata.version and kraft.version, and of the quorum's voters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER BY offset DESC LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """The changes as a table."""
+    """Draws the changes as a table."""
     if frame.empty:
         return nothing("no feature level and no voter in the log")
     return table(frame, {"ts": "when (UTC)", "what": "what", "event": "event", "told": "is now"})
@@ -72,7 +72,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def features_and_voters(feature_history: DataFrame, voter_history: DataFrame) -> DataFrame:
-    """The changes, the latest first.
+    """Returns the changes, the latest first.
 
     Returns:
         ts timestamp, kind string (feature, voter), what string, event string, told string, new_level int, offset long

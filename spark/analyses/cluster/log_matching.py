@@ -27,7 +27,7 @@ FROM pairs GROUP BY node, other ORDER BY different DESC, node, other LIMIT 500
 
 
 def plot(frame: Rows) -> Figure:
-    """A matrix: green where two logs agree."""
+    """Draws a matrix, green for two logs that agree."""
     if frame.empty:
         return nothing("only one metadata log is there: nothing to compare")
     return pair_matrix("node", zip(frame["node"], frame["other"], frame["different"], strict=True))
@@ -60,13 +60,13 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def log_matching(metadata_batches_all: DataFrame) -> DataFrame:
-    """Pairs of nodes, those that differ first.
+    """Returns pairs of nodes, those that differ first.
 
     Args:
         metadata_batches_all: `batches` of `kafka_metadata` with `nodes=all` and `includeUncommitted`.
 
     Returns:
-        node int, other int, compared long (batches at equal offset and epoch), different long, first_different_offset
-        long
+        node int, other int, compared long (batches with the same offset and epoch), different long,
+        first_different_offset long
     """
     return run(SQL, metadata_batches_all=metadata_batches_all)

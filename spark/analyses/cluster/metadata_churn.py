@@ -1,4 +1,4 @@
-"""M13: records and bytes of the metadata log by type, and how often and how large snapshots were taken."""
+"""M13: records and bytes of the metadata log by type, and the frequency and size of snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ UNION ALL
 
 
 def plot(frame: Rows) -> Figure:
-    """Records by time, a colour for each type."""
+    """Draws records by time, with a colour for each type."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no record in the log")
@@ -80,12 +80,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def metadata_churn(metadata_records: DataFrame, metadata_snapshots: DataFrame) -> DataFrame:
-    """Records by time and type, and the latest snapshots.
+    """Returns records by time and type, and the latest snapshots.
 
     Returns:
-        kind string (time, snapshot), ts timestamp (start of the bucket, null for no time or one far from all others;
-        last record that a snapshot covers), type string, bucket_ms int, records long, bytes long, end_offset long,
-        error string (of a snapshot; null: whole)
+        kind string (time, snapshot), ts timestamp (time: start of the bucket, null for no time or a time far from all
+        others; snapshot: the last record that it covers), type string, bucket_ms int, records long, bytes long,
+        end_offset long, error string (of a snapshot; null: whole)
     """
     window = window_of(metadata_records, "timestamp")
     frames = {"metadata_records": metadata_records, "metadata_snapshots": metadata_snapshots}

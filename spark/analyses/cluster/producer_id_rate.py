@@ -1,4 +1,4 @@
-"""M17: how fast blocks of producer ids are handed out: each client that starts takes an id."""
+"""M17: the rate at which blocks of producer ids are allocated: each client that starts takes an id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.spark.analyses.analysis import (
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
 from trimaran.spark.analyses.plots import nothing, over_time
 
-BLOCK = 1000  # ids of one block
+BLOCK = 1000  # ids in one block
 MANY = 10  # blocks that a start of brokers and clients may take
 BLOCKS_PER_HOUR_MAX = 20
 
@@ -32,7 +32,7 @@ FROM blocks GROUP BY ts, broker ORDER BY ts, broker
 
 
 def plot(frame: Rows) -> Figure:
-    """Blocks by time and broker."""
+    """Draws blocks by time and broker."""
     if frame.empty:
         return nothing("no producer id was handed out")
     named = frame.assign(name="broker " + frame["broker"].astype(str))
@@ -57,7 +57,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _hours(timed: Rows) -> float:
-    """From the first block to the last."""
+    """Returns the hours from the first block to the last."""
     return float((timed["last_ts"].max() - timed["first_ts"].min()).total_seconds() / 3600)
 
 
@@ -72,11 +72,11 @@ def _hours(timed: Rows) -> float:
     evaluate=evaluate,
 )
 def producer_id_rate(metadata_records: DataFrame) -> DataFrame:
-    """Blocks of producer ids by time and broker that asked for them.
+    """Returns blocks of producer ids by time and by the broker that requested them.
 
     Returns:
-        ts timestamp (start of its bucket; null: no time, or one far from all others), broker string, bucket_ms int,
-        blocks long, next_id long (the next one free), first_ts timestamp, last_ts timestamp
+        ts timestamp (start of its bucket; null: no time, or a time far from all others), broker string, bucket_ms int,
+        blocks long, next_id long (the next free id), first_ts timestamp, last_ts timestamp
     """
     window = window_of(metadata_records, "timestamp")
     return run(in_window(SQL, window), metadata_records=metadata_records)

@@ -1,4 +1,4 @@
-"""M7: what happened after each loss of a broker: its partitions led again, the broker back, its replicas in sync."""
+"""M7: the recovery after each loss of a broker: its partitions have leaders, it is back, its replicas are in sync."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ STEPS = {
 
 
 def plot(frame: Rows) -> Figure:
-    """A waterfall for each loss: what came after what."""
+    """Draws a waterfall for each loss: the steps of the recovery in order."""
     if frame.empty:
         return nothing("no broker that served was lost")
     shown = frame.head(ROWS_SHOWN)
@@ -127,7 +127,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _leaders_again(frame: Rows) -> ReportVerdict:
-    """Returns verdicts on how soon partitions had leaders again."""
+    """Returns verdicts about the time until partitions had leaders again."""
     losses, left = int(frame["losses"].iloc[0]), frame["left_without_leader"].sum()
     text = f"Recovery: {count_text(losses, 'broker loss')}"
     if left:
@@ -172,15 +172,15 @@ def _leaders_again(frame: Rows) -> ReportVerdict:
 def recovery_waterfall(
     broker_history: DataFrame, leader_changes: DataFrame, isr_changes: DataFrame
 ) -> DataFrame:
-    """One row for each loss of a broker that served, the latest first; seconds count from the loss.
+    """Returns one row for each loss of a broker that served, the latest first; seconds count from the loss.
 
     Returns:
-        broker_id int, lost_ts timestamp, is_timed boolean (a clock shows it; else nothing follows but is_back), cause
-        string (fenced, controlled_shutdown, unregistered), leaders long (moved away from it), without_leader long (of
-        them, that had none for a time), left_without_leader long (and none up to the end), first_leader_seconds double,
-        all_leaders_seconds double (every one of them had a leader), back_seconds double (null: it did not come back),
-        is_back boolean, in_sync_seconds double (its last replica was in sync), replicas long (that came back), losses
-        long (in all)
+        broker_id int, lost_ts timestamp, is_timed boolean (its time is known; else only is_back follows), cause string
+        (fenced, controlled_shutdown, unregistered), leaders long (leaderships that moved away from it), without_leader
+        long (of these, partitions that had no leader for a time), left_without_leader long (of these, partitions
+        without a leader up to the end), first_leader_seconds double, all_leaders_seconds double (every one of them had
+        a leader), back_seconds double (null: it did not come back), is_back boolean, in_sync_seconds double (its last
+        replica was in sync), replicas long (the number that came back), losses long (the total)
     """
     return run(
         SQL, broker_history=broker_history, leader_changes=leader_changes, isr_changes=isr_changes

@@ -1,4 +1,4 @@
-"""M16: what ZooKeeper showed beside what the metadata log says at the same offset, and how much later it showed it.
+"""M16: compares ZooKeeper with the metadata log at the same offset, and measures the delay of the znodes.
 
 `/migration` holds the offset up to which the tree was in step; the histories give the state there. Partitions, brokers
 and configs of topics are compared; `trimaran zk verify` compares every znode, of a running cluster.
@@ -18,7 +18,7 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import POINTS_MAX, figure, nothing, table
 
-LATE_SECONDS = 5.0  # a mirror at work takes hundredths of a second
+LATE_SECONDS = 5.0  # a working mirror takes hundredths of a second
 
 SQL = f"""
 WITH shown AS (
@@ -73,7 +73,7 @@ FROM compared ORDER BY outcome = 'equal', delay_seconds DESC NULLS LAST, path LI
 
 
 def plot(frame: Rows) -> Figure:
-    """The differences as a table; without any, how much later than its record each znode was written."""
+    """Draws the differences as a table; if there are none, the delay between each record and its znode."""
     differing = frame[frame["outcome"] != "equal"]
     if len(differing):
         columns = {"path": "znode", "outcome": "it is", "expected": "by the log", "found": "found"}
@@ -139,13 +139,14 @@ def zookeeper_parity(
     broker_history: DataFrame,
     config_history: DataFrame,
 ) -> DataFrame:
-    """Znodes that differ first, then those shown last after their record.
+    """Returns znodes that differ first, then those with the longest delay after their record.
 
     Returns:
         kind string (partition, broker, config), path string, expected string (null: extra), found string (null:
         missing), ts timestamp (of the record), modified_ts timestamp (of the znode), outcome string (equal, missing,
-        extra, different), delay_seconds double (null: what is from before the mirror's time, or differs), shown_offset
-        long, and of all: znodes long, differing long, median_seconds double, longest_seconds double
+        extra, different), delay_seconds double (null: the znode differs, or was written before the mirror),
+        shown_offset long, and over all znodes: znodes long, differing long, median_seconds double, longest_seconds
+        double
     """
     return run(
         SQL,

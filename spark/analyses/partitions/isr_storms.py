@@ -16,8 +16,8 @@ from trimaran.spark.analyses.analysis import (
 from trimaran.spark.analyses.buckets import bucketed, in_window, undated, window_of
 from trimaran.spark.analyses.plots import heat, nothing, short
 
-FLAPS_MIN = 3  # out of the ISR so often, and the replica is at the edge of what it can do
-STORM_MIN = 10  # shrinks within one bucket
+FLAPS_MIN = 3  # a replica that leaves the ISR this often is overloaded
+STORM_MIN = 10  # shrinks in one bucket
 ROWS = 200
 
 SQL = f"""
@@ -46,7 +46,7 @@ FROM ended WHERE still_out GROUP BY broker
 
 
 def plot(frame: Rows) -> Figure:
-    """Shrinks, broker × time."""
+    """Draws shrinks by broker and time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no replica left an ISR")
@@ -101,11 +101,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def isr_storms(isr_changes: DataFrame) -> DataFrame:
-    """Shrinks by time and broker; the pairs of partition and broker that shrank most; brokers still out.
+    """Returns shrinks by time and broker, the pairs of partition and broker with most shrinks, and brokers that are
+    still out.
 
     Returns:
-        kind string (time, pair, still_out), ts timestamp (time: start of its bucket, null for no time or one far from
-        all others; pair: the last shrink), broker int, topic string, partition int, cause string, bucket_ms int,
+        kind string (time, pair, still_out), ts timestamp (time: start of its bucket, null for no time or a time far
+        from all others; pair: the last shrink), broker int, topic string, partition int, cause string, bucket_ms int,
         shrinks long (still_out: partitions), still_out boolean (it did not come back)
     """
     return run(in_window(SQL, window_of(isr_changes, "ts")), isr_changes=isr_changes)

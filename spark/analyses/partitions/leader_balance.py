@@ -1,4 +1,6 @@
-"""M8: how evenly brokers lead and hold replicas, and how many partitions their preferred broker leads, over time."""
+"""M8: the distribution of leaders and replicas over brokers, and the share of partitions with the preferred leader,
+over time.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from trimaran.spark.analyses.plots import lines, nothing
 STEPS = 48
 SKEW_MAX = 1.3
 PREFERRED_MIN = 90.0
-AT_END = -1  # in place of a time: the state at the log's end, whatever clocks say
+AT_END = -1  # instead of a time: the state at the end of the log
 
 SQL = f"""
 WITH steps AS (
@@ -85,11 +87,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def leader_balance(partition_history: DataFrame) -> DataFrame:
-    """Leaders and replicas of each broker at the log's end, and at even steps of time, the latest first.
+    """Returns leaders and replicas of each broker at the end of the log and at regular times, the latest first.
 
     Returns:
-        is_end boolean, ts timestamp (null at the end), broker int, leaders long, replicas long, preferred long (of its
-        leaderships, those for which it is the first replica), to_mean double (its leaders over the mean of all)
+        is_end boolean, ts timestamp (null at the end), broker int, leaders long, replicas long, preferred long (its
+        leaderships of partitions whose first replica it is), to_mean double (its leaders divided by the mean of all
+        brokers)
     """
     window = window_of(partition_history, "from_ts")
     return run(in_window(SQL, window), partition_history=partition_history)

@@ -1,4 +1,4 @@
-"""M3: when leaders changed, why, and of which brokers and topics."""
+"""M3: changes of leaders by time, cause, broker and topic."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ORDER BY kind, ts, cause, changes DESC
 
 
 def plot(frame: Rows) -> Figure:
-    """Stacked bars by cause."""
+    """Draws stacked bars by cause."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no leader changed after the partitions were created")
@@ -66,11 +66,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def leadership_churn(leader_changes: DataFrame) -> DataFrame:
-    """Changes of leaders after the partitions' creation, by time and cause; the topics and brokers that changed most.
+    """Returns changes of leaders after the creation of partitions, by time and cause, and the topics and brokers with
+    most changes.
 
     Returns:
-        kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or one far from all
-        others), cause string, name string (topic, or the
-        leader before), bucket_ms int, changes long
+        kind string (time, topic, broker), ts timestamp (start of its bucket; null: no time, or a time far from all
+        others), cause string, name string (topic, or the previous leader), bucket_ms int, changes long
     """
     return run(in_window(SQL, window_of(leader_changes, "ts")), leader_changes=leader_changes)

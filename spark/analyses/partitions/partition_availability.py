@@ -15,7 +15,7 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import NO_CLOCK, ROWS_SHOWN, STATE_COLOURS, bars, nothing, short
 
-OUTAGE_SECONDS_BAD = 1.0  # an election takes less
+OUTAGE_SECONDS_BAD = 1.0  # an election takes less time
 SLO_PERCENT = 99.9
 
 SQL = """
@@ -95,7 +95,9 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
 
 
 def _longest(frame: Rows, state: str) -> str:
-    """The partition that was longest in the state, and how many others were as long: a broker takes many with it."""
+    """Returns the partition that was longest in the state, and the number of others that were as long, since the loss
+    of a broker affects many.
+    """
     longest = frame[state].max()
     if not longest > 0:
         return "how long cannot be told: clocks show no time, stand still or are years off"
@@ -120,13 +122,13 @@ def _longest(frame: Rows, state: str) -> str:
     evaluate=evaluate,
 )
 def partition_availability(partition_history: DataFrame) -> DataFrame:
-    """One row for each partition that ever was, the worst first; the last columns are of all of them.
+    """Returns one row for each partition that ever existed, the worst first; the last columns are totals.
 
     Returns:
-        topic string, partition int, seconds double (known to the log), offline double, under_min_isr double,
-        under_replicated double (seconds in the state, where clocks tell; offline only up to when the partition was
-        online again, for at the log's end the brokers may just have been shut down), was_offline boolean,
-        was_under_min_isr boolean, was_under_replicated boolean (whatever clocks say), state_at_end string (null:
+        topic string, partition int, seconds double (its time in the log), offline double, under_min_isr double,
+        under_replicated double (seconds in the state, if clocks are right; offline counts only if the partition was
+        online again later, since at the end of the log the brokers may have been shut down), was_offline boolean,
+        was_under_min_isr boolean, was_under_replicated boolean (all independent of clocks), state_at_end string (null:
         deleted), offline_at_end double, unclean boolean, available_percent double (neither offline nor below the
         minimum ISR), partitions long, were_offline long, were_under_min_isr long, any_was_not_whole boolean,
         are_offline long, cluster_percent double

@@ -1,4 +1,4 @@
-"""M9: partitions whose replicas span fewer racks than they could, and what the loss of a rack would take."""
+"""M9: partitions whose replicas span fewer racks than possible, and those that the loss of a rack would take."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def rack_exposure(metadata_image: DataFrame) -> DataFrame:
-    """Per topic and rack, how many partitions stand in too few racks.
+    """Returns by topic and rack the number of partitions in too few racks.
 
     Returns:
-        kind string (topic, rack, all), name string, partitions long (rack: that have a replica there), exposed long
-        (topic, all: in fewer racks than they could; rack: that have no replica elsewhere), racks_min long, all_racks
-        long (that brokers are in)
+        kind string (topic, rack, all), name string, partitions long (rack: those with a replica there), exposed long
+        (topic, all: those in fewer racks than possible; rack: those without a replica elsewhere), racks_min long,
+        all_racks long (racks of brokers)
     """
     return run(SQL, metadata_image=metadata_image)

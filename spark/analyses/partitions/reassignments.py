@@ -1,4 +1,4 @@
-"""M12: reassignments of partitions between brokers, the time that each took, and those still under way."""
+"""M12: reassignments of partitions between brokers, their durations, and those still under way."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDER BY under_way DESC, seconds DESC, topic, partition LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """From when to when each partition moved."""
+    """Draws the time during which each partition moved."""
     if frame.empty:
         return nothing("no partition was moved")
     names = frame["topic"] + "-" + frame["partition"].astype(str)
@@ -79,11 +79,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def reassignments(topic_history: DataFrame) -> DataFrame:
-    """Reassignments of partitions, those under way first, then the longest.
+    """Returns reassignments of partitions, those under way first, then the longest.
 
     Returns:
         topic string, partition int, from_ts timestamp, to_ts timestamp (null: under way), seconds double, shown_to_ts
-        timestamp, under_way boolean, moves long (in all), still_moving long, longest_seconds double, median_seconds
+        timestamp, under_way boolean, moves long (the total), still_moving long, longest_seconds double, median_seconds
         double
     """
     return run(SQL, topic_history=topic_history)

@@ -1,4 +1,4 @@
-"""M5 over time: how many partitions were in which state at each moment."""
+"""M5 over time: the number of partitions in each state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ GROUP BY 1 ORDER BY 1
 
 
 def plot(frame: Rows) -> Figure:
-    """Steps of the states, the most at once within each bucket, then as the bucket ended."""
+    """Draws for each bucket the largest number in each state, then the number at its end."""
     if frame.empty:
         return nothing("no partition in the log")
     frame = frame[frame["ts"].notna()]
@@ -109,14 +109,15 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def replication_timeline(partition_history: DataFrame) -> DataFrame:
-    """How many partitions were in a state, by time; buckets in which nothing changed are as the one before ended.
+    """Returns the number of partitions in each state by time; a bucket without changes repeats the end of the previous
+    one.
 
     Returns:
-        ts timestamp (start of its bucket; null: no time, or one far from all others), bucket_ms int, offline long,
-        under_min_isr long, under_replicated long (the most at once within the bucket), not_whole long (the most in any
-        of the three at once; a clock that goes back may count one twice, but never more than there are), partitions
-        long, changes long (intervals that began or ended), all_partitions long, last struct of the three (at the
-        bucket's end)
+        ts timestamp (start of its bucket; null: no time, or a time far from all others), bucket_ms int, offline long,
+        under_min_isr long, under_replicated long (the largest number at one time in the bucket), not_whole long (the
+        largest number in any of the three at one time; if a clock goes back, one may count twice, but never more than
+        exist), partitions long, changes long (intervals that began or ended), all_partitions long, last struct of the
+        three (at the end of the bucket)
     """
     window = window_of(partition_history, "from_ts")
     return run(in_window(SQL, window), partition_history=partition_history)

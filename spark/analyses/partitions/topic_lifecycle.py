@@ -1,4 +1,4 @@
-"""M11: births and deaths of topics, topics that lived shortly, partitions that were added."""
+"""M11: creations and deletions of topics, short-lived topics, and added partitions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNION ALL
 
 
 def plot(frame: Rows) -> Figure:
-    """Draws births, growth and deaths by time."""
+    """Draws creations, growth and deletions by time."""
     shown = frame[frame["kind"] == "time"]
     if shown.empty:
         return nothing("no topic was created or deleted")
@@ -79,11 +79,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def topic_lifecycle(topic_history: DataFrame) -> DataFrame:
-    """Births, deaths and growth by time; the topics that lived shortest.
+    """Returns creations, deletions and growth by time, and the topics with the shortest lives.
 
     Returns:
-        kind string (time, short), ts timestamp (start of its bucket; null: no time, or one far from all others), event
-        string, bucket_ms int, events long, seconds double (short: how long it lived), short_lived long (deleted within
-        an hour), new_partitions long, topic string
+        kind string (time, short), ts timestamp (start of its bucket; null: no time, or a time far from all others),
+        event string, bucket_ms int, events long, seconds double (short: its lifetime), short_lived long (deleted
+        within an hour), new_partitions long, topic string
     """
     return run(in_window(SQL, window_of(topic_history, "ts")), topic_history=topic_history)

@@ -39,7 +39,7 @@ ORDER BY unclean DESC, from_elr DESC, ts DESC LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """The suspects, as a table."""
+    """Draws the suspicious elections as a table."""
     shown = frame[frame["unclean"] | frame["from_elr"]].sort_values("ts")
     if shown.empty:
         return nothing("every leader was in sync when it was elected")
@@ -92,12 +92,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def unclean_elections(leader_changes: DataFrame) -> DataFrame:
-    """Elections, the unclean ones first: each of them may have lost what the new leader did not hold.
+    """Returns elections, the unclean ones first: each may have lost records that the new leader did not have.
 
     Returns:
         ts timestamp, topic string, partition int, prev_leader int, leader int, leader_epoch int, isr_before array<int>,
         isr array<int>, cause string, unclean boolean, from_elr boolean (the leader was eligible, KIP-966: nothing is
-        lost), offline_seconds double (before it; null: there was a leader), unclean_elections long, elr_elections long,
-        elections long (in all)
+        lost), offline_seconds double (before the election; null: there was a leader), unclean_elections long,
+        elr_elections long, elections long (the total)
     """
     return run(SQL, leader_changes=leader_changes)

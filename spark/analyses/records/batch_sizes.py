@@ -1,11 +1,11 @@
-"""D5: how large batches are, and how many records they carry, by codec."""
+"""D5: the size of batches and the number of their records, by codec."""
 
 from __future__ import annotations
 
 from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
 from trimaran.spark.analyses.plots import figure, nothing
 
-RECORDS_MEAN_MIN = 5.0  # fewer records a batch, and headers and requests are most of the work
+RECORDS_MEAN_MIN = 5.0  # with fewer records in a batch, headers and requests are most of the work
 
 SQL = """
 SELECT compression, CAST(pow(2, floor(log2(record_count))) AS BIGINT) AS records_from,
@@ -18,7 +18,7 @@ ORDER BY compression, records_from
 
 
 def plot(frame: Rows) -> Figure:
-    """Which share of the records came in batches of which size, by codec."""
+    """Draws the share of records by the size of their batch, for each codec."""
     if frame.empty:
         return nothing("no batches")
     made = figure(
@@ -61,7 +61,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def batch_sizes(batches: DataFrame) -> DataFrame:
-    """Batches by their number of records, in powers of two: `records_from` to twice that, exclusive.
+    """Returns batches by their number of records, in powers of two: from `records_from` to twice that, exclusive.
 
     Returns:
         compression string, records_from long, batches long, records long, bytes long

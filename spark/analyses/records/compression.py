@@ -1,4 +1,4 @@
-"""D4: how well batches are compressed, and what other codecs would make of a sample of the records."""
+"""D4: the compression of batches, and the size of a sample of the records with other codecs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 else:
     pa = imported_later("pyarrow")
 
-SAMPLE_RECORDS = 500  # of each partition, the latest (of offsets): some hundred KiB, which all codecs know by then
-SAMPLE_BYTES = 1 << 20  # of each topic
+# the latest offsets of each partition: some hundred KiB, enough for every codec to adapt
+SAMPLE_RECORDS = 500
+SAMPLE_BYTES = 1 << 20  # bytes of the sample of each topic
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-WORTH_IT = 0.8  # a codec that stores at most this much of what is stored now is worth a thought
+WORTH_IT = 0.8  # a codec is worth considering if it needs at most this share of the present bytes
 
-NAME_LETTERS = 20  # of a topic below its bars: longer ones leave no room for these
+# characters of a topic's name below its bars: a longer name leaves no room for them
+NAME_LETTERS = 20
 
-# By offset, as looking for the latest would sort all records.
+# By offset, since finding the latest by time would sort all records.
 SAMPLE_SQL = f"""
 SELECT /*+ BROADCAST(e) */ r.topic, r.key, r.value FROM {{records}} r JOIN (
   SELECT topic, partition, max(last_offset) AS last FROM {{batches}} GROUP BY topic, partition
@@ -52,10 +54,10 @@ SAMPLED_SCHEMA = (
 
 
 def repacked(sample: pa.Table) -> pa.Table:
-    """A topic's sample packed by each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
+    """Compresses the sample of a topic with each codec, as one batch of up to `SAMPLE_BYTES`. Runs on executors."""
     plain, records = bytearray(), 0
     for key, value in zip(sample["key"].to_pylist(), sample["value"].to_pylist(), strict=True):
-        plain += bytes(6) + (key or b"") + (value or b"")  # lengths and deltas take some bytes
+        plain += bytes(6) + (key or b"") + (value or b"")  # lengths and deltas take a few bytes
         records += 1
         if len(plain) >= SAMPLE_BYTES:
             break
@@ -121,11 +123,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def compression(batches: DataFrame, records: DataFrame) -> DataFrame:
-    """For each topic and codec what is stored with it, and what it makes of a sample of the topic's latest records.
+    """Returns for each topic and codec the bytes stored with it, and the compressed size of a sample of the latest
+    records.
 
     Returns:
-        topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed over
-        plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
+        topic string, codec string, sampled_records long, plain_bytes long, packed_bytes long, ratio double (packed
+        divided by plain), stored_bytes long, stored_records long (with that codec), topic_bytes long
     """
     sample = run(SAMPLE_SQL, records=records, batches=batches)
     sampled = sample.groupBy("topic").applyInArrow(repacked, SAMPLED_SCHEMA)

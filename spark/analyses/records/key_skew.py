@@ -1,4 +1,4 @@
-"""D3: heavy keys, how many distinct keys there are, and keys that land on two partitions."""
+"""D3: frequent keys, the number of distinct keys, and keys that occur in two partitions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, R
 from trimaran.spark.analyses.plots import ROWS_SHOWN, bars, nothing, short
 
 TOP = 20
-NAME_BYTES = 40  # of a key, to name it by
-HEX_BYTES = 16  # of one that is no text
-TOPIC_LETTERS, KEY_LETTERS = 18, 16  # of a label, which holds both
-HEAVY_SHARE = 0.2  # of a topic's records in one key: one partition, one consumer carries them
+NAME_BYTES = 40  # the first characters of a key, which name it
+HEX_BYTES = 16  # the first bytes of a key that is not text
+TOPIC_LETTERS, KEY_LETTERS = 18, 16  # characters of a label with topic and key
+# the share of a topic's records with one key: one partition and one consumer take them all
+HEAVY_SHARE = 0.2
 
-# One pass: a key's hash tells it apart and its first bytes name it, both as grouping keys. An aggregate of names makes
-# Spark sort all records instead of hashing them, and whole keys may be large.
+# One pass: the hash of a key identifies it and its first bytes name it; both are grouping keys. An aggregate of names
+# would make Spark sort all records instead of hashing them, and whole keys may be large.
 SQL = f"""
 WITH keyed AS (
   SELECT topic, xxhash64(key) AS hash, substring(key, 1, {NAME_BYTES}) AS name,
@@ -42,7 +43,7 @@ ORDER BY share DESC NULLS LAST, topic, rank
 
 
 def plot(frame: Rows) -> Figure:
-    """The heaviest keys of all."""
+    """Draws the most frequent keys of all topics."""
     shown = frame[frame["rank"].notna()].head(ROWS_SHOWN)
     if shown.empty:
         return nothing("no record has a key")
@@ -91,13 +92,13 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def key_skew(records: DataFrame) -> DataFrame:
-    """The most frequent keys of each topic, the heaviest first. Two keys are the same if 64 bits of hash and their
-    beginnings are.
+    """Returns the most frequent keys of each topic in descending order. Two keys are the same if their 64-bit hashes
+    and their first bytes are equal.
 
     Returns:
-        topic string, rank int (null: no record has a key), key string (how it begins: text, or hexadecimal), records
+        topic string, rank int (null: no record has a key), key string (its beginning, as text or hexadecimal), records
         long, share
-        double (of the topic's records), on_two boolean (it lies in more than one partition), and of the topic:
+        double (of the topic's records), on_two boolean (it occurs in more than one partition), and for the topic:
         topic_records long, null_keys long, distinct_keys long, on_two_partitions long (keys)
     """
     return run(SQL, records=records)

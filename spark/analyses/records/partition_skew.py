@@ -1,13 +1,11 @@
-"""D2: how evenly records are spread over the partitions of a topic."""
+"""D2: the distribution of records over the partitions of a topic."""
 
 from __future__ import annotations
 
 from trimaran.spark.analyses.analysis import DataFrame, Figure, ReportVerdict, Rows, analysis, run
 from trimaran.spark.analyses.plots import GREY, figure, nothing, short
 
-SKEW_MAX = (
-    2.0  # busiest partition over the mean: more, and one broker and one consumer carry the topic
-)
+SKEW_MAX = 2.0  # the busiest partition divided by the mean: beyond it one broker and one consumer carry the topic
 
 SQL = """
 WITH held AS (
@@ -31,7 +29,7 @@ SELECT topic, partition, records, bytes,
 FROM ranked WINDOW t AS (PARTITION BY topic)
 ORDER BY to_mean DESC, records DESC, topic, partition
 """
-# Partitions are numbered without gaps; those above the last one with records are known to the metadata log only.
+# Partitions are numbered without gaps; only the metadata log knows those above the last one with records.
 WITHOUT_METADATA_SQL = """
 SELECT topic, explode(sequence(0, max(partition))) AS partition, CAST(NULL AS timestamp) AS to_ts, 'ok' AS state
 FROM {batches}
@@ -40,7 +38,7 @@ GROUP BY topic
 
 
 def plot(frame: Rows) -> Figure:
-    """The Lorenz curves of the most skewed topics: the diagonal is even."""
+    """Draws the Lorenz curves of the most skewed topics; the diagonal is a perfectly even distribution."""
     if frame.empty:
         return nothing("no records")
     made = figure(height=420, xaxis_title="share of partitions", yaxis_title="share of records")
@@ -59,7 +57,7 @@ def plot(frame: Rows) -> Figure:
 
 
 def evaluate(frame: Rows) -> list[ReportVerdict]:
-    """Counts users' topics only: internal topics have few keys, which fill few of their partitions by design."""
+    """Judges only users' topics: internal topics have few keys, which fill only some of their partitions by design."""
     frame = frame[~frame["topic"].str.startswith("__")]
     frame = frame[frame["to_mean"].notna()]
     if frame.empty:
@@ -87,15 +85,15 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     optional=frozenset(("partition_history",)),
 )
 def partition_skew(batches: DataFrame, partition_history: DataFrame | None = None) -> DataFrame:
-    """One row for each partition of every topic that holds records, the most skewed first; empty partitions count.
+    """Returns one row for each partition of every topic with records, the most skewed first, including empty
+    partitions.
 
     Args:
-        partition_history: tells which partitions there are; without it empty ones above the last with records are
-            missed.
+        partition_history: the existing partitions; without it, empty ones above the last with records are missed.
 
     Returns:
-        topic string, partition int, records long, bytes long, to_mean double (its records over the mean of its topic),
-        gini double (of its topic: 0 even, towards 1 all in one), partitions long, empty long (of its topic)
+        topic string, partition int, records long, bytes long, to_mean double (its records divided by the mean of its
+        topic), gini double (of its topic: 0 is even, near 1 is all in one), partitions long, empty long (in its topic)
     """
     if partition_history is None:
         partition_history = run(WITHOUT_METADATA_SQL, batches=batches)

@@ -1,4 +1,4 @@
-"""D14: how large records are, how many have no key or no value, and which headers they carry."""
+"""D14: the sizes of records, and the shares without a key, without a value, and with headers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trimaran.spark.analyses.analysis import (
 from trimaran.spark.analyses.plots import figure, nothing, short
 
 ROWS = 2000
-TOPICS_SPREAD = 12  # topics whose sizes are drawn
+TOPICS_SPREAD = 12  # the number of topics whose sizes are drawn
 LARGE = 1 << 20  # max.message.bytes by default
 
 # Records are read once: all figures are derived from the number of records of each size.
@@ -111,11 +111,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def record_sizes(records: DataFrame) -> DataFrame:
-    """Sizes of keys and values together, by topic, and how they are spread in the largest topics.
+    """Returns the sizes of keys and values together by topic, and their distribution in the largest topics.
 
     Returns:
         kind string (topic, size), topic string, records long, bytes long, p50 int, p99 int, largest int, no_key_share
-        double, no_value_share double (tombstones), headers_share double (records with any), bytes_from long (size: to
-        twice that, exclusive)
+        double, no_value_share double (tombstones), headers_share double (records with headers), bytes_from long (size:
+        up to twice that, exclusive)
     """
     return run(SQL, records=records)

@@ -1,4 +1,4 @@
-"""D12: do the replicas of a partition hold the same batches at equal offsets, and where do they part?"""
+"""D12: do the replicas of a partition hold the same batches at equal offsets, and if not, from which offset on?"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ORDER BY different DESC, j.topic, j.partition, broker, other LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """Brokers against brokers: how many batches differ."""
+    """Draws a matrix of brokers with the number of batches that differ."""
     if frame.empty:
         return nothing("no partition has two replicas here: nothing to compare")
     by_pair = frame.groupby(["broker", "other"])["different"].sum()
@@ -77,7 +77,7 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def replica_divergence(replica_batches: DataFrame) -> DataFrame:
-    """Pairs of replicas of each partition, those that differ first.
+    """Returns pairs of replicas of each partition, those that differ first.
 
     Args:
         replica_batches: level `batches` of `kafka_log` with `replicas=all` and `end=log_end`.

@@ -1,4 +1,4 @@
-"""D13: what retention and compaction leave: age and size of segments, offsets that compaction took, tombstones."""
+"""D13: the results of retention and compaction: age and size of segments, and offsets that compaction removed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FROM topics ORDER BY bytes DESC, topic LIMIT {ROWS}
 
 
 def plot(frame: Rows) -> Figure:
-    """Bytes by topic."""
+    """Draws bytes by topic."""
     shown = frame.head(ROWS_SHOWN)
     if shown.empty:
         return nothing("no segment")
@@ -95,11 +95,11 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def retention(segments: DataFrame) -> DataFrame:
-    """Returns what each topic stores, the largest first.
+    """Returns the stored data of each topic, the largest first.
 
     Returns:
         topic string, segments long, replicas long, bytes long, records long, oldest_ts timestamp, newest_ts timestamp,
-        kept_seconds double (between both), compacted boolean (the cleaner was there), compacted_share double (offsets
+        kept_seconds double (between both), compacted boolean (the cleaner has run), compacted_share double (offsets
         without a record), dirty_ratio double (bytes of closed segments not cleaned yet; null: not compacted),
         largest_segment long, all_bytes long, all_segments long, all_topics long
     """

@@ -27,7 +27,7 @@ else:
     pd = imported_later("pandas")
     subplots = imported_later("plotly.subplots")
 
-TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with a colour of its own, and the others
+TOPICS_SHOWN_MAX = len(PALETTE) - 1  # each with its own colour, and the rest together
 PARTITIONS_SHOWN_MAX = 40
 
 SQL = f"""
@@ -57,7 +57,7 @@ ORDER BY kind DESC, topic, partition, ts
 
 
 def plot(frame: Rows) -> Figure:
-    """Above, records a second by topic; below, by partition as a heat map."""
+    """Draws records per second: by topic above, and by partition as a heat map below."""
     if frame.empty:
         return nothing("no records")
     frame = frame[frame["ts"].notna()]
@@ -86,12 +86,12 @@ def plot(frame: Rows) -> Figure:
         rate = _filled(rows, width)
         made.add_scatter(x=rate.index, y=rate, name=short(topic), line_shape="hv", row=1, col=1)
     made.add_heatmap(
-        x=[*times, times[-1] + step],  # edges: a cell begins at its time
+        x=[*times, times[-1] + step],  # these are edges: a cell begins at its time
         y=distinct_labels(list(wide.index)),
         z=wide.to_numpy(),
         colorscale="Blues",
         zmin=0,
-        zmax=wide.max(axis=None),  # without it the least is white
+        zmax=wide.max(axis=None),  # without it the smallest value would be white
         colorbar={"title": "records/s", "len": 0.5, "y": 0.25},
         hoverongaps=False,
         row=2,
@@ -105,7 +105,7 @@ def plot(frame: Rows) -> Figure:
 
 
 def _filled(rows: Rows, width: float) -> Row:
-    """Records a second, with zeros where nothing was written."""
+    """Returns records per second, with zeros for buckets without records."""
     series = rows.groupby("ts")["records"].sum() / width
     step = pd.Timedelta(seconds=width)
     every = pd.date_range(series.index.min() - step, series.index.max() + step, freq=step)
@@ -113,7 +113,7 @@ def _filled(rows: Rows, width: float) -> Row:
 
 
 def _rate_text(rate: float) -> str:
-    """By the day where a second has hardly any."""
+    """Returns a rate as text: per second, or per day if it is below one per second."""
     daily = rate * 86_400
     if rate >= 1:
         return f"{rate:,.0f} records/s"
@@ -159,11 +159,11 @@ def _over_time(topics: Rows, width: float) -> str:
     evaluate=evaluate,
 )
 def throughput(batches: DataFrame) -> DataFrame:
-    """Returns bytes and records by time, of the largest topics and the busiest partitions; times are those of batches.
+    """Returns bytes and records by time for the largest topics and the busiest partitions; times are those of batches.
 
     Returns:
         kind string (topic, partition), topic string, partition int, ts timestamp (start of its bucket; topic: null for
-        times that are none or far from all others), records long, bytes long (as stored: compressed, with headers),
-        bucket_ms int, and of all: all_records long, all_bytes long, topics long, partitions long
+        no time or a time far from all others), records long, bytes long (as stored: compressed, with headers),
+        bucket_ms int, and over all topics: all_records long, all_bytes long, topics long, partitions long
     """
     return run(in_window(SQL, window_of(batches, "max_timestamp")), batches=batches)

@@ -1,4 +1,4 @@
-"""D6: timestamps that cannot be: in the future, far in the past, none at all, or out of order."""
+"""D6: wrong timestamps: in the future, far in the past, missing, or out of order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from trimaran.spark.analyses.analysis import (
 )
 from trimaran.spark.analyses.plots import AMBER, GREY, ORANGE, RED, ROWS_SHOWN, bars, nothing, short
 
-PAST_MS = 946_684_800_000  # 2000-01-01: before there was Kafka
-FUTURE_MS = 3_600_000  # ahead of this machine's clock by more
-LATE_MS = 60_000  # behind records before it by more: worth a look
+PAST_MS = 946_684_800_000  # 2000-01-01: before Kafka existed
+FUTURE_MS = 3_600_000  # more than this ahead of the clock of this machine
+LATE_MS = 60_000  # more than this behind earlier records is worth a look
 
 SQL = f"""
 WITH judged AS (
@@ -47,7 +47,7 @@ ORDER BY future + far_past + without DESC, late DESC, topic
 
 
 def plot(frame: Rows) -> Figure:
-    """Records with bad times, by topic."""
+    """Draws records with wrong times, by topic."""
     bad = frame[frame[["without", "far_past", "future", "late"]].sum(axis=1) > 0].head(ROWS_SHOWN)
     if bad.empty:
         return nothing("no timestamp is out of order, in the future or far in the past")
@@ -95,13 +95,12 @@ def evaluate(frame: Rows) -> list[ReportVerdict]:
     evaluate=evaluate,
 )
 def timestamps(batches: DataFrame) -> DataFrame:
-    """Returns how many times of each topic's batches are wrong, the worst topic first.
+    """Returns the number of batches with wrong times by topic, the worst topic first.
 
     Returns:
-        topic string, records long, without long (none), far_past long (before 2000), future long (ahead of this machine
-        by an hour, or beyond what Spark holds), late long (a minute behind an earlier batch of the partition; both have
-        times that can be), late_max_seconds double,
-        append_time boolean (brokers stamped some), first_ts timestamp, last_ts timestamp, all_broken long, all_late
-        long (of all topics)
+        topic string, records long, without long (no timestamp), far_past long (before 2000), future long (an hour ahead
+        of this machine, or beyond the range of Spark), late long (a minute behind an earlier batch of the partition;
+        both times are possible), late_max_seconds double, append_time boolean (brokers set some of the timestamps),
+        first_ts timestamp, last_ts timestamp, all_broken long, all_late long (in all topics)
     """
     return run(SQL, batches=batches)

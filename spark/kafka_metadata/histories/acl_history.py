@@ -1,4 +1,4 @@
-"""`acl_history`: ACLs, SCRAM credentials and delegation tokens that came and went. No key and no token is in it."""
+"""`acl_history`: added and removed ACLs, SCRAM credentials and delegation tokens. It contains no keys and no tokens."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ COLUMNS = (
 
 
 class Subject(NamedTuple):
-    """An ACL, a SCRAM credential or a delegation token as its row shows it, without secrets."""
+    """An ACL, a SCRAM credential or a delegation token as shown in its row, without secrets."""
 
     kind: str
     id: str
@@ -68,7 +68,7 @@ class Subject(NamedTuple):
 
 
 class AclChange(NamedTuple):
-    """A row: a subject that came, changed or went."""
+    """A row: a subject that was added, changed or removed."""
 
     moment: Moment
     event: str
@@ -91,7 +91,7 @@ class AclHistoryFold(EventFold):
 
     def take(self, step: WalkStep) -> None:
         message = step.message
-        part: Any  # a MapDelta; each has keys and values of its own
+        part: Any  # a MapDelta; each has its own types of keys and values
         key: Any
         match message:
             case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
@@ -104,7 +104,7 @@ class AclHistoryFold(EventFold):
         self._delta.replay(message)
         new = part.changed.get(key)
         if new is None:
-            part.changed.pop(key, None)  # gone is gone: the map keeps only what lives
+            part.changed.pop(key, None)  # the map keeps only existing entries
         if (old is None and new is None) or (step.from_snapshot and not self.tells_snapshot):
             return
         event = "removed" if new is None else "added" if old is None else "changed"

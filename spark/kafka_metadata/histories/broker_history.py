@@ -1,6 +1,6 @@
-"""`broker_history`: what every broker was, from when to when. Source: KIP-631, Kafka's `ClusterControlManager`.
+"""`broker_history`: the states of every broker over time. Source: KIP-631, Kafka's `ClusterControlManager`.
 
-States: `registered` (fenced since it registered, not yet let in), `active`, `controlled_shutdown`, `fenced`,
+States: `registered` (fenced since its registration), `active`, `controlled_shutdown`, `fenced`,
 `unregistered` (a row of no length). The last row of a registered broker has no end; its seconds count to the log's end.
 """
 
@@ -58,7 +58,9 @@ COLUMNS = (
 
 
 class BrokerInterval(NamedTuple):
-    """A row: a broker between two changes; without `end` it goes on, and its length counts to `measured_to`."""
+    """A row: a broker between two changes; without `end` the state still lasts, and its length counts up to
+    `measured_to`.
+    """
 
     since: Moment
     broker: BrokerRegistration
@@ -117,7 +119,7 @@ class BrokerHistoryFold(Fold):
                 self._cluster.change_broker(message)
                 return message.broker_id
             case _:
-                raise AssertionError(message)  # the walk gives no others
+                raise AssertionError(message)  # the walk yields no other types
 
     def _begun(
         self, step: WalkStep, broker: BrokerRegistration, old: BrokerInterval | None
@@ -155,7 +157,7 @@ def _state(broker: BrokerRegistration, never_active: bool) -> str:
 
 TABLE = folded(
     "broker_history",
-    "What every broker was (active, fenced, shutting down), from when to when, and why.",
+    "The state of every broker over time (active, fenced, shutting down), with the causes of changes.",
     COLUMNS,
     BrokerHistoryFold,
     plan="whole",

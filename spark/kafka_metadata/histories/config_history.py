@@ -1,4 +1,4 @@
-"""`config_history`: each config and client quota that was set, changed or taken away. Secrets are hidden."""
+"""`config_history`: each config and client quota that was set, changed or removed. Secrets are hidden."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ConfigHistoryFold(EventFold):
             case ClientQuotaRecord() as record:
                 self._quota(step, record)
             case _:
-                raise AssertionError(step.message)  # the walk gives no others
+                raise AssertionError(step.message)  # the walk yields no other types
 
     def _quota(self, step: WalkStep, record: ClientQuotaRecord) -> None:
         parts = sorted((e.entity_type, e.entity_name) for e in record.entity)

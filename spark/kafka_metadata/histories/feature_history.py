@@ -1,4 +1,4 @@
-"""`feature_history`: levels of features, `metadata.version` and `kraft.version` among them."""
+"""`feature_history`: the levels of features, including `metadata.version` and `kraft.version`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = (
 
 
 class LevelChange(NamedTuple):
-    """A row: a feature's level before and after a record."""
+    """A row: the level of a feature before and after a record."""
 
     moment: Moment
     name: str

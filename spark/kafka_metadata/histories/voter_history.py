@@ -1,6 +1,7 @@
-"""`voter_history`: the voters of the metadata quorum, from which record on (KIP-853).
+"""`voter_history`: the changes of the voters of the metadata quorum (KIP-853).
 
-Static quorums are known from the change of leader that begins an epoch; dynamic ones have records of their own.
+The leader change record at the beginning of an epoch names the voters of a static quorum; a dynamic one has voters
+records.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Voter(NamedTuple):
 
 
 class VoterChange(NamedTuple):
-    """A row: a voter that came, changed or went, and all `voters` after the record."""
+    """A row: a voter that was added, changed or removed, and all `voters` after the record."""
 
     moment: Moment
     event: str
@@ -114,7 +115,7 @@ class VoterHistoryFold(EventFold):
 
 TABLE = folded(
     "voter_history",
-    "Who may vote in the metadata quorum, from which record on.",
+    "The voters of the metadata quorum, from each change on.",
     COLUMNS,
     VoterHistoryFold,
     plan="whole",

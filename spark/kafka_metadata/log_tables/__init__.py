@@ -1,1 +1,1 @@
-"""Tables that show the metadata log as it is: records, batches, snapshots, the image."""
+"""Tables of the contents of the metadata log: records, batches, snapshots, the image."""

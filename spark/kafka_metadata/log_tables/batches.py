@@ -1,4 +1,4 @@
-"""`batches`: the batches of metadata logs, control batches too, one row each."""
+"""`batches`: the batches of metadata logs, including control batches, one row each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CHUNK_ROWS = 10_000
 
 # fmt: off
 COLUMNS = (
-    Column("node_id", INT, field("task.node_id"), "whose log it is", "meta.properties"),
+    Column("node_id", INT, field("task.node_id"), "the node of the log", "meta.properties"),
     Column("file", STRING, field("piece.name"), "the segment"),
     Column("position", LONG, field("position"), "where the batch begins in it", unit="bytes"),
     Column("base_offset", LONG, field("batch.base_offset"), "its first offset", "batch header"),
@@ -41,7 +41,7 @@ COLUMNS = (
            "UTC"),
     Column("control", BOOL, field("batch.is_control"), "it holds control records", "batch header"),
     Column("committed", BOOL, lambda row: row.task.is_committed(row.batch.last_offset),
-           "a majority of the voters has it; null: nobody can tell"),
+           "a majority of the voters has it; null: unknown"),
     Column("crc", LONG, field("batch.crc"), "its CRC-32C as written", "batch header"),
     Column("crc_valid", BOOL, lambda row: has_valid_crc(row.batch), "whether the bytes have that CRC (see verifyCrc)"),
 )
@@ -49,7 +49,7 @@ COLUMNS = (
 
 
 class BatchRow(NamedTuple):
-    """A row: a batch, and where it lies."""
+    """A row: a batch and its place."""
 
     task: MetadataTask
     piece: Range
@@ -60,7 +60,7 @@ class BatchRow(NamedTuple):
 def read(
     task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Raises DataUnreadable: damage, unless verifyCrc is false."""
+    """Yields the rows. Raises DataUnreadable for damage, unless verifyCrc is false."""
     rows: list[BatchRow] = []
     for piece in task.ranges:
         for position, batch in batches_in(piece, verify_crc=options.verify_crc):

@@ -1,4 +1,4 @@
-"""`control`: what the metadata log says of itself: leaders, voters, versions, heads and feet of snapshots."""
+"""`control`: the control records of the metadata log: leaders, voters, versions, headers and footers of snapshots."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from trimaran.wire.text.as_json import as_json
 
 # fmt: off
 COLUMNS = (
-    Column("node_id", INT, field("task.node_id"), "whose log it is", "meta.properties"),
+    Column("node_id", INT, field("task.node_id"), "the node of the log", "meta.properties"),
     Column("source", STRING, field("source"), "log, snapshot"),
     Column("file", STRING, field("path"), "the segment or snapshot"),
     Column("position", LONG, field("position"), "where its batch begins", unit="bytes"),
@@ -57,7 +57,7 @@ COLUMNS = (
 
 
 class ControlRow(NamedTuple):
-    """A row: a control record of a batch; `message` is None for a type that is not known."""
+    """A row: a control record of a batch; `message` is None for an unknown type."""
 
     task: MetadataTask
     source: str
@@ -99,7 +99,7 @@ class ControlRow(NamedTuple):
 def read(
     task: MetadataTask, wanted: tuple[str, ...], _options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Raises DataUnreadable."""
+    """Yields the rows. Raises DataUnreadable."""
     rows: list[ControlRow] = []
     try:
         if task.snapshot is not None:
@@ -131,7 +131,7 @@ def _rows(
 
 TABLE = Table(
     "control",
-    "What the metadata log says of itself: leaders, voters, versions, heads and feet of snapshots.",
+    "The control records of the metadata log: leaders, voters, versions, headers and footers of snapshots.",
     COLUMNS,
     read,
     "node",

@@ -1,4 +1,4 @@
-"""`image`: all that the metadata log says at one offset: topics, partitions, brokers, configs, ACLs and the rest.
+"""`image`: the whole state of the metadata at one offset: topics, partitions, brokers, configs, ACLs and the rest.
 
 Replayed by `trimaran.quorum.metadata.replay`, as controllers and brokers do. It contains no secrets.
 """
@@ -81,7 +81,7 @@ COLUMNS = (
 
 
 class ImageRow(NamedTuple):
-    """A row: something that the metadata log says; what does not apply to its `kind` is None."""
+    """A row: one entity of the state; fields that do not apply to its `kind` are None."""
 
     provenance: Provenance
     kind: str
@@ -108,7 +108,7 @@ class ImageRow(NamedTuple):
     value: str | None = None
 
 
-RowOf = Callable[..., ImageRow]  # by kind, name, payload and cells
+RowOf = Callable[..., ImageRow]  # sorted by kind, name, payload and cells
 
 
 def read(
@@ -126,7 +126,7 @@ def read(
 
 
 def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
-    """The state at the task's end, or at the last record that was written up to `until_ms`."""
+    """Returns the state at the end of the task, or at the last record that was written up to `until_ms`."""
     replay = Replay()
     where = f"the metadata log of node {task.node_id}"
     try:
@@ -148,7 +148,7 @@ def replayed(task: MetadataTask, until_ms: int | None) -> MetadataState:
 
 
 def _end_before(batch: BatchView, until_ms: int | None) -> Offset | None:
-    """The first offset of the batch that is later than wanted; None when there is none."""
+    """Returns the first offset of the first batch that is too late; None if there is none."""
     if until_ms is None or batch.max_timestamp <= until_ms:
         return None
     return next((r.offset for r in decode_records(batch) if r.timestamp_ms > until_ms), None)

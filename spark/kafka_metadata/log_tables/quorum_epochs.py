@@ -1,4 +1,4 @@
-"""`quorum_epochs`: the leaders of the metadata quorum, from which record to which, and the silence before.
+"""`quorum_epochs`: the leaders of the metadata quorum, their first and last records, and the gap before each.
 
 Source: `trimaran.quorum.metadata.epochs`; `to_ts` is the time of an epoch's last record.
 """
@@ -22,7 +22,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 
 class Silence(NamedTuple):
-    """A time between two batches; both are None without any."""
+    """The time between two batches; both fields are None if there is none."""
 
     length_ms: int | None
     began_ms: int | None
@@ -32,7 +32,7 @@ NO_SILENCE = Silence(None, None)
 
 
 class EpochRow(NamedTuple):
-    """A row: an epoch of the quorum, and the longest silence in it."""
+    """A row: an epoch of the quorum, with the longest time between two of its batches."""
 
     epoch: Epoch
     silence: Silence
@@ -62,7 +62,7 @@ COLUMNS = (
 def read(
     task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of the table, from one whole metadata log. Raises DataUnreadable."""
+    """Yields the rows of the table from one whole metadata log. Raises DataUnreadable."""
     silences = _Silences()
     try:
         rows = [
@@ -76,7 +76,9 @@ def read(
 
 
 def _gap_before(epoch: Epoch) -> int | None:
-    """None also where its first record, or the last of the epoch before, has no time (-1)."""
+    """Returns the gap before the epoch; None also if its first record, or the last record of the previous epoch, has no
+    time (-1).
+    """
     gap = epoch.gap_before_ms
     if gap is None or epoch.from_ms < 0 or epoch.from_ms - gap < 0:
         return None
@@ -111,7 +113,7 @@ class _Silences:
 
 TABLE = Table(
     "quorum_epochs",
-    "The leader of each epoch of the metadata quorum, how long it led, how long nobody wrote.",
+    "The leader of each epoch of the metadata quorum, its time as a leader, and the gap without records.",
     COLUMNS,
     read,
     "whole",

@@ -1,6 +1,7 @@
-"""`records`: every record of metadata logs, one row each, as JSON too. Secrets are hidden.
+"""`records`: every record of metadata logs, one row each, also as JSON. Secrets are hidden.
 
-It is made column by column: records are decoded only for columns that need it, and as JSON only for `payload`.
+It is built column by column: records are decoded only for columns that need it, and converted to JSON only for
+`payload`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import TopicRecord
 from trimaran.wire.text.json_text import json_text
 
-CHUNK_ROWS = 5_000  # some MiB, as payloads are a few hundred bytes
+CHUNK_ROWS = 5_000  # a few MiB, since payloads have a few hundred bytes
 CHUNK_BATCHES = 2_000
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -58,19 +59,21 @@ _WORDS = {number: word.lower().replace("_", "-") for number, word in RESOURCE_TY
 
 @dataclass(slots=True)
 class MetadataChunk:
-    """Records of some batches, an element of each column a record; `messages` is empty where they are not decoded."""
+    """The records of some batches; each column has an element for each record. `messages` is empty if they are not
+    decoded.
+    """
 
     task: MetadataTask
     source: str
     path: str
     batches: Sequence[tuple[int, BatchView]]
-    data: bytes  # in which keys and values lie
-    index: Ints  # of the batch
+    data: bytes  # the bytes with the keys and values
+    index: Ints  # those of the batch
     offset: Ints
     timestamp_ms: Ints
-    start: Ints  # of the value
+    start: Ints  # those of the value
     size: Ints  # 0: null
-    keys: list[bytes]  # of control records; empty where there are none
+    keys: list[bytes]  # those of control records; empty if there are none
     messages: list[Any]
 
     def __len__(self) -> int:
@@ -78,7 +81,7 @@ class MetadataChunk:
 
     @property
     def controls(self) -> Flags:
-        """Whether each record is a control record."""
+        """Returns for each record whether it is a control record."""
         return np.array([batch.is_control for _, batch in self.batches], np.bool_)[self.index]
 
     def keep(self, wanted: Sequence[bool] | Flags) -> None:
@@ -122,7 +125,7 @@ def read(
 def each_chunk(
     task: MetadataTask, *, decode: bool, include_control: bool = False, verify_crc: bool = True
 ) -> Iterator[MetadataChunk]:
-    """All records of a task in order: the snapshot's, then the log's. Raises DataUnreadable."""
+    """Yields all records of a task in order: those of the snapshot, then those of the log. Raises DataUnreadable."""
     if task.snapshot is not None:
         batches = (
             located
@@ -205,7 +208,7 @@ def _control(key: bytes, value: bytes) -> Any:
 
 
 def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
-    """Names by topic id, from the TopicRecords; an id never changes its name."""
+    """Returns the names by topic id, from the TopicRecords; the name of an id never changes."""
     names = {}
     for task in tasks:
         for chunk in each_chunk(task, decode=False):
@@ -219,7 +222,7 @@ def topic_names(tasks: Iterable[MetadataTask]) -> dict[bytes, str]:
 # --- columns
 
 
-Value = Callable[[MetadataChunk], "pa.Array | Sequence[Any]"]  # what `Column.value` is here
+Value = Callable[[MetadataChunk], "pa.Array | Sequence[Any]"]  # the type of `Column.value` here
 
 
 def _arrow(chunk: MetadataChunk, wanted: Sequence[str]) -> pa.RecordBatch:
@@ -243,7 +246,7 @@ def _of_batch(value: Callable[[tuple[int, BatchView]], Any]) -> Value:
 
 
 def _frame_numbers(chunk: MetadataChunk, at: int) -> pa.Array:
-    """Returns a number of the frames of metadata records; null for control records, and if there is no such number."""
+    """Returns a number of the frames of metadata records; null for control records and for frames without it."""
     data = np.frombuffer(chunk.data, np.uint8)
     is_short = chunk.size < FRAME_BYTES
     starts = np.where(is_short, 0, chunk.start)
@@ -268,7 +271,7 @@ def _frame(value: bytes, at: int) -> int | None:
 
 
 def _types(chunk: MetadataChunk) -> pa.Array:
-    """Mostly a few: each name is written once for a chunk."""
+    """Returns the names of the types; there are few, so each is converted once for a chunk."""
     kinds = list(map(type, chunk.messages))
     names = Codes()
     each = np.fromiter(map(names.__getitem__, [kind.__name__ for kind in kinds]), np.int32)
@@ -358,7 +361,7 @@ def _broker_ids(messages: Sequence[Any], _: Mapping[bytes, str]) -> list[int | N
 
 
 def _broker_id(message: Any) -> int | None:
-    """Older records call it `id`, as those of other things call theirs."""
+    """Returns the broker id of a record; older records call it `id`, as other records call other ids."""
     is_broker = "Broker" in type(message).__name__
     return getattr(message, "broker_id", getattr(message, "id", None) if is_broker else None)
 
@@ -387,7 +390,7 @@ def _committed(chunk: MetadataChunk) -> list[bool | None]:
 
 # fmt: off
 COLUMNS = (
-    Column("node_id", INT, _same(lambda chunk: chunk.task.node_id), "whose log it is", "meta.properties"),
+    Column("node_id", INT, _same(lambda chunk: chunk.task.node_id), "the node of the log", "meta.properties"),
     Column("source", STRING, _same(lambda chunk: chunk.source), "log, snapshot"),
     Column("file", STRING, _same(lambda chunk: chunk.path), "the segment or snapshot"),
     Column("position", LONG, _of_batch(lambda located: located[0]), "where its batch begins", unit="bytes"),
@@ -399,15 +402,15 @@ COLUMNS = (
            "batch header"),
     Column("timestamp", TIMESTAMP, lambda chunk: timestamps(chunk.timestamp_ms, absent=-1), "when it was written",
            unit="UTC"),
-    Column("committed", BOOL, _committed, "a majority of the voters has it; null: nobody can tell"),
+    Column("committed", BOOL, _committed, "a majority of the voters has it; null: unknown"),
     Column("control", BOOL, _of_batch(lambda located: located[1].is_control), "it is a control record", "batch header"),
     Column("type", STRING, _types, "Kafka's name of the record; UNKNOWN_n of a later Kafka", "its frame"),
     Column("api_key", INT, lambda chunk: _frame_numbers(chunk, 1), "the number of its type", "its frame"),
     Column("version", INT, lambda chunk: _frame_numbers(chunk, 2), "its version", "its frame"),
-    Column("topic_id", STRING, _of_messages(_has("topic_id"), _topic_ids), "where it has one", "….topicId"),
+    Column("topic_id", STRING, _of_messages(_has("topic_id"), _topic_ids), "if it has one", "….topicId"),
     Column("topic", STRING, _of_messages(_has_topic, _topics), "the name of that id, or of the config's topic",
            "TopicRecord.name"),
-    Column("partition", INT, _attribute("partition_id"), "where it has one", "….partitionId"),
+    Column("partition", INT, _attribute("partition_id"), "if it has one", "….partitionId"),
     Column("broker_id", INT, _of_messages(_is_broker, _broker_ids), "where it is of a broker", "….brokerId"),
     Column("resource_type", STRING, _of_messages(_is_config, _resource_types), "of a config: topic, broker …",
            "ConfigRecord.resourceType"),

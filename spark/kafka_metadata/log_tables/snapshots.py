@@ -1,4 +1,4 @@
-"""`snapshots`: the snapshots beside metadata logs, one row each; damaged ones too, with the error."""
+"""`snapshots`: the snapshots of metadata logs, including damaged ones with their errors, one row each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trimaran.wire.records.topics import PartitionRecord, TopicRecord
 
 # fmt: off
 COLUMNS = (
-    Column("node_id", INT, field("node_id"), "whose log it lies beside", "meta.properties"),
+    Column("node_id", INT, field("node_id"), "the node of the log beside it", "meta.properties"),
     Column("file", STRING, field("snapshot.path"), "the .checkpoint file"),
     Column("end_offset", LONG, field("snapshot.end_offset"), "the first offset that it does not cover", "file name"),
     Column("epoch", INT, field("snapshot.epoch"), "epoch of the last record that it covers", "file name"),
@@ -50,7 +50,7 @@ COLUMNS = (
 
 
 class SnapshotRow(NamedTuple):
-    """A row: a snapshot. `seen` counts its records by type; `error` is None for a sound one."""
+    """A row: a snapshot. `seen` counts its records by type; `error` is None if it is undamaged."""
 
     node_id: NodeId
     snapshot: Snapshot

@@ -1,1 +1,1 @@
-"""One pass through a metadata log: batches, decoded records, folds that give rows."""
+"""One pass through a metadata log: batches, decoded records, and folds that make rows."""

@@ -1,4 +1,4 @@
-"""The values of many log records made into metadata records, of those types that are wanted."""
+"""Decodes the values of many log records to metadata records of the wanted types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from trimaran.wire.records.metadata import (
     unknown_record,
 )
 
-FRAME_BYTES = 3  # of every record that exists so far: each of its three numbers is one byte
+# the length of the frame of every record so far: each of its three numbers is one byte
+FRAME_BYTES = 3
 Decode = Callable[[bytes], Any]
 
 
@@ -27,14 +28,14 @@ def decode_messages(
     *,
     tells_unknown: bool = False,
 ) -> list[Any]:
-    """The records whose values lie in `data`, in order, as `read_metadata_record` gives them one by one.
+    """Decodes the records whose values are in `data`, in order, as `read_metadata_record` does for a single one.
 
-    None for those of a type that is not in `keys` (None: all are wanted), which cost a look at three bytes; and for
-    malformed ones: they are no end of an analysis. Those of a type in `raw` are given as the bytes of their values,
-    malformed or not; those whose frame is longer than any that exists are decoded. Those of a later Kafka are None too,
-    unless `tells_unknown`: then each is an `UnknownRecord`, of whatever type.
+    The result is None for a record whose type is not in `keys` (None: all are wanted), which costs reading three bytes;
+    and for a malformed record, which must not end an analysis. A record of a type in `raw` results in the bytes of its
+    value, malformed or not, unless its frame is longer than any known one. A record of a later Kafka is None too,
+    unless `tells_unknown` is set: then it is an `UnknownRecord`, whatever its type.
     """
-    decoders: dict[bytes, Decode] = {}  # by frame: a few
+    decoders: dict[bytes, Decode] = {}  # by frame; there are few
     messages: list[Any] = []
     for start, size in zip(starts, sizes, strict=True):
         body = start + FRAME_BYTES

@@ -1,6 +1,6 @@
-"""Tables that are one walk through the log: a fold takes the records that matter to it and gives rows.
+"""Tables that take one walk through the log: a fold receives the relevant records and makes rows.
 
-State is that of `trimaran.quorum.metadata`'s deltas, the code that controllers and brokers replay with.
+The state is that of the deltas of `trimaran.quorum.metadata`, with which controllers and brokers replay records.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ UNKNOWN = Column(
 
 # fmt: off
 def moment_columns(offset: str = "the record", source: str = "") -> tuple[Column, ...]:
-    """Returns the columns of a row's `moment`, the first of a table of events; `offset` documents the first of them."""
+    """Returns the columns of a row's `moment`, with which a table of events begins; `offset` documents the
+    first one.
+    """
     return (
         Column("offset", LONG, field("moment.offset"), offset, source),
         Column("ts", TIMESTAMP, field("moment.timestamp_ms"), "when the controller wrote it", unit="UTC"),
@@ -55,16 +57,16 @@ def moment_columns(offset: str = "the record", source: str = "") -> tuple[Column
 
 
 def value_of(columns: Sequence[Column], name: str) -> Callable[[Any], Any] | None:
-    """Returns the function of the column with this name, None without such a column."""
+    """Returns the function of the column with this name, None if there is no such column."""
     return next((column.value for column in columns if column.name == name), None)
 
 
 class Fold:
-    """Takes records, gives rows. One fold makes one pass.
+    """Makes rows from records. A fold is used for one pass.
 
-    RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: control records,
-    too. `rows` are those finished, as the table's columns take them. `tells_snapshot`: a snapshot gives rows of its own
-    (false if another task's rows lead up to it).
+    RECORDS: the types of records that it takes; RAW: those of them that it takes as bytes; CONTROL: whether it takes
+    control records, too. `rows` are the finished rows, as the columns of the table take them. `tells_snapshot`: a
+    snapshot makes rows, too (false if the rows of another task lead up to it).
     """
 
     RECORDS: ClassVar[Sequence[type[Message]]] = ()
@@ -76,7 +78,7 @@ class Fold:
         self.tells_snapshot = True
 
     def replay(self, step: WalkStep) -> None:
-        """Raises RemoteProtocolError: the record changes what is not there."""
+        """Replays a record. Raises RemoteProtocolError if it changes something that does not exist."""
         raise NotImplementedError
 
     def finish(self, last: Moment) -> None:
@@ -85,7 +87,7 @@ class Fold:
 
 
 class EventFold(Fold):
-    """A fold whose rows are events. Those of one batch are made together, when the whole batch was read."""
+    """A fold whose rows are events. The rows of a batch are made together, once the whole batch is read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +100,7 @@ class EventFold(Fold):
         self.take(step)
 
     def take(self, step: WalkStep) -> None:
-        """Takes the record of an event; raises as `replay`."""
+        """Takes the record of an event; raises as `replay` does."""
         raise NotImplementedError
 
     def settle(self) -> None:
@@ -117,16 +119,16 @@ def folded(
     plan: str = "events",
     options: Sequence[str] = (),
 ) -> Table:
-    """Returns a table that is read by a fold.
+    """Returns a table whose rows a fold makes.
 
-    Its rows are intervals if there is a column `to_offset`, else events of the record at `offset`.
+    Its rows are intervals if it has a column `to_offset`, otherwise events of the record at `offset`.
     """
     common = frozenset((*AS_OF_OPTIONS, *BOUND_OPTIONS, *options))
     return Table(name, doc, (*columns, UNKNOWN), _reader(name, columns, make), plan, common)
 
 
 def overlaps(since: int, until: int | None, start: int) -> bool:
-    """Returns whether an interval of offsets lasted beyond `start`, or began there; without `until` it goes on."""
+    """True if an interval of offsets lasted beyond `start`, or began there; without `until` it still lasts."""
     return until is None or until > start or since >= start
 
 
@@ -139,7 +141,7 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
     def read(
         task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
     ) -> Iterator[pa.RecordBatch]:
-        unknown: list[UnknownRecord] = []  # those that were read so far
+        unknown: list[UnknownRecord] = []  # those read so far
 
         def made(rows: list[Any]) -> pa.RecordBatch:
             if start := task.told_from:
@@ -165,14 +167,14 @@ def _reader(table: str, columns: Sequence[Column], make: type[Fold]) -> Read:
 
 
 def _up_to(offsets: Sequence[int], end: int | None) -> int:
-    """How many of these ascending offsets are not above the end; None: all."""
+    """Returns how many of these ascending offsets are at most `end`; None means all."""
     return len(offsets) if end is None else bisect_right(offsets, end)
 
 
 def _replayed(
     fold: Fold, task: MetadataTask, options: MetadataOptions, unknown: list[UnknownRecord]
 ) -> Iterator[None]:
-    """Yields whenever there are enough rows for a batch; `unknown` grows by the records of a later Kafka."""
+    """Yields whenever there are enough rows for a batch; adds the records of a later Kafka to `unknown`."""
     keys = frozenset(record.KEY for record in fold.RECORDS)
     raw = frozenset(record.KEY for record in fold.RAW)
     until = options.as_of_timestamp

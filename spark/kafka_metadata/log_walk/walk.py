@@ -1,8 +1,8 @@
 """The committed records of a metadata log in order, as every replica replays them: snapshot first, then the log.
 
-Only records of the wanted types are decoded; the others cost a look at a byte. A record of a later Kafka comes as an
-`UnknownRecord`, whatever its type: no other record says what it changes. A transaction of records (KIP-868) becomes
-visible when it has ended, and never if it was aborted.
+Only records of the wanted types are decoded; any other costs reading a byte. A record of a later Kafka is yielded as an
+`UnknownRecord`, whatever its type, since its effect is unknown. A transaction of records (KIP-868) becomes visible when
+it has ended, and never if it was aborted.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TRANSACTION_KEYS = frozenset(record.KEY for record in _TRANSACTIONS)
 
 
 class Moment(NamedTuple):
-    """The moment of a record: offset, time, epoch of the controller."""
+    """The position of a record: offset, time, and epoch of the controller."""
 
     offset: Offset
     timestamp_ms: int
@@ -58,7 +58,9 @@ NEVER = Moment(NO_OFFSET, -1, NO_LEADER_EPOCH)
 
 
 def seconds_between(since: Moment, until: Moment) -> float | None:
-    """Returns 0 if the clock went back; None if one of the records has no time (-1)."""
+    """Returns the seconds between two moments: 0 if the clock went back; None if one of the records has no time
+    (-1).
+    """
     begin, end = since.timestamp_ms, until.timestamp_ms
     if begin < 0 or end < 0:
         return None
@@ -66,27 +68,29 @@ def seconds_between(since: Moment, until: Moment) -> float | None:
 
 
 class WalkStep(NamedTuple):
-    """A record that became visible. `group` is the same for records that did so at once: those of a batch."""
+    """A record that became visible. `group` is the same for records that became visible together, such as those of a
+    batch.
+    """
 
     moment: Moment
-    message: Any  # of any record type, or its bytes; or an UnknownRecord
+    message: Any  # a record of any type, or its bytes, or an UnknownRecord
     group: int
     from_snapshot: bool
 
 
-# As the classes do, without their checks of names and counts: there is one of each for every record.
+# Builds the tuples without the checks of their classes, since there is one of each for every record.
 _moment: Callable[[tuple[int, int, int]], Moment] = partial(tuple.__new__, Moment)
 _step: Callable[[tuple[Moment, Any, int, bool]], WalkStep] = partial(tuple.__new__, WalkStep)
 
 
 class Walk:
-    """One pass over a task; `last` is the moment of the last record passed, of whatever type.
+    """One pass over a task; `last` is the moment of the last record, of any type.
 
     Args:
-        keys: types (`KEY`) of the records wanted.
-        raw: types of records that come as the bytes of their values (see `decode_messages`).
-        control: whether control records are wanted too; they come with their types as classes.
-        until_ms: records written later, and what follows the first of them, are left out; None: none are.
+        keys: the wanted types (`KEY`) of records.
+        raw: the types of records that are yielded as the bytes of their values (see `decode_messages`).
+        control: whether control records are wanted, too; they are yielded with their types as classes.
+        until_ms: the first record that was written later, and all after it, are omitted; None omits none.
     """
 
     def __init__(
@@ -104,11 +108,11 @@ class Walk:
         self._control = control
         self._until_ms = until_ms
         self._open: list[WalkStep] | None = None
-        self._is_over = False  # a later record was met
+        self._is_over = False  # a later record was found
         self.last = NEVER
 
     def __iter__(self) -> Iterator[WalkStep]:
-        """Raises DataUnreadable: damaged data."""
+        """Yields the steps. Raises DataUnreadable for damaged data."""
         if self._task.snapshot is not None:
             yield from self._snapshot(self._task.snapshot)
         for piece in self._task.ranges:
@@ -143,7 +147,7 @@ class Walk:
         return []
 
     def _snapshot(self, snapshot: Snapshot) -> Iterator[WalkStep]:
-        """All of a snapshot is of the moment that it was taken at."""
+        """Yields the records of a snapshot; their moment is that of the snapshot."""
         moment = snapshot_moment(snapshot)
         refuse_later(snapshot, moment, self._until_ms)
         self.last = moment
@@ -201,7 +205,7 @@ class Walk:
         return [_step(cells) for cells in steps if cells[1] is not None]
 
     def _rows(self, columns: Columns, inside: range) -> tuple[int, int]:
-        """[first, end) of the rows that are wanted: offsets ascend."""
+        """Returns [first, end) of the wanted rows; offsets ascend."""
         first = bisect_left(columns.offset, inside.start)
         end = bisect_left(columns.offset, inside.stop)
         if self._until_ms is not None:
@@ -234,7 +238,7 @@ def _explained(path: str, steps: Iterator[list[WalkStep]]) -> Iterator[list[Walk
 
 
 def snapshot_batches(snapshot: Snapshot) -> Iterator[tuple[int, BatchView]]:
-    """(position, batch) of a whole snapshot. Raises DataUnreadable where it is damaged."""
+    """Yields (position, batch) of a whole snapshot. Raises DataUnreadable if it is damaged."""
     end = 0
     for position, batch in snapshot.batches():
         end = position + batch.size
@@ -244,7 +248,7 @@ def snapshot_batches(snapshot: Snapshot) -> Iterator[tuple[int, BatchView]]:
 
 
 def refuse_later(snapshot: Snapshot, moment: Moment, until_ms: int | None) -> None:
-    """Raises DataUnreadable where a log that begins at the snapshot does not reach back so far."""
+    """Raises DataUnreadable if the log begins after the offset, at a later snapshot."""
     if until_ms is not None and moment.timestamp_ms > until_ms:
         raise DataUnreadable(
             f"asOfTimestamp {until_ms}: the log begins at {snapshot.path}, of time {moment.timestamp_ms}"
@@ -252,7 +256,7 @@ def refuse_later(snapshot: Snapshot, moment: Moment, until_ms: int | None) -> No
 
 
 def snapshot_moment(snapshot: Snapshot) -> Moment:
-    """When the last record in it was written, as its header says; else when the snapshot's first batch was."""
+    """Returns the moment of the last record in it according to its header, else that of the snapshot's first batch."""
     for _, batch in snapshot_batches(snapshot):
         timestamp_ms = batch.base_timestamp
         if batch.is_control:
@@ -267,6 +271,6 @@ def snapshot_moment(snapshot: Snapshot) -> Moment:
 def batches_in(
     piece: Range, *, include_control: bool = True, verify_crc: bool = True
 ) -> Iterator[tuple[int, BatchView]]:
-    """(position, batch) of those that hold any of the range's offsets. Raises DataUnreadable."""
+    """Yields (position, batch) of the batches that contain any of the range's offsets. Raises DataUnreadable."""
     reading = Reading(include_control=include_control, verify_crc=verify_crc)
     return ((found.position, found.batch) for found in piece.batches(reading))

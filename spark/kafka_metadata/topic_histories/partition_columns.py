@@ -29,9 +29,9 @@ from trimaran.wire.identity import LeaderEpoch, PartitionEpoch
 
 
 class Change(NamedTuple):
-    """A change of a partition, without its time and place: most rows share a few of them.
+    """A change of a partition, without its time and place: many rows share the same change.
 
-    `before` is None in a partition's first interval. `cause` is empty if the two states tell it.
+    `before` is None in the first interval of a partition. `cause` is empty if it follows from the two states.
     """
 
     now: PartitionState
@@ -45,7 +45,7 @@ class Change(NamedTuple):
 
     @property
     def isr_before(self) -> tuple[int, ...]:
-        """The ISR before; in the first interval its own, since no broker came or went."""
+        """Returns the previous ISR; in the first interval its own, since no broker joined or left."""
         return self.image.isr if self.before is None else self.before.image.isr
 
     @property
@@ -57,7 +57,7 @@ class Change(NamedTuple):
 
     @property
     def state(self) -> str:
-        """The partition's state as operators count it."""
+        """Returns the state of the partition as operators count it."""
         image = self.image
         if self.cause == "delete":
             return "deleted"

@@ -1,7 +1,7 @@
-"""`isr_changes` and `leader_changes`: one row for each change of a partition's ISR or leader, with the reason.
+"""`isr_changes` and `leader_changes`: one row for each change of a partition's ISR or leader, with the cause.
 
-The reason is what the log says of the broker that left: a controller writes the changes of partitions first, and the
-fencing of the broker behind them, in the same batch or in one soon after.
+The cause is the log's record about the broker that left: a controller writes the changes of partitions first and then
+the fencing of the broker, in the same batch or in one soon after.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ LEADER_COLUMNS = (
 # fmt: on
 
 
-# A controller that fences a broker takes its partitions away first, ours in several batches, Kafka's in one.
+# A controller that fences a broker first moves its partitions away, ours in several batches, Kafka's in one.
 FENCE_MS = 1000
 
 
 class PartitionEvent(NamedTuple):
-    """A row: a change of a partition. Its cause is None as long as a later batch may tell it."""
+    """A row: a change of a partition. Its cause is None while a later batch may still show it."""
 
     moment: Moment
     topic: TopicDelta
@@ -92,26 +92,26 @@ class PartitionEvent(NamedTuple):
     cause: str | None
 
 
-# As the class does, without its checks: there is one for most changes of a partition.
+# Builds the tuple without the checks of its class, since most changes of a partition have one.
 _event: Callable[[tuple[object, ...]], PartitionEvent] = partial(tuple.__new__, PartitionEvent)
 
 
 class PartitionEventFold(EventFold):
-    """The base of both tables' folds: they differ in the changes that are events, and in their causes."""
+    """The base of the folds of both tables, which differ in the changes that count as events, and in their causes."""
 
     RECORDS: ClassVar[Sequence[type[Message]]] = (*TOPIC_RECORDS, *BROKER_RECORDS)
 
     def __init__(self) -> None:
         super().__init__()
         self.topics = TopicReplay()
-        self._pending: list[PartitionEvent] = []  # those of a batch that is not yet whole
-        # Those of earlier batches whose cause is not known yet, and all events behind them.
+        self._pending: list[PartitionEvent] = []  # those of a batch that is not complete yet
+        # Those of earlier batches whose cause is not known yet, and all events after them.
         self._waiting: list[PartitionEvent] = []
-        self._has_news = False  # of a broker, in this batch
+        self._has_news = False  # records about a broker in this batch
 
     def take(self, step: WalkStep) -> None:
         message = step.message
-        if type(message) is PartitionChangeRecord:  # most of a log
+        if type(message) is PartitionChangeRecord:  # most records of a log
             self._changed(step, *self.topics.delta.topics.change_partition(message))
             return
         self._has_news |= isinstance(message, BROKER_RECORDS)
@@ -151,14 +151,14 @@ class PartitionEventFold(EventFold):
         return any(event.moment.timestamp_ms - first > FENCE_MS for event in self._pending[:1])
 
     def _is_open(self, event: PartitionEvent) -> bool:
-        """Returns whether brokers that lost the partition still serve: a fence may follow in a later batch."""
+        """True if brokers that lost the partition still serve: their fencing may follow in a later batch."""
         lost = remembered_without(event.before.isr, event.after.isr)
         if event.before.leader not in (event.after.leader, NO_LEADER):
             lost = (*lost, event.before.leader)
         return bool(lost) and not any(map(self.topics.why_gone, lost))
 
     def _explain(self) -> None:
-        """Makes rows of the waiting events, by what is known of brokers now."""
+        """Makes rows of the waiting events, with the present knowledge about brokers."""
         self.rows += [
             self._with_cause(event) if event.cause is None else event for event in self._waiting
         ]

@@ -1,11 +1,11 @@
-"""`partition_history`: what every partition's leader and ISR were, from when to when, and how good that was.
+"""`partition_history`: the leader, the ISR and the state of every partition over time.
 
 One row for each time between two changes of a partition; the last row of a living partition has no end, and its seconds
 count to the last committed record. States, worst first: `offline` (no leader), `under_min_isr`, `under_replicated`
 (replicas being added do not count), `ok`; a row `deleted` of no length ends a removed partition.
 
-Source: KIP-631, KIP-966. `min_isr` is as the metadata log says (topic, then cluster default); a broker's own static
-default is not in the log: 1 is taken.
+Source: KIP-631, KIP-966. `min_isr` comes from the metadata log (topic, then cluster default); the static default of a
+broker is not in the log, so 1 is assumed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from trimaran.wire.schema import Message
 
 MIN_ISR = "min.insync.replicas"
 MIN_ISR_DEFAULT = 1
-EVERYWHERE = (4, "")  # the resource of what holds for all brokers
+EVERYWHERE = (4, "")  # the resource of configs of all brokers
 
 
 # As the class does, without its checks: there is a row for every change of a partition.
@@ -61,7 +61,7 @@ _row: Callable[[tuple[object, ...]], IntervalRow] = partial(tuple.__new__, Inter
 
 @lru_cache(REMEMBERED_MAX)
 def _change(now: PartitionState, min_isr: int, before: PartitionState) -> Change:
-    """Returns the one object for equal changes whose cause the states tell."""
+    """Returns one object for equal changes whose cause follows from the states."""
     return Change(now, min_isr, "", before)
 
 
@@ -78,7 +78,7 @@ class LivingPartition:
 
 
 class OpenTopic(NamedTuple):
-    """A topic and its partitions, by their places."""
+    """A topic and its partitions by index."""
 
     id_text: str
     name: str
@@ -93,13 +93,15 @@ class PartitionHistoryFold(Fold):
 
     def __init__(self) -> None:
         super().__init__()
-        self._delta = MetadataDelta(EMPTY)  # of topics without their partitions, and of configs
+        self._delta = MetadataDelta(
+            EMPTY
+        )  # the state of topics without their partitions, and of configs
         self._topics: dict[bytes, OpenTopic] = {}
         self._partitions: dict[Place, LivingPartition] = {}
 
     def replay(self, step: WalkStep) -> None:
         message = step.message
-        if type(message) is bytes:  # most of a log
+        if type(message) is bytes:  # most records of a log
             place, says = apart(message)
             partition = self._partitions.get(place)
             now = None if partition is None else changed(partition.change.now, says)
@@ -115,7 +117,9 @@ class PartitionHistoryFold(Fold):
             self._replay_other(message, step.moment)
 
     def _not_followed(self, message: bytes) -> None:
-        """Malformed, which is no end of an analysis; else of a partition that is not there."""
+        """Handles a record that could not be followed: a malformed one, which must not end an analysis, or one of a
+        partition that does not exist.
+        """
         try:
             record = decode_metadata_record(message)
         except RemoteProtocolError:
@@ -196,7 +200,7 @@ class PartitionHistoryFold(Fold):
         partition.partition_epoch = PartitionEpoch(partition.partition_epoch + 1)
 
     def finish(self, last: Moment) -> None:
-        """The intervals that are still open, measured up to the last record."""
+        """Ends the intervals that are still open at the last record."""
         for topic in self._topics.values():
             for partition in topic.partitions.values():
                 self._close(partition, ONGOING, last)
@@ -204,7 +208,7 @@ class PartitionHistoryFold(Fold):
     def _removed(self, message: RemoveTopicRecord, moment: Moment) -> None:
         topic = self._topics.pop(message.topic_id, None)
         if topic is None:
-            return  # the delta says what is wrong
+            return  # the delta raises the right error
         for place, partition in topic.partitions.items():
             del self._partitions[place]
             self._close(partition, moment, moment)
@@ -222,9 +226,9 @@ class PartitionHistoryFold(Fold):
         return MIN_ISR_DEFAULT
 
     def _configured(self, record: ConfigRecord, moment: Moment) -> None:
-        """A new minimum ends an interval, unless it came with the partition's creation.
+        """Ends intervals at a new minimum, unless it came with the creation of the partition.
 
-        The record is replayed here, and once more with the others: setting a value twice changes nothing.
+        The record is replayed here, and again with the others: setting a value twice changes nothing.
         """
         if record.name != MIN_ISR:
             return
@@ -269,7 +273,7 @@ class PartitionHistoryFold(Fold):
 
 TABLE = folded(
     "partition_history",
-    "What every partition's leader and ISR were, from when to when, and why it changed.",
+    "The leader and the ISR of every partition over time, with the causes of changes.",
     COLUMNS,
     PartitionHistoryFold,
     plan="whole",

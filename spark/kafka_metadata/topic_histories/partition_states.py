@@ -16,20 +16,20 @@ from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.metadata import metadata_decoder
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord
 
-REMEMBERED_MAX = 1 << 16  # standings, and changes of them: some 50 MB
+REMEMBERED_MAX = 1 << 16  # standings and their changes: some 50 MB
 NUMBER_BYTES = 4
 PLACE_END = FRAME_BYTES + NUMBER_BYTES + 16
 NO_PLACE = bytes(PLACE_END - FRAME_BYTES)
 NO_EPOCHS = (0, 0)  # the last fields of an image
 
-Place = bytes  # a partition's number, and its topic's id, as records name it
+Place = bytes  # the index of a partition and the id of its topic, as in records
 
 
 class PartitionState:
     """The state of a partition after a change: its image without epochs, and whether the change elected its leader.
 
-    Equal ones are one object while they are remembered, so they are known by identity: to compare images costs more
-    than all else that is done with a change.
+    Equal states are one object while they are cached, so they are compared by identity: comparing images would cost
+    more than everything else that is done with a change.
     """
 
     __slots__ = ("image", "is_elected")
@@ -46,12 +46,12 @@ def created(image: PartitionImage) -> PartitionState:
 
 @lru_cache(REMEMBERED_MAX)
 def _standing(fields: tuple[Any, ...], is_elected: bool) -> PartitionState:
-    """Returns the one object for an image, by its fields except the epochs."""
+    """Returns one object for all images that are equal except for their epochs."""
     return PartitionState(PartitionImage._make(fields + NO_EPOCHS), is_elected)
 
 
 def apart(value: bytes) -> tuple[Place, bytes]:
-    """A PartitionChangeRecord's value as the place of its partition, and what is said of that, with the frame."""
+    """Splits the value of a PartitionChangeRecord into the id of its partition and the rest, with the frame."""
     return value[FRAME_BYTES:PLACE_END], value[:FRAME_BYTES] + value[PLACE_END:]
 
 
@@ -65,7 +65,7 @@ def changed(before: PartitionState, says: bytes) -> PartitionState | None:
     """Returns the state after a change; None for a malformed one.
 
     Raises:
-        RemoteProtocolError: it cannot be of this partition.
+        RemoteProtocolError: the change cannot belong to this partition.
     """
     _, key, version = says[:FRAME_BYTES]
     try:

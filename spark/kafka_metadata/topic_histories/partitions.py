@@ -1,4 +1,4 @@
-"""Parts of all folds over partitions: the replayed topics, the changes of their partitions, and causes."""
+"""Code shared by all folds over partitions: the replayed topics, the changes of their partitions, and causes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ BROKER_RECORDS = (
     UnfenceBrokerRecord,
     BrokerRegistrationChangeRecord,
 )
-id_text = lru_cache(maxsize=1 << 14)(uuid_to_text)  # of topics, which are mostly the same few
+id_text = lru_cache(maxsize=1 << 14)(uuid_to_text)  # by topic; records mostly name the same few
 RECOVERING = 1  # leader_recovery_state after an unclean election
 
 
 class TopicReplay:
-    """The delta of the quorum over all that was read, and what a record changed in it."""
+    """The delta of the quorum over all records read, and the changes by the last record."""
 
     def __init__(self) -> None:
         self.delta = MetadataDelta(EMPTY)
@@ -54,7 +54,7 @@ class TopicReplay:
         return self.delta.topics.changed.get(topic_id)
 
     def changes(self, step: WalkStep) -> Iterator[PartitionChange]:
-        """Replays the record; (topic, number, before, after) for each partition that it changed or made."""
+        """Replays the record; yields (topic, index, before, after) for each partition that it changed or created."""
         message = step.message
         if isinstance(message, PartitionChangeRecord):
             yield self.delta.topics.change_partition(message)
@@ -78,7 +78,7 @@ class TopicReplay:
             yield topic, number, before, topic.partitions[number]
 
     def why_gone(self, broker_id: BrokerId) -> str | None:
-        """Why a broker serves no more: `unregistered`, `controlled_shutdown`, `fenced`; None where it serves."""
+        """Returns why a broker does not serve: `unregistered`, `controlled_shutdown` or `fenced`; None if it does."""
         broker = self.delta.cluster.broker(broker_id)
         if broker is None:
             return "unregistered" if self.delta.cluster.changed_brokers else None
@@ -88,7 +88,7 @@ class TopicReplay:
 
 
 def cause_of(old: PartitionImage, new: PartitionImage) -> str:
-    """Which kind of change it was, the gravest first."""
+    """Returns the kind of the change; the most serious kind takes precedence."""
     if new.leader != old.leader:
         return "leader_change"
     if new.replicas != old.replicas or new.adding != old.adding or new.removing != old.removing:
@@ -103,11 +103,11 @@ def cause_of(old: PartitionImage, new: PartitionImage) -> str:
 
 def without(one: tuple[BrokerId, ...], other: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
     """Returns the brokers that are in `one` and not in `other`, sorted."""
-    # There are few: sets of them would cost more.
+    # There are few, so sets would cost more.
     return tuple(sorted([broker for broker in one if broker not in other]))
 
 
-remembered_without = lru_cache(maxsize=1 << 12)(without)  # for rows that are mostly the same few
+remembered_without = lru_cache(maxsize=1 << 12)(without)  # rows mostly repeat the same few
 
 
 def known(leader: BrokerId) -> BrokerId | None:

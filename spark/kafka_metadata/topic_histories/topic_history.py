@@ -1,4 +1,4 @@
-"""`topic_history`: births and deaths of topics, added partitions, reassignments begun and ended."""
+"""`topic_history`: created and deleted topics, added partitions, reassignments that began and ended."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COLUMNS = (
 
 
 class TopicEvent(NamedTuple):
-    """A row: an event of a topic. `since` is when the state began that the event ends, None if it ends none."""
+    """A row: an event of a topic. `since` is the start of the state that the event ends, None if it ends none."""
 
     moment: Moment
     event: str
@@ -62,7 +62,7 @@ class TopicHistoryFold(EventFold):
         self._created: dict[bytes, Moment] = {}
         self._new: dict[
             bytes, tuple[WalkStep, int | None]
-        ] = {}  # their rows wait until the batch is whole
+        ] = {}  # their rows wait for the end of the batch
         self._moving: dict[TopicIdPartition, Moment] = {}
 
     def take(self, step: WalkStep) -> None:

@@ -1,1 +1,1 @@
-"""Logs read from node directories, local or by URL."""
+"""Reads logs from node directories, local or by URL."""

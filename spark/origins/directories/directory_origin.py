@@ -1,4 +1,4 @@
-"""The origin for node directories: bounds from what nodes left behind, ranges of segments for executors."""
+"""The origin for node directories: bounds from the files of the nodes, and ranges of segments for executors."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from trimaran.spark.origins.directories.transaction_outcomes import UndecidedTra
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Span
 from trimaran.wire.identity import Offset, ProducerId, TopicPartition
 
-# A task's share: starting one costs as much as reading a dozen MiB, and no core should be without.
+# The least size of a task: starting one costs as much as reading a dozen MiB, and every core should have one.
 SHARE_BYTES_MIN, SHARE_BYTES_MAX = 32 << 20, 128 << 20
-TASK_RANGES_MAX = 256  # ranges of one task: bounds what is lost by a retry
-OFFSET_BYTES_MAX = 256 << 20  # of one batch, decompressed to find an offset in it
+TASK_RANGES_MAX = 256  # ranges of one task: bounds the work that a retry repeats
+OFFSET_BYTES_MAX = 256 << 20  # bytes of a batch that is decompressed to find an offset in it
 
 
 @dataclass(frozen=True, slots=True)
 class DirectorySettings:
-    """How directories are read.
+    """The settings for reading directories.
 
     Args:
-        end: high_watermark, or log_end: what was never committed, too.
-        replicas: leader, or all: one row for each copy.
+        end: high_watermark, or log_end, which includes uncommitted records.
+        replicas: leader, or all, with one row for each copy.
         committed: data ends at the last stable offset.
-        fail_on_data_loss: what is known to be missing raises; else it is warned of.
+        fail_on_data_loss: data that is known to be missing raises; otherwise it causes a warning.
     """
 
     paths: tuple[str, ...]
@@ -54,12 +54,14 @@ class DirectorySettings:
 
 
 class DirectoryOrigin:
-    """Node directories at some moment: each object finds them, and opens them when a method needs it."""
+    """Node directories at one moment: each object finds them once, and opens them when a method needs them."""
 
     def __init__(
         self, settings: DirectorySettings, is_wanted: Callable[[TopicPartition], bool]
     ) -> None:
-        """Raises DataUnreadable: no node's directory there. OptionError: of two clusters, or nowhere readable."""
+        """Raises DataUnreadable if there is no node directory, OptionError if there are two clusters or the path is
+        unreadable.
+        """
         self._settings = settings
         directories = find_log_directories(settings.paths, settings.storage_options)
         if not directories:
@@ -96,7 +98,7 @@ class DirectoryOrigin:
         return Bounds(min(b.start for b in each), max(b.end for b in each), log_end)
 
     def copies(self, key: TopicPartition) -> Sequence[StoredReplica]:
-        """The replicas that are read."""
+        """Returns the replicas to read."""
         return self._replicas[key] if self._settings.replicas == "all" else [self._chosen[key]]
 
     def _bounds_of(self, replica: StoredReplica) -> Bounds:
@@ -133,7 +135,9 @@ class DirectoryOrigin:
         return min(mark, replica.end_offset)
 
     def _high_watermark(self, replica: StoredReplica) -> Offset | None:
-        """A mark of any replica of the same epoch holds for this one; followers hear of it later."""
+        """Returns the high watermark: that of any replica with the same epoch holds, since followers learn of
+        it later.
+        """
         if self._settings.replicas == "all":
             return replica.high_watermark
         marks = [
@@ -175,8 +179,8 @@ class DirectoryOrigin:
 
 
 def share_of(total_bytes: int, cores: int) -> int:
-    """Returns the bytes of a task, as Spark divides files (`spark.sql.files.maxPartitionBytes`): large tasks, but one
-    for each core.
+    """Returns the bytes of a task by Spark's rule for files (`spark.sql.files.maxPartitionBytes`): large tasks, but at
+    least one for each core.
 
     The cores are those of the planning machine: Spark does not tell a source those of a cluster.
     """
@@ -202,10 +206,10 @@ def pack(ranges: Iterable[FileRange], target_bytes: int) -> list[tuple[FileRange
 def split(
     replica: StoredReplica, start_offset: Offset, end_offset: Offset, target_bytes: int
 ) -> Iterator[FileRange]:
-    """Ranges of about `target_bytes` over the segments that may hold offsets of [start, end).
+    """Returns ranges of about `target_bytes` over the segments that may contain offsets of [start, end).
 
     Raises:
-        DataUnreadable: a segment went meanwhile.
+        DataUnreadable: a segment was deleted meanwhile.
     """
     segments = replica.segments
     for index, segment in enumerate(segments):
@@ -238,9 +242,10 @@ def _pieces(
     end_offset: Offset,
     target_bytes: int,
 ) -> Iterator[tuple[int, int, Boundary | None]]:
-    """(start, end, first batch) of the pieces that may hold wanted offsets; a small segment is one, and not opened.
+    """Yields (start, end, first batch) of the pieces that may contain wanted offsets; a small segment is one piece, and
+    is not opened.
 
-    They are about equal: what little is left over would be a task of its own.
+    The pieces are of about equal size: a small remainder would become a separate task.
     """
     if segment.size <= target_bytes:
         if segment.size:
@@ -260,16 +265,17 @@ def _pieces(
             return
         yield first.position, following.position if following else segment.size, first
     if not found:
-        yield 0, segment.size, None  # damaged from its start on: readers meet it
+        yield 0, segment.size, None  # damaged from its start on: readers report it
 
 
 # --- the last stable offset and times ---
 
 
 def last_stable(replica: StoredReplica, high_watermark: Offset) -> Offset:
-    """Returns the first offset of the transactions that are open at the high watermark; without any the high watermark.
+    """Returns the first offset of the transactions that are open at the high watermark, or the high watermark if there
+    are none.
 
-    The newest sound producer snapshot below tells what was open there; the log tells the rest.
+    The newest undamaged producer snapshot below it has the transactions that were open there; the log has the rest.
     """
     files = replica.found.storage.files
     start, begun = _snapshot_below(replica, high_watermark)
@@ -290,7 +296,9 @@ def last_stable(replica: StoredReplica, high_watermark: Offset) -> Offset:
 def _snapshot_below(
     replica: StoredReplica, offset: Offset
 ) -> tuple[Offset, list[tuple[ProducerId, Offset]]]:
-    """(where it stands, its open transactions); the log's beginning where there is no sound one."""
+    """Returns the offset of the snapshot and its open transactions; the beginning of the log if no snapshot is
+    undamaged.
+    """
     found = replica.found
     names = [entry.name for entry in found.storage.entries(found.path)]
     standing = [
@@ -308,14 +316,14 @@ def _snapshot_below(
 
 
 def offset_at(replica: StoredReplica, timestamp_ms: int, bounds: Bounds) -> Offset | None:
-    """The first offset in the bounds whose record has that timestamp or a later one; control records count, as brokers
-    answer.
+    """Returns the first offset in the bounds whose record has that timestamp or a later one; control records count, as
+    for brokers.
     """
     return offset_among(batches_from(replica, bounds.start), timestamp_ms, bounds)
 
 
 def batches_from(replica: StoredReplica, offset: Offset) -> Iterator[BatchView]:
-    """Yields the batches of those segments that may hold the offset or later ones."""
+    """Yields the batches of the segments that may contain the offset or later ones."""
     files = replica.found.storage.files
     for index, segment in enumerate(replica.segments):
         is_tail = index == len(replica.segments) - 1
@@ -327,7 +335,7 @@ def batches_from(replica: StoredReplica, offset: Offset) -> Iterator[BatchView]:
 
 
 def offset_among(batches: Iterable[BatchView], timestamp_ms: int, bounds: Bounds) -> Offset | None:
-    """As `offset_at`, of batches in order."""
+    """Returns the same as `offset_at`, for batches in order."""
     for batch in batches:
         if batch.base_offset >= bounds.end:
             return None

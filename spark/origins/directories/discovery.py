@@ -1,8 +1,8 @@
-"""Finds node directories by what lies in them: log directories, partitions, segments. Ours and Apache Kafka's alike.
+"""Finds node directories by their contents: log directories, partitions and segments, both ours and Apache Kafka's.
 
 A log directory holds `meta.properties`; a partition's directory is called `TOPIC-N` and holds segments `*.log`, each
-named by its first offset. A path may also name a partition's directory or one segment. Nothing is written and nothing
-is opened for longer than a look.
+named by its first offset. A path may also name a partition's directory or one segment. Nothing is written, and nothing
+stays open.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from trimaran.spark.origins.origin import DataUnreadable
 from trimaran.wire.identity import NO_NODE, NodeId
 
 METADATA_TOPIC = "__cluster_metadata"
-DEPTH_MAX = 3  # a cluster's folder, a node's, its log directory; deeper is not ours to search, links in circles neither
+# the folder of a cluster, of a node, and its log directory; deeper levels, and circular links, are not searched
+DEPTH_MAX = 3
 UNKNOWN_NODE = NO_NODE
-STORAGE = "storage."  # options that begin with it are fsspec's
+STORAGE = "storage."  # the prefix of options for fsspec
 StorageOptions = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LogDirectoryFound:
-    """A log directory and the node it belongs to.
+    """A log directory and its node.
 
-    `only` names the partitions (and, by base offset, the segments) that the user named; empty: all of them.
+    `only` has the partitions (and the segments, by base offset) that the user named; empty means all.
     """
 
     path: str
@@ -44,7 +45,7 @@ class LogDirectoryFound:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFound:
-    """A partition's directory. `topic` may hold dashes; the last one parts it from the number."""
+    """A partition's directory. `topic` may contain dashes; the last one separates it from the number."""
 
     path: str
     topic: str
@@ -68,17 +69,17 @@ class Listing:
 
     @property
     def is_being_trimmed(self) -> bool:
-        """Retention has let go of segments moments ago: it renames before it removes."""
+        """Whether retention has just renamed segments, which it does before it removes them."""
         return any(name.endswith(LOG_SUFFIX + DELETED_SUFFIX) for name in self.others)
 
 
 def find_log_directories(
     paths: Iterable[str], options: StorageOptions = ()
 ) -> list[LogDirectoryFound]:
-    """All log directories at or below the given paths (globs are taken), by node id and path.
+    """Returns all log directories at or below the given paths (which may be globs), sorted by node id and path.
 
     Raises:
-        OptionError: they are of two clusters, or lie where nothing here can read.
+        OptionError: they belong to two clusters, or cannot be read from here.
     """
     found: dict[tuple[FileStorage, str], LogDirectoryFound] = {}
     for given in paths:
@@ -137,7 +138,9 @@ def _found_at(storage: FileStorage, path: str) -> Iterator[LogDirectoryFound]:
 
 
 def _whose(storage: FileStorage, path: str, only: tuple[str, int | None]) -> LogDirectoryFound:
-    """The directory around a partition that was named by itself, which may have been copied without it."""
+    """Returns the log directory of a partition that the user named; it may be missing if only the partition was
+    copied.
+    """
     if partition_of(only[0]) is None:
         raise OptionError(
             f"{storage.url(path)}/{only[0]}: a segment must be in a directory named TOPIC-PARTITION"
@@ -172,7 +175,7 @@ def _search(storage: FileStorage, folder: str, depth: int) -> Iterator[LogDirect
 
 
 def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:
-    """The partitions in a log directory, the metadata log's included; those being deleted are left out."""
+    """Returns the partitions in a log directory, including the metadata log, except those being deleted."""
     if directory.only:
         names = sorted({name for name, _ in directory.only})
     else:

@@ -1,8 +1,8 @@
-"""Ranges of segments: all of their batches or an error, never fewer in silence.
+"""Ranges of segments: reading one yields all of its batches or raises, and never silently yields fewer.
 
-A range knows its contents: its bounds, its first batch, and whether offsets may be missing
-(compaction leaves gaps below the cleaner's offset, nothing else does). A file counts as the planned one by its content,
-so that copies and mounts of any kind will do.
+A range knows its contents: its bounds, its first batch, and whether offsets may be missing (compaction leaves gaps
+below the cleaner's offset, nothing else does). A file is recognised by its content, so that copies and mounts of any
+kind work.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class LogFiles:
 
     Args:
         bases: the base offsets of its segments.
-        dense_from: from there on no offset may be missing.
-        cleaned_to: below it the log was compacted.
+        dense_from: from this offset on, none may be missing.
+        cleaned_to: the log was compacted below this offset.
         start_offset: the first offset of the log; lower ones in its first segment are deleted.
     """
 
@@ -45,19 +45,19 @@ class LogFiles:
         return f"{self.found.path}/{base_offset:020d}{LOG_SUFFIX}"
 
     def following(self, base_offset: Offset) -> Offset | None:
-        """The base offset of the next segment."""
+        """Returns the base offset of the next segment."""
         index = self.bases.index(base_offset) + 1
         return self.bases[index] if index < len(self.bases) else None
 
 
 def is_too_old(batch: BatchView, reading: Reading) -> bool:
-    """Whether all of its records are older than any that is wanted."""
+    """Whether all of its records are older than the wanted ones."""
     return reading.timestamp_min_ms is not None and batch.max_timestamp < reading.timestamp_min_ms
 
 
 @dataclass(frozen=True)
 class FileRange:
-    """Positions [start, end) of a segment, beginning at a batch, of which the offsets [start, end) are wanted.
+    """Positions [start, end) of a segment, beginning at a batch, and the wanted offsets [start, end).
 
     Args:
         first: the batch at the start, None if the driver did not read it.
@@ -139,7 +139,7 @@ class FileRange:
                 batch_bytes_max=reading.batch_bytes_max,
             ):
                 if batch.next_offset <= expected and batch.next_offset > self.base_offset:
-                    break  # offsets go back: a block that was not meant to be here
+                    break  # offsets go back: this is a stale block of the disk
                 self._ensure_none_missing(expected, batch.base_offset, reading)
                 yield Located(at, batch)
                 position, expected = at + batch.size, batch.next_offset
@@ -159,7 +159,7 @@ class FileRange:
         self._ensure_joined(expected, reading)
 
     def _expected(self) -> Offset:
-        """Returns the offset that the first batch must have if no gap can be before it."""
+        """Returns the offset that the first batch must have if no gap is allowed before it."""
         if self.first is not None and self.start_position:
             return self.first.base_offset
         return self.base_offset
@@ -176,7 +176,7 @@ class FileRange:
             )
 
     def _ensure_joined(self, expected: Offset, reading: Reading) -> None:
-        """The next segment must go on where this one ended."""
+        """Checks that the next segment begins where this one ended."""
         if not self.is_last or (following := self.log.following(self.base_offset)) is None:
             return
         if expected < min(following, self.end_offset) and not self._begins_below(
@@ -185,7 +185,9 @@ class FileRange:
             self._ensure_none_missing(expected, following, reading)
 
     def _begins_below(self, following: Offset, expected: Offset) -> bool:
-        """Old followers named a segment after the last offset of its first compressed message, not the first."""
+        """True for a segment of an old follower, which named it after the last offset of its first compressed message,
+        not the first.
+        """
         try:
             found = next(scan_batches(self.log.path(following), files=self.files), None)
         except OSError:
@@ -200,13 +202,13 @@ class FileRange:
         )
 
     def _too_large(self, path: Path, position: int, reading: Reading) -> BatchView | None:
-        """Returns the batch there, if it is left out for its size; its CRC is not checked."""
+        """Returns the batch at the position if it is omitted for its size; its CRC is not checked."""
         file = self.files.open(path, write=False)
         found = header_at(self.files.pread(file, HEADER_BYTES, position), 0)
         if found is None or not is_plausible(found) or found.size <= reading.batch_bytes_max:
             return None
         if found.size > self.files.size(file) - position:
-            return None  # torn, or no batch
+            return None  # torn, or not a batch
         lose(
             f"{self.name}: the batch at position {position}, offsets {found.base_offset} to {found.last_offset}, has "
             f"{found.size:,} bytes, more than maxBatchBytes ({reading.batch_bytes_max:,}): raise it, and the memory of "
@@ -216,7 +218,7 @@ class FileRange:
         return found
 
     def _existing(self, reading: Reading) -> Path | None:
-        """The planned file, also when retention has renamed it meanwhile; None when it is lost."""
+        """Returns the planned file, even if retention has renamed it meanwhile; None if it is lost."""
         why = "was deleted or compacted"
         for path in (self.path, self.path + DELETED_SUFFIX):
             try:
@@ -236,7 +238,7 @@ class FileRange:
         return None
 
     def _boundary(self, position: int, path: str) -> Boundary | None:
-        """By the header, as the driver looked."""
+        """Finds the boundary by the headers, as the driver did."""
         file = self.files.open(Path(path), write=False)
         end = self.files.size(file)
         found = next(
@@ -245,7 +247,7 @@ class FileRange:
         return None if found is None else Boundary(position, found[1].base_offset, found[1].crc)
 
     def _scan_on(self, base_offset: Offset, position: int) -> Iterator[Located]:
-        """All batches from a place on to the end of the log, for what became of transactions."""
+        """Yields all batches from a place to the end of the log, to find the outcomes of transactions."""
         for base in self.log.bases[self.log.bases.index(base_offset) :]:
             path = Path(self.log.path(base))
             for at, batch in scan_batches(path, position, files=self.files, check_crc=False):

@@ -1,8 +1,8 @@
-"""Copies of a partition in directories: their bounds, and which of them speaks for the partition.
+"""Copies of a partition in directories: their bounds, and the choice of the authoritative one.
 
-Bounds come from the files of a node, without a running one: the high watermark from `replication-offset-checkpoint`,
-the log's start from its first segment and `log-start-offset-checkpoint`, its latest epoch from
-`leader-epoch-checkpoint` (S5 of our invariants: data never ends at a file's size).
+Bounds come from the files of a node, which need not be running: the high watermark from
+`replication-offset-checkpoint`, the start of the log from its first segment and `log-start-offset-checkpoint`, its
+latest epoch from `leader-epoch-checkpoint` (S5 of our invariants: data never ends at a file's size).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Checkpoints:
 
     @classmethod
     def read(cls, directory: LogDirectoryFound) -> Checkpoints:
-        """Raises DataUnreadable."""
+        """Reads the files. Raises DataUnreadable."""
         path, files = Path(directory.path), directory.storage.files
         names = HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANER_OFFSETS
         try:
@@ -81,11 +81,11 @@ class EpochStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredReplica:
-    """A partition's directory with its bounds.
+    """The directory of a partition with its bounds.
 
     Args:
-        high_watermark: None when its checkpoint does not know the partition.
-        epoch: the latest leader epoch it knows of, -1 none.
+        high_watermark: None if the checkpoint does not contain the partition.
+        epoch: its latest leader epoch, -1 for none.
         lost_from: the first offset of the log if segments before `start_offset` vanished without retention.
     """
 
@@ -112,13 +112,13 @@ class StoredReplica:
 
     @property
     def committed(self) -> Offset:
-        """The end of the committed records in this directory."""
+        """Returns the end of the committed records in this directory."""
         known = self.start_offset if self.high_watermark is None else self.high_watermark
         return min(known, self.end_offset)
 
 
 def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
-    """Looks at a partition's directory. Raises OSError, DataUnreadable."""
+    """Examines the directory of a partition. Raises OSError or DataUnreadable."""
     key = TopicPartition(found.topic, found.partition)
     high_watermark, start = (
         checkpoints.high_watermarks.get(key),
@@ -168,13 +168,17 @@ def _end_of(segment: SegmentFile, found: PartitionFound) -> LogEnd:
 
 
 def _dense_from(cleaned: Offset, listing: Listing) -> Offset:
-    """Below it compaction may have left gaps; anywhere, while it is at work and has not said how far it came."""
+    """Returns the offset below which compaction may have left gaps; while compaction runs and has not recorded its
+    progress, there may be gaps anywhere.
+    """
     busy = any(name.endswith(COMPACTING) for name in listing.others)
     return MAX_OFFSET if busy else cleaned
 
 
 def _lost_from(start: Offset, epochs: Sequence[EpochStart], listing: Listing) -> Offset | None:
-    """Retention moves the first epoch up with the log's start; what lies between it and the segments went otherwise."""
+    """Returns the offset from which segments are lost: retention raises the first epoch with the start of the log, so
+    records between it and the segments were lost in another way.
+    """
     first = listing.segments[0].base_offset
     orphans = [base_offset_of(name, INDEX_SUFFIX) for name in listing.others]
     begins: list[Offset] = [offset for offset in orphans if offset is not None]
@@ -200,8 +204,8 @@ def _epochs(found: PartitionFound) -> list[EpochStart]:
 def choose(
     replicas: Iterable[StoredReplica], *, by_log_end: bool
 ) -> dict[TopicPartition, StoredReplica]:
-    """The replica of each partition that speaks: of the latest epoch, as a longer one of an older epoch holds what a
-    new leader has cut off; then the one that holds most.
+    """Returns the authoritative replica of each partition: that of the latest epoch, since a longer one of an older
+    epoch has records that a new leader truncated; then the longest.
     """
     best: dict[TopicPartition, StoredReplica] = {}
     for replica in replicas:
@@ -216,11 +220,11 @@ def _standing(replica: StoredReplica, by_log_end: bool) -> tuple[int, ...]:
     return (replica.epoch, *(reversed(held) if by_log_end else held))
 
 
-TAIL_BYTES = 1 << 20  # the log's end is looked for from a place about so far before it
+TAIL_BYTES = 1 << 20  # the search for the end of the log begins about this many bytes before it
 
 
 class LogEnd(NamedTuple):
-    """`position` in the last segment; `epoch` that of the last batch, -1 without one."""
+    """The end of a log: `position` in the last segment; `epoch` of the last batch, -1 without one."""
 
     offset: Offset
     position: int
@@ -228,7 +232,7 @@ class LogEnd(NamedTuple):
 
 
 def find_end(segment: SegmentFile, files: Files) -> LogEnd:
-    """The end of a log by its last segment. Raises OSError."""
+    """Finds the end of a log in its last segment. Raises OSError."""
     file = files.open(Path(segment.path), write=False)
     end = LogEnd(segment.base_offset, 0, NO_LEADER_EPOCH)
     for start, _ in reversed(split_segment(segment, TAIL_BYTES, files)):
@@ -237,7 +241,7 @@ def find_end(segment: SegmentFile, files: Files) -> LogEnd:
             end = found
             break
     while end.position < segment.size:
-        # Whatever lies behind is a torn write, unless a sound batch follows: then readers must meet the damage.
+        # The rest is a torn write, unless an undamaged batch follows: then readers must find the damage.
         behind = next_sound(files, file, end.position, segment.size, end.offset)
         found = None if behind is None else _last_sound(files, file, behind, segment)
         if found is None:
@@ -247,7 +251,9 @@ def find_end(segment: SegmentFile, files: Files) -> LogEnd:
 
 
 def _last_sound(files: Files, file: OpenFile, start: int, segment: SegmentFile) -> LogEnd | None:
-    """Behind the last sound batch of those that lie end to end from `start` on; None when there is none."""
+    """Returns the position after the last undamaged batch of a contiguous run from `start` on; None if there is
+    none.
+    """
     batches: list[tuple[int, BatchView]] = []
     for located in scan_headers(files, file, start, segment.size):
         if batches and located[1].base_offset < batches[-1][1].next_offset:

@@ -1,7 +1,7 @@
-"""File systems that node directories lie on: the machine's own, or any that fsspec opens (`s3://`, `hdfs://` …).
+"""File systems with node directories: the machine's own, or any that fsspec supports (`s3://`, `hdfs://` …).
 
 A `FileStorage` travels to executors by pickle and opens its file system there once. Paths inside it are plain; `url`
-and `locate` convert between them and what users write. Nothing is ever written.
+and `locate` convert between them and the user's form. Nothing is ever written.
 """
 
 from __future__ import annotations
@@ -43,15 +43,17 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileStorage:
-    """`root` is empty for the machine's own files, else scheme and host, as `s3://bucket`; `options` are fsspec's."""
+    """A file system. `root` is empty for the machine's own files, else scheme and host, as in `s3://bucket`; `options`
+    are those of fsspec.
+    """
 
     root: str = ""
     options: tuple[tuple[str, str], ...] = ()
 
     @property
     def files(self) -> Files:
-        """The functions that read files of this storage. Raises OptionError: the driver is missing or does not
-        connect.
+        """Returns the functions that read files of this storage. Raises OptionError if the driver is missing or does
+        not connect.
         """
         return _remote(self) if self.root else REAL_FILES
 
@@ -71,7 +73,7 @@ class FileStorage:
         return Path(path).is_file()
 
     def url(self, path: str) -> str:
-        """As users write it."""
+        """Returns the path as users write it."""
         if isinstance(files := self.files, RemoteFiles):
             return files.url(path)
         return path
@@ -81,7 +83,7 @@ LOCAL = FileStorage()
 
 
 def _local_entry(child: os.DirEntry[str]) -> Entry | None:
-    """None when it is gone meanwhile, or a link in a circle."""
+    """Returns the entry; None if it was deleted meanwhile, or is a circular link."""
     try:
         if child.is_dir():
             return Entry(child.name, True, 0)
@@ -92,7 +94,8 @@ def _local_entry(child: os.DirEntry[str]) -> Entry | None:
 
 
 def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[FileStorage, str]:
-    """Returns the storage and the path in it for a user's path; a relative one is resolved in this process's directory.
+    """Returns the storage and the path in it for a user's path; a relative path is resolved in the directory of this
+    process.
 
     Raises:
         OptionError: fsspec does not know the scheme, or its driver is not installed.
@@ -115,7 +118,7 @@ def locate(given: str, options: tuple[tuple[str, str], ...] = ()) -> tuple[FileS
 
 
 def expand(storage: FileStorage, path: str) -> Iterator[str]:
-    """The path itself, or what a glob matches, by name."""
+    """Returns the path itself, or the matches of a glob, sorted."""
     if not any(c in path for c in "*?["):
         yield path
     elif isinstance(files := storage.files, RemoteFiles):
@@ -125,7 +128,7 @@ def expand(storage: FileStorage, path: str) -> Iterator[str]:
         yield from sorted(map(str, root.glob(str(Path(path).relative_to(root)))))
 
 
-@lru_cache(maxsize=16)  # of one process: each costs a connection
+@lru_cache(maxsize=16)  # shared in a process, since each costs a connection
 def _remote(storage: FileStorage) -> RemoteFiles:
     try:
         url_to_fs = fsspec.core.url_to_fs
@@ -144,13 +147,13 @@ def _remote(storage: FileStorage) -> RemoteFiles:
         ) from None
     except ValueError as error:  # an unknown scheme
         raise OptionError(f"{storage.root}: {error}") from None
-    except Exception as error:  # a driver may raise anything
+    except Exception as error:  # a driver may raise any exception
         raise OptionError(f"{storage.root}: the file system does not open: {error}") from error
     return RemoteFiles(system)
 
 
 class RemoteFile(OpenFile):
-    """A name: each read asks for its piece of it."""
+    """An open file, which is only a name: each read requests its part."""
 
     __slots__ = ("size",)
 
@@ -166,7 +169,7 @@ class RemoteFile(OpenFile):
 
 
 class RemoteFiles(Files):
-    """The reading half of `Files` over a file system of fsspec; what would write raises."""
+    """The reading half of `Files` over a file system of fsspec; methods that would write raise."""
 
     def __init__(self, system: Any) -> None:
         super().__init__()
@@ -215,7 +218,7 @@ class RemoteFiles(Files):
         return sorted(self._system.glob(pattern))
 
     def strip(self, url: str) -> str:
-        # fsspec's own way for this, in spite of the name.
+        # fsspec's own way to do this, in spite of the name.
         return str(self._system._strip_protocol(url))  # noqa: SLF001
 
     def url(self, path: str) -> str:

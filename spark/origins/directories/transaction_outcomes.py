@@ -1,9 +1,9 @@
 """Outcomes of producers' transactions: the first marker behind a batch decides.
 
 A batch of a transaction is in a log only as long as its marker is (compaction keeps markers for that), so a reader of
-any part of a log can look ahead and needs nothing of what lies before: trimmed logs and any split give the same. The
-transaction index is not trusted, it may be missing or of another log.
-Source: KIP-98, Kafka's `CleanedTransactionMetadata`.
+any part of a log can look ahead and does not need earlier batches: trimmed logs and any split give the same result. The
+transaction index is not trusted: it may be missing or belong to another log. Source: KIP-98, Kafka's
+`CleanedTransactionMetadata`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.origin import DataUnreadable, Located
 from trimaran.wire.identity import Offset, ProducerId
 
-# From a segment (by base offset) and a position in it on, all batches of the log.
+# Yields all batches of the log from a segment (by base offset) and a position in it.
 ScanOn = Callable[[Offset, int], Iterator[Located]]
 
 
@@ -29,7 +29,7 @@ class Outcomes:
         self._markers: dict[ProducerId, deque[tuple[Offset, bool]]] = defaultdict(deque)
 
     def is_aborted(self, located: Located, base_offset: Offset, name: str) -> bool:
-        """Returns whether the batch, of the segment `base_offset`, is of an aborted transaction.
+        """True if the batch, in the segment `base_offset`, belongs to an aborted transaction.
 
         Raises:
             DataUnreadable: the log ends before the transaction does.
@@ -64,7 +64,7 @@ class UndecidedTransactions:
     """Takes the batches of a log in order and finds the first offset of the transactions that are still open."""
 
     def __init__(self, begun: Iterable[tuple[ProducerId, Offset]] = ()) -> None:
-        """`begun`: (producer id, first offset) of those open where the showing begins."""
+        """`begun` has (producer id, first offset) of the transactions that are open before the first batch."""
         self._first_offsets = dict(begun)
 
     def add(self, batch: BatchView) -> None:

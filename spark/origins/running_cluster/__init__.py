@@ -1,1 +1,1 @@
-"""Logs read from running brokers and controllers."""
+"""Reads logs from running brokers and controllers."""

@@ -1,8 +1,7 @@
 """The origin for running brokers, ours and Apache Kafka's: bounds by ListOffsets, ranges read by Fetch from leaders.
 
-A range reads on when its partition's leader changes or its broker dies. It notices by the topic's id that the topic was
-created again, and by leader epochs (KIP-320) that the log was truncated. Not implemented: reading from followers, fetch
-sessions.
+A range continues if the leader of its partition changes or its broker dies. It detects a recreated topic by the topic
+id, and a truncated log by leader epochs (KIP-320). Not implemented: reading from followers, fetch sessions.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ NOT_THIS_TOPIC = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
-NAMING_VERSION = 12  # of Fetch: the last that names topics, the first with epochs
+NAMING_VERSION = 12  # versions of Fetch: the last that names topics, the first with epochs
 IN_A_ROW = 1000  # partitions in one request
 
 
 class BrokerOrigin:
-    """A cluster as its brokers tell it; one connection each, for the driver."""
+    """A cluster as reported by its brokers, with one connection to each, for the driver."""
 
     def __init__(self, settings: ClusterSettings, *, committed: bool) -> None:
         self._settings = settings
@@ -95,7 +94,7 @@ class BrokerOrigin:
     def _offsets(
         self, client: BlockingClient, timestamps: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, Offset]:
-        """Looks up many partitions in few requests; partitions without an answer are retried one by one."""
+        """Looks up many partitions in few requests; partitions without a result are retried one by one."""
         found: dict[TopicPartition, Offset] = {}
         by_leader: dict[NodeId, list[TopicPartition]] = defaultdict(list)
         for key in timestamps:
@@ -136,7 +135,9 @@ class BrokerOrigin:
         split_bytes: int | None,  # noqa: ARG002 - brokers tell no sizes
         tasks_min: int,
     ) -> list[tuple[BrokerRange, ...]]:
-        """A task a partition; with `tasks_min`, large ones in several, each of about as many offsets."""
+        """Makes one task for each partition; with `tasks_min`, large partitions are divided into tasks of about equal
+        numbers of offsets.
+        """
         wanted = {key: span for key, span in spans.items() if span[0] < span[1]}
         total = sum(end - start for start, end in wanted.values())
         tasks: list[tuple[BrokerRange, ...]] = []
@@ -166,7 +167,9 @@ def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartiti
 
 
 def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
-    """Data of another partition would pass for that of this one. Raises RemoteProtocolError."""
+    """Checks that the response is for this partition. Raises
+    RemoteProtocolError.
+    """
     if (topic, partition) != asked:
         raise RemoteProtocolError(
             f"asked about {asked[0]}-{asked[1]}, told about {topic or 'another topic'}-{partition}"
@@ -175,7 +178,7 @@ def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets [start, end) of a partition; `node_id` led it when it was planned."""
+    """Offsets [start, end) of a partition; `node_id` was its leader when the range was planned."""
 
     cluster: ClusterSettings
     topic: str
@@ -207,8 +210,8 @@ class _PartitionReader:
         self._client = client
         self._reading = reading
         self._offset = wanted.start_offset
-        self._epoch = -1  # of the batch before the offset, as far as it is known
-        self._log_start = Offset(0)  # the log's beginning, if it was found to have moved
+        self._epoch = -1  # the leader epoch of the batch before the offset, if known
+        self._log_start = Offset(0)  # the start of the log, if it has moved
 
     def batches(self) -> Iterator[Located]:
         self._ensure_same_topic()
@@ -252,7 +255,7 @@ class _PartitionReader:
                 if self._offset >= self._wanted.end_offset:
                     return partition
             elif code in NOT_THIS_TOPIC and time.monotonic() < deadline:
-                self._ensure_same_topic()  # a broker that is behind learns of the topic in a moment
+                self._ensure_same_topic()  # a broker that lags behind will know the topic soon
                 time.sleep(0.1)
             else:
                 raise KafkaError(ErrorCode.of(code), f"to a read of {self._wanted.name}")
@@ -277,7 +280,7 @@ class _PartitionReader:
                 )
             ],
         )
-        # Without topic ids (before 2.8) topics are named.
+        # Before 2.8 there are no topic ids, so topics are named.
         version = None if any(wanted.topic_id) else NAMING_VERSION
         leader = Leader(TopicPartition(wanted.topic, wanted.partition))
         answer = self._client.call(leader, request, version=version)
@@ -291,7 +294,9 @@ class _PartitionReader:
         return partition
 
     def _go_on_at_start(self) -> None:
-        """Retention has come past the offset: what it took is lost for this read."""
+        """Continues at the start of the log after retention deleted the offset: the deleted records are lost for this
+        read.
+        """
         wanted = self._wanted
         key = TopicPartition(wanted.topic, wanted.partition)
         origin = BrokerOrigin(wanted.cluster, committed=False)
@@ -314,7 +319,7 @@ class _PartitionReader:
         records = bytes(partition.records or b"")
         for found in iter_batches(records, allow_partial_tail=True, allow_old=True):
             if found.next_offset <= self._offset:
-                continue  # the batch in which the last fetch ended
+                continue  # the batch at which the last fetch ended
             batch = self._checked(found)
             if batch.base_offset >= self._wanted.end_offset:
                 self._offset = self._wanted.end_offset
@@ -338,7 +343,7 @@ class _Aborted:
         self._open: set[int] = set()
 
     def has(self, batch: BatchView) -> bool:
-        """Must be asked of every batch in order."""
+        """Returns whether a batch was aborted. Must be called for every batch, in order."""
         while self._coming and self._coming[-1].first_offset <= batch.last_offset:
             self._open.add(self._coming.pop().producer_id)
         if batch.is_control:

@@ -1,7 +1,7 @@
 """The connection to a running cluster: Kafka's client properties as options `kafka.…`, and the client made of them.
 
-Every known property has an effect; the others are refused, since they would be ignored silently. The settings
-travel to executors, so files that they name (trust stores) must lie there, too.
+Every known property has an effect; all others are refused, since they would be ignored silently. The settings travel to
+executors, so files that they name (trust stores) must exist there, too.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ PREFIX = "kafka."
 BROKERS = "kafka.bootstrap.servers"
 CONTROLLERS = "kafka.controller.bootstrap.servers"
 SECURITY_KEYS = tuple(key.name for key in CLIENT_SECURITY)
-POLL_TIMEOUT_MS = 120_000  # Spark's default: of its network timeout
+POLL_TIMEOUT_MS = 120_000  # Spark's default, that of its network timeout
 FETCH_BYTES = (
     4 << 20
-)  # of one answer: enough that its round trip does not count, small beside a worker's memory
+)  # bytes of a response: enough to make its round trip negligible, small compared with a worker's memory
 CLIENT_ID = "spark"
 
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """A client property as an option brought it; see `trimaran.node.config.server.Setting`."""
+    """A client property given as an option; see `trimaran.node.config.server.Setting`."""
 
     value: str
     origin: str
@@ -68,11 +68,11 @@ class ClusterSettings:
 
     @contextmanager
     def client(self) -> Iterator[blocking.BlockingClient]:
-        """A connected client.
+        """Yields a connected client.
 
         Raises:
-            DataUnreadable: whatever goes wrong with the cluster inside the block.
-            OptionError: a property is wrong, or a file it names cannot be used here.
+            DataUnreadable: any failure of the cluster inside the block.
+            OptionError: a property is wrong, or a file that it names cannot be used here.
         """
         settings = {name: Property(value, PREFIX + name) for name, value in self.security}
         try:
@@ -108,7 +108,7 @@ class ClusterSettings:
 
 
 def _ensure_let_in(client: blocking.BlockingClient, addresses: Sequence[Address]) -> None:
-    """A refused connection would be retried again and again; the first call finds out whether any node answers."""
+    """Checks first whether any node responds, since a refused connection would be retried repeatedly."""
     for address in addresses:
         try:
             client.connection_to(address)
@@ -120,7 +120,7 @@ def _ensure_let_in(client: blocking.BlockingClient, addresses: Sequence[Address]
 
 
 def cluster_settings(o: OptionReader, option: str = BROKERS) -> ClusterSettings | None:
-    """The cluster that the options name; None when it is directories. Raises OptionError."""
+    """Returns the cluster that the options name; None for directories. Raises OptionError."""
     bootstrap = o.get(option)
     security = tuple(
         (name, value) for name in SECURITY_KEYS if (value := o.get(PREFIX + name)) is not None

@@ -1,4 +1,4 @@
-"""The origin for running controllers, ours and Apache Kafka's: the metadata log as an observer without an id reads it.
+"""The origin for running controllers, ours and Apache Kafka's: reads the metadata log as an observer without an id.
 
 Records below the leader's high watermark are committed. Source: KIP-595, KIP-630;
 `trimaran.quorum.observing.live_quorum`.
@@ -20,7 +20,7 @@ from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
 
 @dataclass(frozen=True, slots=True)
 class LiveSnapshot:
-    """The snapshot that a leader's log begins with: the state up to `end_offset`."""
+    """The snapshot at the beginning of a leader's log: the state up to `end_offset`."""
 
     cluster: ClusterSettings
     end_offset: Offset
@@ -32,21 +32,21 @@ class LiveSnapshot:
         return f"{self.cluster.bootstrap}/{self.end_offset:020d}-{self.epoch:010d}.checkpoint"
 
     def batches(self) -> Iterator[tuple[int, BatchView]]:
-        """(position, batch), fetched as a whole. Raises DataUnreadable."""
+        """Yields (position, batch) after fetching the whole snapshot. Raises DataUnreadable."""
         position = 0
         for batch in iter_batches(memoryview(self.read())):
             yield position, batch
             position += batch.size
 
     def read(self) -> bytes:
-        """All of it. Raises DataUnreadable, for example if the leader no longer has it."""
+        """Returns the whole snapshot. Raises DataUnreadable, for example if the leader no longer has it."""
         with self.cluster.client() as client:
             return LiveQuorum(client).snapshot(self.end_offset, self.epoch)
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerRange:
-    """Offsets [start, end) of the metadata log; `node_id` led the quorum when it was planned."""
+    """Offsets [start, end) of the metadata log; `node_id` led the quorum when the range was planned."""
 
     cluster: ClusterSettings
     node_id: NodeId
@@ -74,7 +74,9 @@ class ControllerRange:
         return f"{self.cluster.bootstrap}/{METADATA_TOPIC}-0"
 
     def batches(self, reading: Reading) -> Iterator[Located]:
-        """This log is never compacted: what is missing was trimmed behind a new snapshot since it was planned."""
+        """Yields the batches. This log is never compacted: missing records were trimmed after a new snapshot since the
+        range was planned.
+        """
         if self.start_offset >= self.end_offset:
             return
         expected = self.start_offset

@@ -126,7 +126,7 @@ def page():
     idle = [key for key in keys if key.no_effect]
     parts.append(
         section(
-            "Keys with one value", "Another value is refused, as somebody would rely on it.", only
+            "Keys with one value", "Another value is refused, since it would have no effect.", only
         )
     )
     parts.append("\n" + altered_section())

@@ -1,1 +1,1 @@
-"""The pages, a file each: a question to the cluster, and the plain data that answers it."""
+"""The pages, one file each: a query of the cluster, and its result as plain data."""

@@ -1,4 +1,4 @@
-"""Access: ACLs, users, quotas; and whether a principal may do an operation, and by which ACL."""
+"""Access: ACLs, users and quotas, and a check whether a principal may do an operation, with the ACL that decides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
-    """None if no authorizer is configured: every principal may do everything."""
+    """Returns the ACLs; None if no authorizer is configured: every principal may do everything."""
     try:
         return [acl_row(acl) for acl in acls_of(client, None, None)]
     except KafkaError as error:
@@ -53,7 +53,7 @@ def _acls(client: BlockingClient) -> list[dict[str, Any]] | None:
 
 
 def _explained(question: PageRequest, client: BlockingClient) -> dict[str, Any] | None:
-    """The answer to the three words of the form; None where they were not all given."""
+    """Returns the decision for the three fields of the form; None if a field is empty."""
     who, what = question.text("principal").strip(), question.text("operation").strip()
     where = question.text("resource").strip()
     if not (who and what and where):
@@ -73,7 +73,7 @@ def _explained(question: PageRequest, client: BlockingClient) -> dict[str, Any] 
 
 
 def _users(question: PageRequest) -> dict[str, Any]:
-    """Users with passwords, and quotas, which the metadata log tells; None where it cannot be read."""
+    """Returns users with passwords, and quotas, from the metadata log; None if it cannot be read."""
     if question.cluster.controllers is None:
         return {"users": None, "quotas": None}
     try:

@@ -1,4 +1,4 @@
-"""The analyses that Spark runs over the logs: what each answers, its report, and which one runs now."""
+"""The analyses that Spark runs over the logs: the question of each, its report, and the running one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _written(data: Path | None, name: str) -> int | None:
-    """When the report was; None where there is none."""
+    """Returns the time of the report; None if there is none."""
     if data is None:
         return None
     try:

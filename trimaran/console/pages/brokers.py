@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
 
 BROKER_RESOURCE = 4
-# A broker reads the sizes of files of each replica in the request.
+# A broker reads the file sizes of each replica in the request.
 SIZED_REPLICAS_MAX = 5_000
 COLUMNS = ("id", "address", "rack", "state", "leaders", "replicas")
 
@@ -58,8 +58,8 @@ def view_one(question: PageRequest) -> dict[str, Any]:
 
 
 def _directories(client: BlockingClient, row: Row) -> list[dict[str, Any]] | None:
-    """Returns the log directories of a broker, with the bytes of its replicas if there are not too many; None where
-    we may not ask.
+    """Returns the log directories of a broker, with the bytes of its replicas if there are not too many; None if the
+    console is not authorized.
     """
     with_sizes = row["replicas"] <= SIZED_REPLICAS_MAX
     try:

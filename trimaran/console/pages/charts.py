@@ -1,4 +1,4 @@
-"""Throughput and times as the nodes' metrics tell them, over the last minutes."""
+"""Throughput and latencies during the last minutes, from the metrics of the nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from trimaran.node.runtime.clock import now_ms
 MINUTES = ("15", "5", "60")
 SPARKS = ("bytes-in", "bytes-out", "messages-in", "produce-time", "commit-time")
 SPARK_MINUTES = 15
-NODES_MAX = 12  # lines that a person can tell apart; of more nodes the sum or the worst is drawn
+# lines that a person can distinguish; for more nodes the sum or the maximum is drawn
+NODES_MAX = 12
 
 
 def view(question: PageRequest) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def sparks(question: PageRequest) -> list[Chart]:
-    """A line for the cluster each; what no node tells is left out."""
+    """Returns a line for each series over the whole cluster; series that no node reports are omitted."""
     samples = question.cluster.samples
     if not samples.look():
         return []

@@ -20,7 +20,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _row(change: ConfigChange) -> dict[str, Any]:
-    """`timestamp_ms` is None of what was so already when the log began."""
+    """Returns a row; `timestamp_ms` is None for values from before the beginning of the log."""
     return {
         "offset": change.offset,
         "timestamp_ms": change.timestamp_ms if change.timestamp_ms >= 0 else None,

@@ -1,4 +1,4 @@
-"""One feed of what happened: elections, brokers, partitions, topics, configs, rights; from the metadata log."""
+"""One feed of events from the metadata log: elections, brokers, partitions, topics, configs, ACLs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def row_of(event: MetadataEvent) -> Row:
-    """For ten thousand events `dataclasses.asdict` takes ten times as long."""
+    """`dataclasses.asdict` would take ten times as long for ten thousand events."""
     return {name: getattr(event, name) for name in FIELDS}
 
 

@@ -1,4 +1,4 @@
-"""Groups of all kinds with their lag; and one of them with its members."""
+"""Groups of all kinds with their lag, and one group with its members."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ("group", "type", "state", "coordinator")
 
 
 def view(question: PageRequest) -> dict[str, Any]:
-    """The lag only of the groups on the page: it takes requests for each."""
+    """Returns the groups, with the lag only of those on the page, since it takes requests for each."""
     with question.cluster.client() as client:
         rows = group_rows(client)
         shown = table(
@@ -35,7 +35,9 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _lag(client: BlockingClient, row: Row) -> Row:
-    """In records, and the age of the first record that the farthest partition has not consumed."""
+    """Returns the lag in records, and the age of the first record not consumed in the partition that is furthest
+    behind.
+    """
     group = row["group"]
     rows = offset_rows(client, group, row["type"] or "")
     behind = max(rows, key=lambda one: one["lag"] or 0, default=None)

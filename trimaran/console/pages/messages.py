@@ -1,4 +1,4 @@
-"""The records of a topic, a handful at a time: text, JSON or hex, with headers, from an offset or a time on."""
+"""Some records of a topic, as text, JSON or hex, with headers, from an offset or a time on."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 FORMATS = ("text", "json", "hex")
 ISOLATIONS = ("read_committed", "read_uncommitted")
 RECORDS_MAX = 200
-# Longest key, value or header on the page; longer ones are cut, with their whole size.
+# The longest key, value or header on the page; longer ones are shortened, with their full size.
 SHOWN_BYTES_MAX = 4096
-# Each of them returns up to 1 MiB: for topics with more partitions, one must be chosen.
+# Each partition returns up to 1 MiB; in topics with more partitions, one must be chosen.
 PARTITIONS_MAX = 16
 READ_SECONDS = 10.0
 ALL = "all"
@@ -85,7 +85,9 @@ def _read(
     limit: int,
     isolation: str,
 ) -> list[tuple[int, Record]]:
-    """By time; at most `limit`: the last of them when it begins before the end, else the first."""
+    """Returns at most `limit` records by time: the last ones if the position is relative to the end, else the first
+    ones.
+    """
     deadline = time.monotonic() + READ_SECONDS
 
     def check_time() -> None:
@@ -123,7 +125,9 @@ def _row(partition: int, record: Record, form: str) -> Row:
 
 
 def shown(data: bytes | memoryview | None, form: str) -> str | None:
-    """Bytes as people want to see them: what is no JSON is text then, and what is no UTF-8 is escaped."""
+    """Returns bytes in the wanted form: bytes that are not JSON become text, and those that are not UTF-8 are
+    escaped.
+    """
     if data is None:
         return None
     some = bytes(data[:SHOWN_BYTES_MAX])

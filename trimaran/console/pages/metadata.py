@@ -1,4 +1,4 @@
-"""The metadata log: the cluster as of any offset, the records before it, and what differs between two offsets."""
+"""The metadata log: the state at any offset, the records before it, and the differences between two offsets."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from trimaran.quorum.metadata.image import MetadataImage
 
 RECORDS_SHOWN = 25
-SNAPSHOTS_MAX = 200  # a node keeps a few
-NAMES_MAX = 200  # of a directory; more are found by their text
+SNAPSHOTS_MAX = 200  # a node keeps only a few
+NAMES_MAX = 200  # entries of a directory; others can be found by their text
 
 
 def view(question: PageRequest) -> dict[str, Any]:
@@ -53,7 +53,9 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _snapshots(cluster: ConsoleCluster) -> list[dict[str, Any]]:
-    """The newest first: the one that the leader's log began with, and of a local cluster all on its disks."""
+    """Returns snapshots, the newest first: the one with which the leader's log began, and for a local cluster all on
+    its disks.
+    """
     found = []
     if (told := cluster.log.snapshot()) is not None:
         found.append({"node": None, **asdict(told)})
@@ -63,7 +65,7 @@ def _snapshots(cluster: ConsoleCluster) -> list[dict[str, Any]]:
 
 
 def _on_disk(data: Path) -> Iterator[dict[str, Any]]:
-    """The files of each node; a file that is deleted meanwhile is skipped."""
+    """Yields the files of each node; a file that is deleted meanwhile is skipped."""
     for path in data.glob(f"*/{DIRECTORY_NAME}/*{SUFFIX}"):
         id_ = parse_snapshot_name(path.name)
         with suppress(OSError):
@@ -111,7 +113,7 @@ def _brokers(image: MetadataImage) -> list[dict[str, Any]]:
 
 
 def _tree(question: PageRequest, image: MetadataImage) -> dict[str, Any]:
-    """A directory of the state with Kafka's paths: names in it, or the text of a file."""
+    """Returns the names in a directory of the state, with Kafka's paths, or the text of a file."""
     path = question.text("path", "/image").rstrip("/") or "/"
     node: Any = image_tree(image)
     for name in (part for part in path.split("/") if part):

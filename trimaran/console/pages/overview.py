@@ -1,4 +1,4 @@
-"""The overview: one sentence of verdict, its reasons, and what happened last."""
+"""The overview: a verdict in one sentence, its reasons, and the latest events."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
 EVENTS_SHOWN = 8
-# An election takes about a second; without a leader the rest of the page is still wanted.
+# An election takes about a second; without a leader the rest of the page is still shown.
 LEADER_SECONDS = 2.0
-# The most topics to read min.insync.replicas of: with more under-replicated ones, no exact count is needed.
+# The most topics whose min.insync.replicas is read: with more under-replicated ones, no exact count is needed.
 TOPICS_ASKED_MAX = 200
 LINKS = {
     "quorum": "/quorum",
@@ -62,7 +62,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopic]) -> int:
-    """The number of partitions; if there are very many, a lower bound."""
+    """Returns the number of partitions; a lower bound if there are very many."""
     concerned = [
         topic
         for topic in topics
@@ -77,7 +77,9 @@ def _under_min_isr(client: BlockingClient, topics: Sequence[MetadataResponseTopi
 
 
 def _last_events(question: PageRequest, *, has_leader: bool) -> dict[str, Any]:
-    """None if no controllers were named; the error if they do not answer: the rest of the page may still be true."""
+    """Returns the last events; None if no controllers were named; the error if they do not respond, since the rest of
+    the page is still valid.
+    """
     if question.cluster.controllers is None:
         return {"events": None, "events_missing": ""}
     if not has_leader:
@@ -86,7 +88,7 @@ def _last_events(question: PageRequest, *, has_leader: bool) -> dict[str, Any]:
         events = question.cluster.log.events()
     except UserError as error:
         return {"events": None, "events_missing": f"{error.what}: {error.why}"}
-    # For events of partitions, the event of the broker that went away says enough.
+    # The event of the lost broker implies those of its partitions.
     told = (event for event in events if event.kind != "partition" or event.level == "bad")
     return {"events": list(islice(told, EVENTS_SHOWN)), "events_missing": ""}
 

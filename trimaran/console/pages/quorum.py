@@ -26,13 +26,13 @@ def view(question: PageRequest) -> dict[str, Any]:
             exit_code=Exit.NO,
         )
     rows = replica_rows(partition, nodes)
-    # The leader tells observers in no order.
+    # The leader lists observers in no particular order.
     rows.sort(key=lambda row: (row["role"] == "observer", row["id"]))
     return {**quorum_fields(partition), "rows": rows, **_of_the_log(question)}
 
 
 def _of_the_log(question: PageRequest) -> dict[str, Any]:
-    """Returns the facts that only the log has."""
+    """Returns the data that only the log has."""
     if question.cluster.controllers is None:
         return {"epochs": None, "timeline": None}
     epochs = question.cluster.log.epochs()[-EPOCHS_SHOWN:]

@@ -1,4 +1,4 @@
-"""All pages; the first that fits a path answers."""
+"""All pages; the first that matches a path is served."""
 
 from __future__ import annotations
 

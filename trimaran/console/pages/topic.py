@@ -1,6 +1,4 @@
-"""A topic: its map of partitions over brokers, offsets, sizes and configs. And a partition: the history of its
-leaders.
-"""
+"""A topic: its map of partitions over brokers, offsets, sizes and configs. A partition: the history of its leaders."""
 
 from __future__ import annotations
 
@@ -51,7 +49,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def described(client: BlockingClient, name: str) -> Any:
-    """The topic. Raises NotHere."""
+    """Returns the topic. Raises NotHere."""
     topic = single_item(topics_of(client, [name]), "topic")
     if topic.error_code:
         raise NotHere(
@@ -87,7 +85,7 @@ def view_partition(question: PageRequest) -> dict[str, Any]:
 
 
 def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str, Any]:
-    """Rows of what the partition became, the newest first, and bands of leaders and in-sync replicas."""
+    """Returns rows of the changes of the partition, the newest first, and bands of leaders and in-sync replicas."""
     nothing = {"rows": None, "leaders": None, "in_sync": None}
     if question.cluster.controllers is None:
         return nothing

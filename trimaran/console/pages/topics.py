@@ -1,4 +1,4 @@
-"""The topics: how many partitions each has, and which need a look."""
+"""The topics, with the number of their partitions and of partitions with problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ZooKeeper: what the mirror says of itself, and, when asked for, every znode that is not as it should be."""
+"""ZooKeeper: the report of the mirror, and, on request, every znode that differs from the metadata."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
     checks = imported_later("trimaran.zkcompat.commands.checks")
     tree_views = imported_later("trimaran.zkcompat.commands.tree_views")
 
-# A tree of 50,000 partitions takes some seconds; the page gives up after.
+# A tree of 50,000 partitions takes some seconds; the page gives up after this time.
 COMPARE_SECONDS = 8.0
 COMPARE = ("", "now")
 
@@ -53,7 +53,7 @@ def view(question: PageRequest) -> dict[str, Any]:
 
 
 def _lag(found: tree_views.ZooKeeperStatus, report: VerifyReport | None) -> dict[str, int | None]:
-    """The value of the quorum if it was queried, else the last one of the mirror."""
+    """Returns the lag by the quorum if it was queried, else the last one that the mirror reported."""
     if report is not None and report.lag_records is not None:
         return {"records": report.lag_records, "ms": report.lag_ms}
     return {"records": found.lag_records, "ms": found.mirror.lag_ms if found.mirror else None}

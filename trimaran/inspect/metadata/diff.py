@@ -23,7 +23,7 @@ def state_differences(
     after: MetadataState,
     topic_value: Callable[[TopicImage], Any] = topic_as_json,
 ) -> Iterator[dict[str, Any]]:
-    """`differences` of all that two states of a cluster say; equal topics cost next to nothing.
+    """Returns the `differences` between two whole states of a cluster; equal topics cost almost nothing.
 
     `topic_value` returns the value of a new or deleted topic: with thousands, not each can be shown in full.
     """
@@ -47,8 +47,8 @@ def _content(
 
 
 def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, Any]]:
-    """Rows of `path`, `change` (added, removed, changed), `before` and `after`; a part that is new or gone
-    is one row.
+    """Yields rows of `path`, `change` (added, removed, changed), `before` and `after`; an added or removed part is one
+    row.
     """
     if before == after:
         return
@@ -70,7 +70,7 @@ def differences(before: Any, after: Any, path: str = "") -> Iterator[dict[str, A
 
 
 def _by_name(value: Any) -> dict[str, Any] | None:
-    """The parts of an object or of a list of objects; None for what is compared whole."""
+    """Returns the parts of an object or of a list of objects; None for values that are compared as a whole."""
     if isinstance(value, dict):
         return {str(key): part for key, part in value.items()}
     if isinstance(value, list) and value and all(map(_has_name, value)):

@@ -1,4 +1,4 @@
-"""Batches of the metadata log in words: an event for each change that an operator would want to know of. Pure."""
+"""Describes batches of the metadata log: an event for each change that interests an operator. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ _NO_LEADER_CHANGE = -2
 
 @dataclass(frozen=True, slots=True)
 class MetadataEvent:
-    """`level`: info, warn or bad. `subject` names the thing, `link` its page in the console, both may be empty."""
+    """An event. `level` is info, warn or bad. `subject` is the name of its subject, `link` its page in the console;
+    both may be empty.
+    """
 
     offset: Offset
     timestamp_ms: int
@@ -55,8 +57,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """A change of a config of a resource, by its kind (`topic`) and name, with the value before; None is nothing.
-    Secrets are hidden.
+    """A change of a config of a resource, with the resource's kind (`topic`) and name, and the previous value; None
+    means no value. Secrets are hidden.
     """
 
     offset: Offset
@@ -75,7 +77,9 @@ class ConfigChange:
 
 @dataclass(slots=True)
 class Happened:
-    """The events of one batch. `is_idle`: only NoOpRecords. `changes` by topic id and partition."""
+    """The events of one batch. `is_idle` means that it has only NoOpRecords. `changes` are by topic id and
+    partition.
+    """
 
     events: list[MetadataEvent] = field(default_factory=list)
     configs: list[ConfigChange] = field(default_factory=list)
@@ -84,7 +88,7 @@ class Happened:
 
 
 class PartitionHistory:
-    """Leaders and ISRs of partitions, the newest of each."""
+    """The newest leaders and ISRs of each partition."""
 
     def __init__(self) -> None:
         self._changes: dict[TopicIdPartition, deque[Change]] = {}
@@ -98,13 +102,15 @@ class PartitionHistory:
                 del self._changes[next(iter(self._changes))]
 
     def of(self, topic_id: bytes, partition: int) -> list[Change]:
-        """The oldest first."""
+        """Returns the changes of a partition, the oldest first."""
         return list(self._changes.get(TopicIdPartition(topic_id, partition), ()))
 
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """A record's place, and the images around its batch: names of what is gone are only in the one before."""
+    """The place of a record, and the images before and after its batch: the names of removed entities are only in the
+    former.
+    """
 
     offset: Offset
     timestamp_ms: int
@@ -126,7 +132,7 @@ class _Moment:
 
 
 def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage) -> Happened:
-    """`before` and `after`: the images around the batch."""
+    """Returns the events of a batch; `before` and `after` are the images around it."""
     found = Happened()
     if batch.is_control:
         found.is_idle = False
@@ -152,7 +158,7 @@ def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage)
 
 
 def _together(events: list[MetadataEvent]) -> list[MetadataEvent]:
-    """The changes of one request to one resource are one event."""
+    """Joins the changes of one request to one resource into one event."""
     told: list[MetadataEvent] = []
     for event in events:
         last = told[-1] if told else None
@@ -164,7 +170,7 @@ def _together(events: list[MetadataEvent]) -> list[MetadataEvent]:
 
 
 def _follow(found: Happened, moment: _Moment, message: Any) -> None:
-    """Keeps what the record makes of a partition, or of a config."""
+    """Records the change of a partition or config by the record."""
     if isinstance(message, configs.ConfigRecord):
         found.configs.append(_config_change(moment, message))
     if not isinstance(message, topics.PartitionRecord | topics.PartitionChangeRecord):
@@ -292,12 +298,12 @@ def _config_change(moment: _Moment, record: configs.ConfigRecord) -> ConfigChang
 
 
 def kind_of(resource_type: int) -> str:
-    """`topic`, `client-metrics`."""
+    """Returns the name of a kind, such as `topic` or `client-metrics`."""
     return name_of(RESOURCE_TYPES, resource_type).lower().replace("_", "-")
 
 
 def shown(resource_type: int, key: str, value: str | None) -> str | None:
-    """The value of a config, unless it is a secret."""
+    """Returns the value of a config, hidden if it is a secret."""
     return HIDDEN if value is not None and is_sensitive(key, resource_type) else value
 
 

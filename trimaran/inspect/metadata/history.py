@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
     from trimaran.quorum.metadata.image import MetadataImage
 
-NOT_KNOWN = -1  # when something was done that a snapshot begins with
+NOT_KNOWN = -1  # the time of changes from before the snapshot
 
 
 class History:
-    """The histories in one log, to be read once. Raises UserError and RemoteProtocolError as the source does."""
+    """The histories in one log, which is read once. Raises UserError and RemoteProtocolError as the source does."""
 
     def __init__(self, source: MetadataSource) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class History:
         self._begin_offset = self._replay.next_offset - 1
 
     def of_partition(self, topic: str, partition: int) -> Iterator[tuple[bytes, Change]]:
-        """Leaders, ISRs and replicas with the topic's id, the oldest first; of every topic that had the name."""
+        """Returns leaders, ISRs and replicas with the topic id, the oldest first, for every topic that had the name."""
         known = self._replay.state.image.topics.by_name.get(topic)
         now = None if known is None else known.partitions.get(partition)
         if known is not None and now is not None:
@@ -49,7 +49,7 @@ class History:
                     yield topic_id, change
 
     def of_configs(self, resource: tuple[int, str] | None) -> Iterator[ConfigChange]:
-        """The changes of configs, the oldest first: of one resource by type and name, or of all."""
+        """Returns the changes of configs, the oldest first: those of one resource by type and name, or all."""
         wanted = None if resource is None else (kind_of(resource[0]), resource[1])
         for change in configs_of(self._replay.state.image, self._begin_offset):
             if wanted in (None, (change.kind, change.resource)):
@@ -60,16 +60,16 @@ class History:
                     yield change
 
     def knows(self, topic: str) -> bool:
-        """Whether there is such a topic, as of what was read."""
+        """Whether the log has a topic of this name."""
         return topic in self._replay.state.image.topics.by_name
 
     @property
     def unknown(self) -> str:
-        """Which records of a later Kafka were passed over, as of what was read; empty if there were none."""
+        """Names the skipped records of a later Kafka; empty if there were none."""
         return self._replay.state.unknown
 
     def _batches(self) -> Iterator[tuple[Happened, MetadataImage]]:
-        """The events of each batch, and the state after it."""
+        """Yields the events of each batch, and the state after it."""
         for batch in self._source.batches(self._replay.next_offset):
             before = self._replay.state.image
             self._replay.apply(batch)

@@ -10,14 +10,14 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class LiveSource(live_quorum.LiveQuorum):
-    """`name` is for messages."""
+    """A running quorum; `name` is for messages."""
 
     def __init__(self, client: BlockingClient, name: str) -> None:
         super().__init__(client)
         self.name = name
 
     def base(self, upto: Offset | None) -> Base | None:
-        """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
+        """Returns the leader's snapshot, if the leader no longer has offset 0, or if the snapshot is a shorter way."""
         snapshot = self.begins_with()
         if snapshot is None:
             return None
@@ -33,5 +33,5 @@ class LiveSource(live_quorum.LiveQuorum):
         return Base(end_offset, epoch, self.snapshot(end_offset, epoch))
 
     def begins_after(self) -> Base | None:
-        """The leader's snapshot: what is older it no longer tells."""
+        """Returns the leader's snapshot, before which its log has no records."""
         return self.base(None)

@@ -62,8 +62,8 @@ class MetadataDirectory:
         self.snapshots = [Snapshot(*snapshot_id, path)] if snapshot_id else []
 
     def base(self, upto: Offset | None) -> Base | None:
-        """Returns the last snapshot that is not beyond this offset; also the file of offset 0, with which a
-        directory is formatted.
+        """Returns the last snapshot that is not beyond this offset, which may be the file of offset 0 from
+        formatting.
         """
         usable = [
             snapshot for snapshot in self.snapshots if upto is None or snapshot.end_offset <= upto
@@ -71,11 +71,11 @@ class MetadataDirectory:
         return self._first_followed(usable[-1:])
 
     def begins_after(self) -> Base | None:
-        """The oldest snapshot that the log goes on from."""
+        """Returns the oldest snapshot from which the log continues."""
         return self._first_followed(self.snapshots)
 
     def _first_followed(self, snapshots: list[Snapshot]) -> Base | None:
-        """The first of them that the log goes on from; None if the log alone says it all. Raises UserError."""
+        """Returns the first snapshot from which the log continues; None if the log is complete. Raises UserError."""
         first = self._first_offset()
         for snapshot in snapshots:
             if snapshot.end_offset >= first:
@@ -96,7 +96,7 @@ class MetadataDirectory:
         return min((snapshot.end_offset for snapshot in self.snapshots), default=Offset(0))
 
     def batches(self, start: Offset) -> Iterator[BatchView]:
-        """Ends early where a live log ends in the middle of a batch."""
+        """Yields the batches; ends early if a live log ends within a batch."""
         starts = [int(Path(path).stem) for path in self.segments]
         for index, path in enumerate(self.segments):
             if index + 1 < len(starts) and starts[index + 1] <= start:

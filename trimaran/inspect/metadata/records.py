@@ -1,4 +1,4 @@
-"""Records of the metadata log as rows. Secrets are not in them."""
+"""Records of the metadata log as rows, without secrets."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from trimaran.wire.text.as_json import as_json
 
 
 def record_rows(batch: BatchView) -> Iterator[dict[str, Any]]:
-    """Raises RemoteProtocolError: a malformed record."""
+    """Returns the rows of a batch. Raises RemoteProtocolError for a malformed record."""
     for record in decode_records(batch):
         yield record_row(batch, record)
 
 
 def typed(record: Record) -> tuple[str, dict[str, Any]]:
-    """Name and content of a metadata record; one of a later Kafka has its numbers. Raises as `record_rows`."""
+    """Returns name and content of a metadata record; for a record of a later Kafka its numbers. Raises as `record_rows`
+    does.
+    """
     message = read_metadata_record(record.value or b"", record.offset)
     if isinstance(message, UnknownRecord):
         return message.name, {"type": message.type, "version": message.version}
@@ -27,7 +29,7 @@ def typed(record: Record) -> tuple[str, dict[str, Any]]:
 
 
 def record_row(batch: BatchView, record: Record) -> dict[str, Any]:
-    """Returns the row of a record of the batch. Raises as `record_rows`."""
+    """Returns the row of a record of the batch. Raises as `record_rows` does."""
     if batch.is_control:
         key = decode_control_key(record.key or b"")
         name = ControlType(key).name if key in set(ControlType) else str(key)

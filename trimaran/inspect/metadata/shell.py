@@ -1,5 +1,5 @@
-"""The commands of the metadata shell: `ls`, `cd`, `cat`, `find`, `tree` over the state's tree, and `at` for another
-offset. After Apache Kafka's metadata shell, which has no `at`; without I/O but what `load` does.
+"""The commands of the metadata shell: `ls`, `cd`, `cat`, `find`, `tree` over the tree of the state, and `at` for
+another offset. Modelled on Apache Kafka's metadata shell, which has no `at`. Only `load` does I/O.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ HELP = MappingProxyType(
 
 
 class ShellError(Exception):
-    """The command cannot be done; the text says why."""
+    """The command failed; the text gives the reason."""
 
 
 class Leave(Exception):
-    """`exit` was typed."""
+    """The user typed `exit`."""
 
 
 class MetadataShell:
-    """One session: its place in the tree, and the offset of the tree. `load` may raise UserError."""
+    """A session: its current directory in the tree, and the offset of the tree. `load` may raise UserError."""
 
     def __init__(self, load: Load, at: str = END) -> None:
         self._load = load
@@ -63,10 +63,10 @@ class MetadataShell:
         }
 
     def run(self, line: str) -> Iterator[str]:
-        """The lines of a command's answer.
+        """Runs a command and yields the lines of its output.
 
         Raises:
-            ShellError: it is none, or cannot be done. Leave: the user ended the session.
+            ShellError: the command is unknown, or failed. Leave: the user ended the session.
         """
         words = _split(line)
         if words:
@@ -155,7 +155,7 @@ class MetadataShell:
         provenance = state.image.provenance
         self.offset, self._epoch = provenance.offset, provenance.epoch
         self._tree = image_tree(state.image)
-        if not lookup(self._tree, self.directory):  # it was not there yet, or is gone
+        if not lookup(self._tree, self.directory):  # it did not exist yet, or was deleted
             self.directory = "/"
 
     def _found(self, command: str, word: str) -> list[tuple[str, Node]]:
@@ -169,7 +169,9 @@ class MetadataShell:
 
 
 def tree_lines(path: str, node: Node, levels: int | None = None, indent: str = "") -> Iterator[str]:
-    """A node and what lies below it, `levels` deep (None: all), two blanks a level; files with their texts."""
+    """Yields a node and everything below it, `levels` deep (None: all), indented by two blanks per level; files with
+    their texts.
+    """
     name = path if not indent else posixpath.basename(path)
     if not isinstance(node, Directory):
         yield f"{indent}{name}: {node}"

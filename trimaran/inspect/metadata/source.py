@@ -1,7 +1,7 @@
-"""Sources of a metadata log: a snapshot to begin with, and the batches that follow.
+"""Sources of a metadata log: a first snapshot, and the batches that follow it.
 
-On disk a log may end with records that were never committed; the high watermark is not on disk. A running
-quorum gives committed records only.
+On disk a log may end with records that were never committed; the high watermark is not on disk. A running quorum
+returns committed records only.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ class Base:
 
 
 class MetadataSource(Protocol):
-    """`name` is for messages."""
+    """A source; `name` is for messages."""
 
     name: str
 
     def base(self, upto: Offset | None) -> Base | None:
-        """Returns the snapshot to begin with for the state below this offset (None: the newest); None if the log
-        alone says it.
+        """Returns the first snapshot to read for the state below this offset (None: the newest state); None if the log
+        is sufficient.
         """
 
     def begins_after(self) -> Base | None:
-        """The snapshot that the oldest batches follow; None if the log alone says it all."""
+        """Returns the snapshot before the oldest batches; None if the log is complete."""
 
     def batches(self, start: Offset) -> Iterator[BatchView]:
-        """The log's batches from the one that holds `start` on."""
+        """Yields the batches of the log, from the one that contains `start` on."""
 
 
 def replay(source: MetadataSource, at: Offset | None = None) -> MetadataState:
-    """The state after the record at offset `at`, or the newest.
+    """Returns the state after the record at offset `at`, by default the newest.
 
     Raises:
-        UserError: the source does not reach back, or forward, to that offset. RemoteProtocolError: damage.
+        UserError: the source does not have that offset. RemoteProtocolError: damage.
     """
     upto = None if at is None else at + 1
     replayed = Replay()
@@ -65,10 +65,10 @@ def replay(source: MetadataSource, at: Offset | None = None) -> MetadataState:
 
 
 def offset_as_of(source: MetadataSource, time_ms: int) -> int:
-    """The last offset of the batches written at `time_ms` (milliseconds since 1970) or before.
+    """Returns the last offset of the batches that were written at `time_ms` (milliseconds since 1970) or before.
 
     Raises:
-        UserError: the source does not reach back to then.
+        UserError: the source begins after that time.
     """
     last = None
     for batch in source.batches(Offset(0)):

@@ -3,8 +3,9 @@
     /image/topics/byName/orders/0        a file: the text of a partition
     /image/cluster/brokers               a directory
 
-Directories make their children when asked, so a path costs what lies on it. Source: the nodes of Kafka's `image.node`
-package; the files have the same texts; secrets are shown as [redacted]. Left out: /local, which is about the shell.
+Directories create their children on demand, so reading a path costs only what is on it. Source: the nodes of Kafka's
+`image.node` package; the files have the same texts; secrets are shown as [redacted]. Not implemented: /local, which is
+about the shell.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ RECOVERY_STATES = {0: "RECOVERED", 1: "RECOVERING"}
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Children by name, each made when asked for."""
+    """Children by name, each created on demand."""
 
     children: dict[str, Callable[[], Node]]
 
@@ -59,7 +60,7 @@ def _directory(items: Iterable[tuple[str, Callable[[], Node]]]) -> Directory:
 
 
 def image_tree(image: MetadataImage) -> Directory:
-    """The root, with `image` in it."""
+    """Returns the root, with `image` in it."""
     parts: dict[str, Callable[[], Node]] = {
         "acls": lambda: Directory({"byId": lambda: _texts(image.acls, uuid_to_text, _acl)}),
         "clientQuotas": lambda: _quotas(image),
@@ -101,9 +102,7 @@ def _directories(
 
 
 def lookup(root: Directory, pattern: str) -> list[tuple[str, Node]]:
-    """(path, node) of everything that matches; each component may have `*`, `?` and `[…]`. None found is
-    an empty list.
-    """
+    """Returns (path, node) of all matches; each component may contain `*`, `?` and `[…]`."""
     found: list[tuple[str, Node]] = [("", root)]
     for component in (part for part in pattern.split("/") if part):
         found = [
@@ -122,7 +121,7 @@ def _matching(directory: Directory, component: str) -> list[str]:
 
 
 def walk(path: str, node: Node) -> Iterator[tuple[str, Node]]:
-    """The node and everything below it, in the order of names."""
+    """Yields the node and everything below it, in the order of names."""
     yield path, node
     if isinstance(node, Directory):
         for name in sorted(node.children):
@@ -302,7 +301,9 @@ _ENTITY_WORDS = {"client-id": "clientId", "ip": "ip", "user": "user"}
 
 
 def _entity(entity: QuotaEntity) -> str:
-    """clientId(…)_ip(…)_user(…), as far as named; the default of a type has no name in it."""
+    """Returns the name of an entity: clientId(…)_ip(…)_user(…) with the existing parts; the default of a type has no
+    name in it.
+    """
     names = dict(entity)
     return "_".join(
         f"{word}({_escape(names[kind] or '')})"

@@ -1,4 +1,4 @@
-"""Whether the metadata logs of several controllers match (R4: the same offset and epoch, the same prefix)."""
+"""Checks that the metadata logs of several controllers match (R4: the same offset and epoch mean the same prefix)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Verified:
-    """`logs` has a row a directory; `compared` counts batches that at least two of them have. `unknown` are the
-    records of a later Kafka in all logs: the bytes were compared, what they do to a snapshot was not.
+    """The result. `logs` has a row for each directory; `compared` counts batches that at least two of them have.
+    `unknown` names the records of a later Kafka in all logs: their bytes were compared, but not their effects on a
+    snapshot.
     """
 
     logs: list[Row] = field(default_factory=list)
@@ -33,7 +34,7 @@ class Verified:
 
 
 def verify_directories(directories: Sequence[Path]) -> Verified:
-    """Reads every log once; holds a digest of 16 bytes a batch.
+    """Reads every log once; keeps a digest of 16 bytes for each batch.
 
     Raises:
         UserError: a directory without a metadata log. OSError.
@@ -67,7 +68,7 @@ def _problem(what: str, where: str) -> Row:
 
 
 class _Log:
-    """One directory's log while it is walked."""
+    """The log of one directory during the walk."""
 
     def __init__(self, directory: Path, problems: list[Row]) -> None:
         self._directory = directory
@@ -93,7 +94,7 @@ class _Log:
         }
 
     def digests(self) -> list[tuple[tuple[Offset, LeaderEpoch], bytes]]:
-        """((base offset, epoch), digest) of every batch, after checking it."""
+        """Yields ((base offset, epoch), digest) of every batch after checking it."""
         found = []
         for index, path in enumerate(self._source.segments):
             position = 0
@@ -118,7 +119,7 @@ class _Log:
         self._batches += 1
 
     def _look_behind(self, path: str, end: int, *, is_last: bool) -> None:
-        """Bytes behind the last valid batch: a torn end of the last segment is no damage, elsewhere it is."""
+        """Checks the bytes after the last valid batch: a torn end is damage except in the last segment."""
         rest = Path(path).stat().st_size - end
         if rest and is_last:
             self._torn = rest
@@ -126,8 +127,8 @@ class _Log:
             self._report("damage", f"{path}, position {end}")
 
     def _check_snapshots(self) -> None:
-        """Compares snapshots with one replay of the log, which stops at each; if the log begins later, checks only
-        that they are whole.
+        """Compares snapshots with a replay of the log, which stops at each; if the log begins later, only checks that
+        they are complete.
         """
         replayed = Replay()
         for end_offset, epoch, path in self._source.snapshots:
