@@ -529,7 +529,7 @@ ROWS = [limit for limits in TABLE.values() for limit in limits]
 HEAD = """# Limits
 
 Nothing that a peer sends or keeps grows without a bound: here is each, with its value and what happens at it.
-Those with a key may be set; the others are constants of the code.
+Limits with a key can be configured; the others are constants of the code.
 This page is written from the code: `REWRITE_TRANSCRIPTS=1 pytest tests/test_limits.py`.
 
 `trimaran metrics --only connection` shows how near a node is. Quotas of clients are in
