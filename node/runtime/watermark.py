@@ -40,7 +40,7 @@ class Watermark:
         self.offset = offset
         self.closed = False
         # (offset waited for, serial, wait). As many as there are requests in flight, which the transport bounds,
-        # plus at most as many dead entries of waiters that were cancelled, or whose time was up.
+        # plus at most as many dead entries of cancelled or expired waiters.
         self._heap: list[tuple[Offset, int, _Wait]] = []
         self._dead = 0
         self._serial = 0
