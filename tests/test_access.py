@@ -25,12 +25,12 @@ Every request needs an operation on a resource, or is open to all. The names are
 (`AclOperation`, `ResourceType`). Handlers declare it: `@handles(…, access=…)`.
 This page is written from that: `REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
 
-If the node has an authorizer, who may not is refused ([security.md](security.md)):
+If the node has an authorizer, an unauthorized client is refused ([security.md](security.md)):
 
 - **by the registry**: before the handler is called; of several items, those that are not allowed.
 - **by the handler**: the last column but one says why there.
 - **by the controller**: brokers pass the request on. The controller authorizes it for the client's principal.
-- **nobody**: it is open to all who are connected.
+- **none**: it is open to all connected clients.
 """
 
 

@@ -25,7 +25,7 @@ HEAD = """# Events
 
 Lines of a node's log that scripts may wait for and alerts may count.
 Their names, levels and fields stay; their words may change.
-Every line from INFO on has a name. Those of DEBUG are for who looks for a mistake, and have none.
+Every line from INFO on has a name. Lines of level DEBUG are for debugging, and have none.
 `kafka.authorizer.logger` has the form of Apache Kafka's, and no names.
 Every other logger has the name of its module. These were once shorter: `trimaran.broker.…` was `broker.…`.
 This page is written from `events.py` of each folder: `REWRITE_TRANSCRIPTS=1 pytest tests/test_events.py`.
@@ -38,7 +38,7 @@ A log that is no terminal is JSON, an object a line (`trimaran.log.format`):
 ```
 
 A line of DEBUG has no `event`. A traceback is in `error`.
-What a peer can cause over and over is written once in ten seconds; `left_out` then counts the others.
+A line that a peer can cause repeatedly is written once in ten seconds; `left_out` then counts the others.
 
 | event | level | fields | when |
 |---|---|---|---|
