@@ -76,13 +76,13 @@ def join(harness, leader, leader_epoch=0, **fields):
         (11, 12), leader, isr=(11, 12), leader_epoch=leader_epoch, partition_epoch=1, **fields
     )
     harness.set_image(topic("t", state))
-    return harness.partitions.find("t", 0)
+    return harness.partitions.find(TopicPartition("t", 0))
 
 
 @pytest.mark.parametrize(("leader", "leader_epoch"), [(11, 0), (13, 1), (12, 1)])
 def test_replica_that_joined_empty_gets_a_log(tmp_path, leader, leader_epoch):
     harness = copy_of_an_earlier_replica(tmp_path)
-    assert where(harness.partitions.find("t", 0).open_follower()) == (0, -1, 0)
+    assert where(harness.partitions.find(TopicPartition("t", 0)).open_follower()) == (0, -1, 0)
     held = join(harness, leader, leader_epoch)
     held = join(harness, leader, leader_epoch + 1)
     assert held.log.log_end_offset == 0
@@ -93,7 +93,7 @@ def test_replica_elected_uncleanly_keeps_its_copy(tmp_path, has_followed):
     """No leader has seen that it is empty, or the records of the one that did are lost."""
     harness = copy_of_an_earlier_replica(tmp_path)
     if has_followed:
-        assert harness.partitions.find("t", 0).open_follower().is_new
+        assert harness.partitions.find(TopicPartition("t", 0)).open_follower().is_new
     held = join(harness, 12, 1, leader_recovery_state=int(has_followed))
     with pytest.raises(KafkaError, match="may be all that is left of it"):
         held.log  # noqa: B018
