@@ -1,1 +1,1 @@
-"""The KRaft quorum: consensus, metadata image, controller, and what nodes share."""
+"""The KRaft quorum: consensus, the metadata image, the controller, and code that brokers and controllers share."""

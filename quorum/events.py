@@ -1,4 +1,4 @@
-"""Named lines of the log: of controllers, and of the metadata log. See `trimaran.wire.text.events`."""
+"""Named log events of controllers and of the metadata log. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

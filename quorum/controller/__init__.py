@@ -1,1 +1,1 @@
-"""The controller: decide by generating records, change by replaying them."""
+"""The controller: decisions generate records, and replaying the records changes the state."""

@@ -1,8 +1,8 @@
-"""The knowledge of one active controller beyond the committed image; dropped whole when its epoch ends.
+"""The state of one active controller beyond the committed image; discarded when its epoch ends.
 
-Its image runs ahead of the commit, by what was appended and is not replicated yet, and its leases are its own. A
-revert is to forget all this: the committed image is kept by the loader. Source: Kafka's `QuorumController`;
-this replaces its timeline collections.
+The image includes records that are appended but not yet committed. The leases exist only here. To revert, the
+controller discards this object, since the loader keeps the committed image. Source: Kafka's `QuorumController`; this
+replaces its timeline collections.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Largest batch of a result that may be cut. As Kafka's.
+# Maximum number of records in a batch of a result that may be split. Kafka's number.
 RECORDS_PER_BATCH = 10_000
 
 
 class Node(Protocol):
-    """The part of `QuorumNode` that writes. Records are of the level that `metadata_version` is."""
+    """The part of `QuorumNode` that writes. Records are encoded for `metadata_version`."""
 
     metadata_version: int
 
@@ -57,13 +57,12 @@ class Node(Protocol):
 
 
 class ActiveController:
-    """One epoch of the active controller. Decisions go through `submit`; `image` is the one after the last decision
-    that has ended.
+    """One epoch of the active controller. Decisions go through `submit`; `image` reflects the last completed decision.
 
     Args:
-        node: stops leading when log and state have parted.
-        image: committed, everything below `applied_end`; `index` is of its topics.
-        log_end: where our first record will be written.
+        node: resigns as leader when log and state have diverged.
+        image: the committed image, which reflects all records below `applied_end`; `index` is built from its topics.
+        log_end: the offset of the first record that this epoch will write.
     """
 
     def __init__(
@@ -90,10 +89,10 @@ class ActiveController:
             ended=ErrorCode.NOT_CONTROLLER,
             message="this node is not the active controller any more",
         )
-        # The epochs of brokers with a closed connection.
+        # The epochs of brokers whose heartbeat connection has closed.
         self.suspects: dict[BrokerId, BrokerEpoch] = {}
         self.suspected = AutoResetEvent()
-        # A task should elect leaders: for partitions without one, and uncleanly if that is allowed.
+        # Each asks a task to elect leaders: for partitions without a leader, and uncleanly if that is allowed.
         self.leaders_wanted = AutoResetEvent()
         self.unclean_wanted = AutoResetEvent()
         self.draining = AutoResetEvent()
@@ -109,7 +108,7 @@ class ActiveController:
 
     @property
     def state(self) -> ControllerState:
-        """The state that decisions about partitions read."""
+        """Returns the state that decisions about partitions read."""
         return ControllerState(self.image, self._index, self._config)
 
     @property
@@ -117,21 +116,23 @@ class ActiveController:
         return self._progress.end_offset
 
     def registered_at(self, broker: BrokerRegistration) -> Offset:
-        """The offset of a broker's registration: its epoch, unless the same incarnation has registered again since."""
+        """Returns the offset of the broker's last registration, which is its epoch unless the same incarnation
+        registered again.
+        """
         return self._registered_at.get(broker.id, Offset(broker.epoch))
 
     def submit(self, steps: Steps[T]) -> PendingResponse[T]:
-        """Makes a decision in its turn, mostly now: `steps` read the state, `write`, and return the response.
+        """Queues a decision, which is usually made at once: `steps` read the state, `write`, and return the response.
 
         Raises:
-            KafkaError: NOT_CONTROLLER, the epoch has ended; REQUEST_TIMED_OUT, too many decisions wait.
+            KafkaError: NOT_CONTROLLER if the epoch has ended; REQUEST_TIMED_OUT if too many decisions are waiting.
         """
         return self._machine.operations.submit(steps)
 
     def write(self, result: Result[Message, T]) -> Steps[T]:
-        """Appends and replays, in the turn in which it was decided; as `ReplicatedStateMachine.write`.
+        """Appends and replays the records in the turn of their decision, like `ReplicatedStateMachine.write`.
 
-        Until all is replayed `image` is the old one; the index is of either only when the turn is over.
+        Until all of them are replayed, `image` is the old one; the index is consistent only at the end of the turn.
         """
         response = yield from self._machine.write(result)
         if self._delta is not None:
@@ -149,13 +150,15 @@ class ActiveController:
             yield 1
 
     def suspect(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
-        """The connection of a broker's heartbeats is closed: a task should check it."""
+        """Notes that the broker's heartbeat connection has closed, so that a task checks the broker."""
         self.suspects[broker_id] = broker_epoch
         self.suspected.set()
 
     def applied(self, end_offset: Offset, epoch: LeaderEpoch) -> None:
-        """All below `end_offset` is committed, the last of it written in `epoch`. A later one than ours has other
-        records at our offsets, whether or not the role has been seen to end: nothing more is answered.
+        """Notes that everything below `end_offset` is committed, the last record written in `epoch`.
+
+        A later epoch than ours has other records at our offsets, even if this node has not noticed the end of its
+        leadership; no pending response is completed then.
         """
         if epoch > self.epoch:
             self.close()
@@ -163,7 +166,7 @@ class ActiveController:
             self.committed.advance(end_offset)
 
     def close(self) -> None:
-        """Ends the epoch: every operation, and every response that waits for a commit, fails with NOT_CONTROLLER."""
+        """Ends the epoch: all queued operations, and all responses that wait for a commit, fail with NOT_CONTROLLER."""
         self.committed.close()
         self.operations.close()
 
@@ -180,14 +183,14 @@ class ActiveController:
             for part, batch in zip(parts[1:], batches[1:], strict=True):
                 last_offset = self._node.propose(part, self.epoch, batch)
         except Exception:  # noqa: BLE001 - it is logged, with its traceback
-            # A part is in the log that the state does not have.
+            # The log has a part of the records that the state does not have.
             events.CONTROLLER_CHANGE_CUT_SHORT.log(log, exc_info=True, records=len(records))
             self._give_up()
             raise NotLeaderError from None
         return last_offset
 
     def _give_up(self) -> None:
-        """Log and state have parted: the next leader, this node or another, begins from the log."""
+        """Resigns, because log and state have diverged; the next leader, possibly this node, starts from the log."""
         self.committed.close()
         self._node.resign()
 
@@ -202,6 +205,6 @@ class ActiveController:
         elif isinstance(record, ConfigRecord) and record.name == UNCLEAN_LEADER_ELECTION:
             self.unclean_wanted.set()
         elif isinstance(record, FeatureLevelRecord) and record.name == METADATA_VERSION:
-            # Before it is committed: what is decided next is decided at this level, and older nodes must be able to
-            # read it.
+            # Set before the commit: the next decisions are made at this level, and nodes of an older version must be
+            # able to read them.
             self._node.metadata_version = record.feature_level

@@ -1,4 +1,4 @@
-"""The few things that a controller's request handlers may use. The quorum's own handlers use `node` of it."""
+"""The context of a controller's request handlers. The quorum's own handlers use only its `node`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trimaran.quorum.replica.node import QuorumNode
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """A handler decides by `controller.submit`; for what needs no active controller there is `image`.
+    """The context of one request. A handler decides by `controller.submit`; `image` serves requests that need no active
+    controller.
 
-    `authorizer` is None if every client may do everything. `forwarded`: the request came through a broker, in an
-    Envelope.
+    `authorizer` is None if there is no authorization. `forwarded`: the request came through a broker, in an Envelope.
     """
 
     config: ServerConfig
@@ -30,5 +30,5 @@ class ControllerContext:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed image."""
+        """Returns the committed image."""
         return self.controller.loader.image

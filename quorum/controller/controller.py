@@ -1,8 +1,9 @@
-"""The controller: a listener of the metadata log that, while its node leads, decides what is written next.
+"""The controller: a listener of the metadata log that decides which records to write while its node leads.
 
-Requests come as decisions: plain functions of the active controller's state that return records and a response. Each is
-made, appended and replayed in its turn, and answered when it is committed (`trimaran.node.replicated`). Source: Kafka's
-`QuorumController`. See `topics`, `partitions`, `brokers`, `configs`, … for the decisions.
+Requests become decisions: plain functions of the active controller's state that return records and a response. The
+records are appended and replayed in the turn of the decision; the response is sent when they are committed
+(`trimaran.node.replicated`). Source: Kafka's `QuorumController`. See `topics`, `partitions`, `brokers`, `configs`, …
+for the decisions.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Node(ActiveNode, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
-    """Times in seconds; 0 for `idle`, `balance` or `unclean` means never."""
+    """The controller's settings. Times are in seconds; 0 for `idle`, `balance` or `unclean` means never."""
 
     cluster_id: str
     config: ServerConfig
@@ -65,14 +66,14 @@ class ControllerSettings:
     idle: float = 0.5
     balance: float = 300.0
     unclean: float = 300.0
-    token_sweep: float = 0.0  # between looks for expired delegation tokens
+    token_sweep: float = 0.0  # interval between searches for expired delegation tokens
     prng: random.Random = field(default_factory=random.Random)
 
 
 @dataclass(frozen=True, slots=True)
 class _ConnectionEnd:
-    """Called when the connection closes. Equal ones are one: a connection keeps no more of them than it carried
-    brokers, whatever changes meanwhile.
+    """The callback for a closed connection. Equal callbacks are registered once, so a connection has at most one for
+    each broker.
     """
 
     controller: Controller
@@ -84,7 +85,9 @@ class _ConnectionEnd:
 
 
 class Controller:
-    """A `MetadataListener`; `loader` has the committed image. `node` is given before the node runs."""
+    """The controller of one node, a `MetadataListener`; `loader` has the committed image. `node` is set before the node
+    runs.
+    """
 
     def __init__(
         self,
@@ -102,7 +105,7 @@ class Controller:
         self._applied_end = Offset(0)
         self._rules = TopicRules(settings.config, settings.prng, policies=policies)
 
-    # --- what handlers use
+    # --- used by handlers
 
     @property
     def is_active(self) -> bool:
@@ -113,32 +116,32 @@ class Controller:
         return self._rules
 
     def active(self) -> ActiveController:
-        """Returns the state to decide on, in a turn of `ActiveController.submit`.
+        """Returns the state to decide on; called in a turn of `ActiveController.submit`.
 
         Raises:
-            KafkaError: NOT_CONTROLLER.
+            KafkaError: NOT_CONTROLLER if this node does not lead.
         """
         if self._active is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "this node is not the active controller")
         return self._active
 
     def submit(self, decide: Callable[[ActiveController], Decision[R]]) -> Handling[R]:
-        """Queues a decision at the first step of the handler, mostly makes it there, and writes its records.
+        """Queues a decision, usually makes it at once, and writes its records; the handler's first step does this.
 
         Returns the response when they are committed.
 
         Raises:
-            KafkaError: NOT_CONTROLLER; the error of `decide`, or of the log. Nothing was written.
+            KafkaError: NOT_CONTROLLER, the error of `decide`, or the error of the log; nothing was written.
         """
         return self.submit_operation(partial(_decide_and_write, decide))
 
     async def decide(self, decide: Callable[[ActiveController], Decision[R]]) -> R:
-        """Does the same for callers in this process that are no handlers. Raises as `submit`."""
+        """Makes a decision for callers in this process that are not handlers. Raises the same errors as `submit`."""
         active = self.active()
         return await active.submit(_decide_and_write(decide, active)).wait()
 
     def submit_operation(self, operate: Callable[[ActiveController], Steps[R]]) -> Handling[R]:
-        """Does the same with an operation that has more to do than to decide and to write.
+        """Queues an operation that does more than decide and write; see `submit`.
 
         Raises:
             KafkaError: as `submit`.
@@ -146,7 +149,7 @@ class Controller:
         active = self.active()
         pending = active.submit(operate(active))
         if pending.is_decided:
-            response = pending.response  # raises the error of the decision
+            response = pending.response  # raises the decision's error
             if pending.ready():
                 return response
         response = yield Wait(pending.wait, pending.ready)
@@ -155,7 +158,7 @@ class Controller:
     def watch(
         self, connection: ConnectionInfo, broker_id: BrokerId, broker_epoch: BrokerEpoch
     ) -> None:
-        """`connection` carried a heartbeat: its end is a sign that the broker's process may be gone."""
+        """Watches a connection that carried a heartbeat: when it closes, the broker's process may have ended."""
         active = self.active()
         self._reachability.heard(broker_id, broker_epoch)
         lease = active.leases.get(broker_id, broker_epoch)
@@ -166,7 +169,7 @@ class Controller:
         connection.on_close(_ConnectionEnd(self, connection.id, broker_id))
 
     def connection_ended(self, connection_id: int, broker_id: BrokerId) -> None:
-        """A connection that carried heartbeats of the broker is gone; if it carried the last one, that is a sign."""
+        """Suspects the broker if the closed connection carried its last heartbeat."""
         if self._active is None:
             return
         lease = self._active.leases.of(broker_id)
@@ -188,19 +191,19 @@ class Controller:
 
     def _applied(self, end_offset: Offset, epoch: LeaderEpoch) -> None:
         self._applied_end = end_offset
-        if self._active is None:  # else its own image says it, which is ahead
+        if self._active is None:  # otherwise the active controller's image, which is ahead, decides
             self._write_for(self.loader.image.features.metadata_version)
         if self._active is not None:
             self._active.applied(end_offset, epoch)
 
     async def run(self) -> None:
-        """Keeps ready to lead until it is cancelled; a controller that does not run this begins an epoch later."""
+        """Keeps this node ready to lead until cancelled; without it, a new epoch begins later."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._standby.run)
             nursery.start_soon(self._reachability.run, lambda: self.loader.image)
 
     async def lead(self, epoch: LeaderEpoch) -> None:
-        """Runs the active controller until it is cancelled."""
+        """Runs the active controller until cancelled."""
         index = await self._standby.acquire()
         try:
             await self._lead(self._begin(epoch, index))
@@ -216,7 +219,7 @@ class Controller:
             await trio.sleep_forever()
 
     def _start_tasks(self, active: ActiveController, nursery: trio.Nursery) -> None:
-        """Starts the tasks that last as long as the epoch."""
+        """Starts the tasks of the epoch."""
         settings = self.settings
         nursery.start_soon(active.operations.run)
         nursery.start_soon(fencing.fence_expired, active, settings.session)
@@ -259,10 +262,10 @@ class Controller:
         )
         self._write_for(active.image.features.metadata_version)
         if records:
-            at_once(try_to_write(active, Result(records, None)))  # no other decision waits yet
+            at_once(try_to_write(active, Result(records, None)))  # no other decision is queued yet
 
     def _write_for(self, metadata_version: int) -> None:
-        """From now on records are of versions that nodes of this level read; 0 is no level."""
+        """Makes the node write records for nodes of this level; 0 is no level and changes nothing."""
         if self.node is not None and metadata_version:
             self.node.metadata_version = metadata_version
 

@@ -1,9 +1,8 @@
-"""A controller process put together: started in order, ended in order.
+"""A controller process: its composition, its ordered start and its ordered end.
 
-Start: directory, metadata log, the quorum's node with the controller as its listener, sockets served, registered with
-the active controller. End (the caller cancels): leadership handed over while everything still runs, answers that are
-owed, logs flushed.
-Source: `ControllerServer`, `SharedServer` of Kafka.
+Start: directory, metadata log, the quorum's node with the controller as its listener, sockets, registration with the
+active controller. End, when the caller cancels: hand over leadership while everything still runs, send pending
+responses, flush logs. Source: `ControllerServer`, `SharedServer` of Kafka.
 """
 
 from __future__ import annotations
@@ -65,18 +64,20 @@ from trimaran.wire.transport.server.server import Listener, Server, serve_listen
 
 log = logging.getLogger(__name__)
 
-# How long a leader that is stopped waits for a successor, and then for answers that are owed. An election takes a tenth
-# of it; when all controllers are stopped together the last ones wait in vain.
+# The time that a stopping leader waits for a successor, and then for pending responses. An election takes a tenth of
+# it; if all controllers stop together, the last ones wait in vain.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunningController:
-    """What `run_controller` reports when it serves; a broker in the same process shares node, loader and directory."""
+    """The value that `run_controller` reports when it is ready; a broker in the same process shares node, loader and
+    directory.
+    """
 
     node_id: NodeId
-    addresses: Mapping[str, Address]  # listener name -> where it listens
+    addresses: Mapping[str, Address]  # listener name -> bound address
     node: QuorumNode
     loader: MetadataLoader
     directory: LogDirectory
@@ -87,7 +88,7 @@ class RunningController:
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Everything that runs, in one value."""
+    """All parts of the controller."""
 
     config: ServerConfig
     directory: LogDirectory
@@ -102,7 +103,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Decides which clients are let in, and their permissions."""
+    """The authentication and authorization of clients."""
 
     authorizer: Authorizer | None
     accounts: Accounts
@@ -116,16 +117,16 @@ async def run_controller(
     sockets: Mapping[str, socket.socket] | None = None,
     task_status: trio.TaskStatus[RunningController] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs a controller until it is cancelled; then it hands leadership over before it ends.
+    """Runs a controller until cancelled; it hands over leadership before it ends.
 
-    `sockets` were bound before, by listener name.
+    `sockets` are bound already, by listener name.
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: it cannot start, and
-        why.
-        MetadataTooNew: the quorum is at a level that this version does not know; also while it runs.
-        StorageFailure: its directory went offline.
-        InvariantViolated: it must not go on.
+        ConfigError, MetaPropertiesError, DirectoryLocked, SnapshotDamaged, LogDamaged, OSError: the controller cannot
+            start; the message gives the reason.
+        MetadataTooNew: the quorum's level is unknown to this version; also raised while running.
+        StorageFailure: the directory went offline.
+        InvariantViolated: the controller must not continue.
     """
     parts = _compose(config, sockets)
     await run_gracefully(partial(_run, parts, task_status))
@@ -200,7 +201,9 @@ def _mutation_quotas(config: ServerConfig) -> MutationQuotas:
 
 
 def _log_in_by_scram(listeners: Sequence[Listener]) -> bool:
-    """Controllers that do must know each other before they can agree on anything, the metadata included."""
+    """Returns whether controllers log in by SCRAM: their credentials must then be known before the metadata log can be
+    read.
+    """
     offered = (
         listener.security.sasl.mechanisms
         for listener in listeners
@@ -239,7 +242,8 @@ def _settings(
 
 
 def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
-    """Port 0 becomes the port that was found, no host this machine's name."""
+    """Returns the advertised endpoints. Port 0 is replaced by the bound port, and an empty host by this machine's name.
+    """
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [
         advertised_controller_listener._replace(
@@ -253,7 +257,7 @@ def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[End
 async def _run(
     parts: _Parts, task_status: trio.TaskStatus[RunningController], stop: trio.Event
 ) -> None:
-    """Everything that must still work while leadership is handed over."""
+    """Runs everything that must keep working while leadership is handed over."""
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(parts.group_commit.run)
@@ -289,10 +293,12 @@ def _running(parts: _Parts, server: Server) -> RunningController:
 
 
 async def _complete_initial_load(parts: _Parts) -> None:
-    """Others vote and fetch here before this node knows a leader, hence before it knows all ACLs."""
+    """Completes the authorizer's load. Until then other controllers vote and fetch here, before this node knows all
+    ACLs.
+    """
     if parts.context.authorizer is None:
         return
-    with suppress(NotLeaderError):  # told to stop before that
+    with suppress(NotLeaderError):  # stopped before that
         await parts.node.wait_caught_up()
         parts.context.authorizer.complete_initial_load()
 

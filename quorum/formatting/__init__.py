@@ -1,1 +1,1 @@
-"""`storage format`: a directory is made ready for a node, and the first snapshot written."""
+"""`storage format`: prepares a node's directories and writes the first snapshot."""

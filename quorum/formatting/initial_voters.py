@@ -1,4 +1,4 @@
-"""The voters that directories are formatted with: `id@host:port:directory,…`, or a node alone.
+"""The initial voters of a formatted directory: `id@host:port:directory,…`, or the node alone.
 
 Source: KIP-853, Kafka's `DynamicVoters`, `StorageTool`.
 """
@@ -15,10 +15,10 @@ FORM = "ID@HOST:PORT:DIRECTORY_ID"
 
 
 def parse_initial_voters(text: str, listener: str) -> VoterSet:
-    """`listener` is the controllers' first one, the name of all these addresses.
+    """Parses `--initial-controllers`. `listener` is the controllers' first listener, to which all the addresses belong.
 
     Raises:
-        ValueError: it is not of that form, or names a node twice.
+        ValueError: the text does not have that form, or names a node twice.
     """
     voters = [_parse(word.strip(), listener) for word in text.split(",") if word.strip()]
     if not voters:
@@ -46,10 +46,10 @@ def _parse(text: str, listener: str) -> Voter:
 
 
 def standalone_voter(config: ServerConfig, directory_id: bytes) -> VoterSet:
-    """This controller alone, by its advertised listener.
+    """Returns the voter for this controller alone, with its advertised listener.
 
     Raises:
-        ValueError: it is no controller.
+        ValueError: the node is not a controller.
     """
     if not config.is_controller:
         raise ValueError("only a controller can be a quorum by itself")

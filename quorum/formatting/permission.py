@@ -1,4 +1,4 @@
-"""Whether a directory could be written, found out without writing."""
+"""A check whether a directory could be written, made without writing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 
 def ensure_can_be_made(path: Path) -> None:
-    """Checks by the rights of files that a directory can be made, or written if it exists.
+    """Checks file permissions: the directory can be created, or written if it exists.
 
     Raises:
-        OSError: the one that making or writing it would end with.
+        OSError: the error that creating or writing the directory would raise.
     """
     there = next(
         parent for parent in chain([path], path.absolute().parents) if os.path.lexists(parent)

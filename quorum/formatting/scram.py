@@ -1,4 +1,4 @@
-"""`storage format --add-scram`: the first users of a cluster, in Kafka's words.
+"""`storage format --add-scram`: the first users of a cluster, in Kafka's syntax.
 
     SCRAM-SHA-512=[name=alice,password=secret]                      iterations=N and salt=BASE64 may be said too
     SCRAM-SHA-512=[name=alice,salt=BASE64,saltedpassword=BASE64,iterations=N]
@@ -33,10 +33,10 @@ _SALT_BYTES = 24
 def scram_record(
     text: str, resolve: Callable[[str], str] = lambda value: value
 ) -> UserScramCredentialRecord:
-    """The credential that an argument of `--add-scram` means; `resolve` puts secrets in the places of variables.
+    """Returns the credential of an `--add-scram` argument; `resolve` replaces variables with secrets.
 
     Raises:
-        ValueError: it is not of that form; the text never holds the password.
+        ValueError: the argument does not have that form; the message never contains the password.
     """
     found = _ENTRY.fullmatch(text.strip())
     if found is None or found[1] not in MECHANISMS:

@@ -1,5 +1,6 @@
-"""AlterClientQuotas as a decision. Source: Kafka's `ClientQuotaControlManager`, `QuotaConfig`, KIP-546, KIP-612.
-Throttling is elsewhere.
+"""Decides AlterClientQuotas requests. Throttling is implemented elsewhere.
+
+Source: Kafka's `ClientQuotaControlManager`, `QuotaConfig`, KIP-546, KIP-612.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from trimaran.wire.messages.alter_client_quotas import (
 from trimaran.wire.records import quotas as records_of
 from trimaran.wire.schema import Message
 
-# Largest whole number, None where fractions are allowed.
+# The largest whole number allowed; None if fractions are allowed.
 _OF_CLIENTS = {
     "producer_byte_rate": (1 << 63) - 1,
     "consumer_byte_rate": (1 << 63) - 1,
@@ -40,7 +41,7 @@ _HOST_NAME = re.compile(r"(?=.{1,253}$)[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_
 def fail_alter_quotas(
     request: AlterClientQuotasRequest, code: ErrorCode, message: str
 ) -> AlterClientQuotasResponse:
-    """The answer when nothing could be decided."""
+    """Returns the response for a request that could not be decided at all."""
     error = KafkaError(code, message)
     return AlterClientQuotasResponse(
         entries=[_answer(entry.entity, error) for entry in request.entries]
@@ -50,10 +51,10 @@ def fail_alter_quotas(
 def alter_client_quotas(
     request: AlterClientQuotasRequest, quotas: QuotasImage
 ) -> Steps[Result[Message, AlterClientQuotasResponse]]:
-    """Each entity is changed as a whole or not at all; what would change nothing is not written.
+    """Changes each entity completely or not at all; values that are already set are not written again.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
+        KafkaError: POLICY_VIOLATION if the request is too large; nothing is changed.
     """
     records: list[Message] = []
     answers: dict[QuotaEntity, AlterClientQuotasResponseEntryData] = {}
@@ -98,12 +99,12 @@ def _alter(
 
 
 def _is_same(one: float, other: float) -> bool:
-    """As Java's Double.equals: also of NaN."""
+    """Returns whether two numbers are equal as in Java's Double.equals, where NaN equals NaN."""
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
 def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
-    """Raises KafkaError; gives the quotas that such an entity may have."""
+    """Returns the quotas that the entity may have; raises KafkaError for an invalid entity."""
     names: dict[str, str | None] = {}
     for part in entity:
         kind, name = part.entity_type, part.entity_name
@@ -119,7 +120,7 @@ def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
     if IP not in names:
         return _OF_CLIENTS
     if len(names) > 1:
-        # The missing space is Kafka's.
+        # Kafka's message lacks the space too.
         raise _invalid(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
@@ -129,8 +130,8 @@ def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
 
 
 def _may_be_host(name: str | None) -> bool:
-    """An address, or what a host may be called: a controller asks no name server while it decides. None is the default
-    of all.
+    """Returns whether the text is an address or a valid host name; None is the default entity. The controller does not
+    query DNS during a decision.
     """
     if name is None:
         return True
@@ -145,7 +146,7 @@ def _may_be_host(name: str | None) -> bool:
 def _check_value(allowed: Mapping[str, int | None], key: str, value: float) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
-    if value <= 0:  # a NaN is stored, as in Kafka, and throttles no client
+    if value <= 0:  # as in Kafka, NaN is stored and does not throttle
         raise _invalid(f"Quota {key} must be greater than 0")
     largest = allowed[key]
     if largest is None:
@@ -189,5 +190,5 @@ def _answer(
     return AlterClientQuotasResponseEntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
-        entity=sorted(entity, key=lambda part: part.entity_type),  # client-id, user: as in Kafka
+        entity=sorted(entity, key=lambda part: part.entity_type),  # client-id before user, as in Kafka
     )

@@ -1,5 +1,7 @@
-"""Whether a resource may have the configs that a request gives it. Source: Kafka's `ControllerConfigurationValidator`,
-`ConfigurationControlManager`, KIP-966. One table a kind of resource says what there is (`trimaran.node.config`).
+"""Checks whether a resource may have the configs that a request sets.
+
+One table for each kind of resource defines its configs (`trimaran.node.config`). Source: Kafka's
+`ControllerConfigurationValidator`, `ConfigurationControlManager`, KIP-966.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ from trimaran.quorum.replica.node import BATCH_BYTES_MAX
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 MIN_ISR = "min.insync.replicas"
-# Bytes; longer ones do not fit a record. Kafka counts characters, and its controller gives up over what then does not
+# In bytes; longer values do not fit a record. Kafka counts characters, and its controller fails on values that do not
 # fit.
 VALUE_SIZE_MAX = 0x7FFF
 
-# The bound for all configs of a request: as much as one change of metadata can hold.
+# The bound for all configs of a request: the maximum size of one metadata change.
 CHARACTERS_MAX = BATCH_BYTES_MAX
-# The bound for one resource of a request: more than there are keys, with those of listeners and of plug-ins.
+# The bound for one resource of a request: more than all keys, including those of listeners and plug-ins.
 CONFIGS_MAX = 2_000
-# Configs of a broker, or of all of them, that nothing here declares; plug-ins have some, and each look at a broker's
-# configs passes all of them.
+# The bound for configs of one broker, or of the default broker, that are not declared here. Plug-ins have a few, and
+# each check of a broker's configs iterates over all of them.
 UNDECLARED_MAX = 1_000
-# A decision checks this many characters in 20 µs, the time of one step.
+# The number of characters that a decision checks in 20 µs, the duration of one step.
 _CHARACTERS_PER_STEP = 100
 
 CORDONED = "cordoned.log.dirs"
@@ -50,24 +52,25 @@ Changes = Mapping[str, str | None]
 
 
 class GivenConfig(Protocol):
-    """One that a request gives."""
+    """A config entry of a request."""
 
     name: str
     value: str | None
 
 
 def characters_of(configs: Iterable[GivenConfig]) -> int:
-    """Returns how long they are, names and values."""
+    """Returns the total length of the configs' names and values."""
     return sum(len(config.name) + len(config.value or "") for config in configs)
 
 
 def steps_of(configs: Iterable[GivenConfig]) -> int:
-    """Returns how many steps of a decision it is to check them."""
+    """Returns the number of steps that checking the configs takes."""
     return 1 + characters_of(configs) // _CHARACTERS_PER_STEP
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
-    """Returns the declaration of a config. Only topics and brokers have lists that grow (KIP-339)."""
+    """Returns the declaration of a config. Only topics and brokers have list configs that can be appended to (KIP-339).
+    """
     if kind == TOPIC_RESOURCE:
         return TOPIC_CONFIGS.get(name)
     return dynamic_key(name) if kind == BROKER_RESOURCE else None
@@ -83,14 +86,14 @@ def check(
     forwarded: bool,
     server: Mapping[str, Any] = NOTHING,
 ) -> None:
-    """Looks at a resource as it would be afterwards. A broker's config may be taken away, unless those that stay do not
-    fit together without it.
+    """Checks the configs that a resource would have after the change. A broker's config may be deleted unless the
+    remaining ones are inconsistent without it.
 
-    `forwarded`: the broker that the client asked has looked at what only it can know. `server`: the configs of this
-    node, which bound those of groups.
+    `forwarded`: the broker that received the request has already checked what only it can check. `server`: the configs
+    of this node, which bound those of groups.
 
     Raises:
-        KafkaError: why it cannot be.
+        KafkaError: the change is not allowed; the message gives the reason.
     """
     _check_changes(kind, name, changes, image)
     if kind == BROKER_RESOURCE and CORDONED in changes:
@@ -139,8 +142,8 @@ def _check_changes(kind: int, name: str, changes: Changes, image: MetadataImage)
 def _check_cordoned(
     present: Mapping[str, str], changes: Changes, image: MetadataImage, *, forwarded: bool
 ) -> None:
-    """A controller knows the ids of directories, not their paths: asked by itself it lets entries
-    only go (KIP-1066).
+    """Checks cordoned.log.dirs. The controller knows only directory ids, not paths, so a request sent directly to it
+    may only remove entries (KIP-1066).
     """
     if image.features.metadata_version < versions.CORDONED_LOG_DIRS:
         raise KafkaError(
@@ -191,7 +194,7 @@ def _check_broker(
             broker_id = int(name)
         except ValueError:
             raise _invalid("Unable to parse broker name as a base 10 number.") from None
-        if str(broker_id) != name:  # Kafka keeps configs of "011", which no broker reads
+        if str(broker_id) != name:  # Kafka stores configs of "011", which no broker reads
             raise _invalid(f"Write the id of the broker as {broker_id}.")
         if broker_id < 0:
             raise _invalid("Invalid negative broker ID.")
@@ -203,7 +206,7 @@ def _check_broker(
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {int(name)} found.")
 
 
-# Configs of one broker, configs of all brokers, and typed values of this node's file, as other files are not known.
+# Configs of one broker, configs of all brokers, and typed values of this node's file; other nodes' files are unknown.
 _Layers = tuple[Mapping[str, str], Mapping[str, str], Mapping[str, Any]]
 
 

@@ -1,8 +1,8 @@
-"""IncrementalAlterConfigs and AlterConfigs: every resource is checked as it would be afterwards, and changed as a whole
-or not at all.
+"""Decides IncrementalAlterConfigs and AlterConfigs: each resource is checked with its new configs, and changed
+completely or not at all.
 
 Source: Kafka's `ConfigurationControlManager`, KIP-339, KIP-966. See `trimaran.node.config.loggers` for loggers, which
-are of one process.
+belong to one process.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def alter_configs(
     forwarded: bool = False,
     server: Mapping[str, Any] = NOTHING,
 ) -> Steps[Result[Message, incremental.IncrementalAlterConfigsResponse]]:
-    """In steps of a resource: changes those that can be changed, in one atomic batch, and answers each by itself.
-    `forwarded`: by the broker that received the request; `server`: the configs of this node.
+    """Changes the valid resources in one atomic batch, with a result for each resource; one step for each resource.
+    `forwarded`: the request came through a broker; `server`: the configs of this node.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
+        KafkaError: POLICY_VIOLATION if the request is too large; nothing is changed.
     """
     records, errors = yield from _decide(
         request.resources, _incremental_changes, image, policies, forwarded=forwarded, server=server
@@ -76,7 +76,7 @@ def replace_configs(
     forwarded: bool = False,
     server: Mapping[str, Any] = NOTHING,
 ) -> Steps[Result[Message, legacy.AlterConfigsResponse]]:
-    """The same where a request says all that a resource shall have: what it does not name goes.
+    """Replaces all configs of each resource: configs that the request does not name are deleted. See `alter_configs`.
 
     Raises:
         KafkaError: as `alter_configs`.
@@ -90,7 +90,7 @@ def replace_configs(
 def incremental_response(
     errors: Mapping[ConfigResource, KafkaError],
 ) -> incremental.IncrementalAlterConfigsResponse:
-    """One answer a resource; NONE where it went well."""
+    """Returns a response with one result for each resource; NONE means success."""
     return incremental.IncrementalAlterConfigsResponse(
         responses=[
             incremental.AlterConfigsResourceResponse(
@@ -105,7 +105,7 @@ def incremental_response(
 
 
 def legacy_response(errors: Mapping[ConfigResource, KafkaError]) -> legacy.AlterConfigsResponse:
-    """The same for AlterConfigs."""
+    """Returns the same response for AlterConfigs."""
     return legacy.AlterConfigsResponse(
         responses=[
             legacy.AlterConfigsResourceResponse(
@@ -122,7 +122,7 @@ def legacy_response(errors: Mapping[ConfigResource, KafkaError]) -> legacy.Alter
 def fail_incremental(
     request: incremental.IncrementalAlterConfigsRequest, code: ErrorCode, message: str
 ) -> incremental.IncrementalAlterConfigsResponse:
-    """The answer when nothing could be decided."""
+    """Returns the response for a request that could not be decided at all."""
     error = KafkaError(code, message)
     return incremental_response({resource_of(resource): error for resource in request.resources})
 
@@ -130,7 +130,7 @@ def fail_incremental(
 def fail_legacy(
     request: legacy.AlterConfigsRequest, code: ErrorCode, message: str
 ) -> legacy.AlterConfigsResponse:
-    """The same for AlterConfigs."""
+    """Returns the same response for AlterConfigs."""
     error = KafkaError(code, message)
     return legacy_response({resource_of(resource): error for resource in request.resources})
 
@@ -190,8 +190,8 @@ def _decide(
 def _records(
     kind: int, name: str, present: Mapping[str, str], changes: Changes
 ) -> list[ConfigRecord]:
-    """An unchanged config of a broker is written all the same: it makes the broker read its
-    files again (KAFKA-14136).
+    """Returns the records of the changes. An unchanged config of a broker is written too, because it makes the broker
+    read its files again (KAFKA-14136).
     """
     return [
         ConfigRecord(resource_type=kind, resource_name=name, name=key, value=value)
@@ -201,8 +201,8 @@ def _records(
 
 
 def _cleared_elrs(records: Iterable[ConfigRecord]) -> list[ClearElrRecord]:
-    """Clears ELRs: a broker that was eligible to lead under another min.insync.replicas is no longer (KIP-966). No name
-    means all topics.
+    """Returns records that clear ELRs: after a change of min.insync.replicas the eligible replicas may lack committed
+    records (KIP-966). A record without a topic name clears all topics.
     """
     return [
         ClearElrRecord(

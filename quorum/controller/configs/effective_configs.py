@@ -1,7 +1,6 @@
-"""The configs of a new topic in the response of CreateTopics: those that it sets itself, and those that hold for every
-topic here.
+"""The configs of a new topic in a CreateTopics response: those set on the topic and the inherited ones.
 
-Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which answers all of them too.
+Source: Kafka's `ReplicationControlManager.createTopic` (KIP-525), which returns all of them too.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ from trimaran.wire.schema import encode_element
 
 
 class EffectiveConfigs:
-    """Describes by the configs of a node. The configs of topics that set nothing are described again only when the
-    configs of brokers have changed, and encoded once: for every topic it would cost more than creating it.
+    """Describes topic configs with a node's configs as defaults. The configs of topics without their own settings are
+    computed and encoded again only when broker configs change, because doing it for every topic would cost more than
+    creating the topic.
     """
 
     def __init__(self, config: ServerConfig) -> None:
@@ -29,10 +29,10 @@ class EffectiveConfigs:
         self._of_brokers: tuple[Map[str, str], ...] = ()
         self._common: dict[str, CreatableTopicConfigs] = {}
         self._common_list: list[CreatableTopicConfigs] = []
-        self._encoded: dict[int, EncodedArray] = {}  # by version
+        self._encoded: dict[int, EncodedArray] = {}  # by API version
 
     def of(self, own: Mapping[str, str], configs: ConfigsImage) -> list[CreatableTopicConfigs]:
-        """All configs of a topic that sets `own` itself."""
+        """Returns all configs of a topic whose own settings are `own`."""
         nodes = (str(self._config.node_id), "")
         of_brokers = tuple(configs.of(BROKER_RESOURCE, node) for node in nodes)
         if of_brokers != self._of_brokers:
@@ -45,7 +45,7 @@ class EffectiveConfigs:
         return list((self._common | self._describe(own, configs, wanted=own)).values())
 
     def encoded(self, found: list[CreatableTopicConfigs], version: int) -> EncodedArray:
-        """What `of` has found, in the place of the list, for an answer in `version`."""
+        """Returns the result of `of`, encoded for a response of `version`."""
         if found is not self._common_list:
             return _encoded(found, version)
         known = self._encoded.get(version)

@@ -1,8 +1,7 @@
-"""UpdateFeatures as a decision: all of the levels move, or none. Source: Kafka's `FeatureControlManager`, KIP-584,
-KIP-778.
+"""Decides UpdateFeatures: either all levels change or none. Source: Kafka's `FeatureControlManager`, KIP-584, KIP-778.
 
-A level must be supported by this controller, by every registered broker, fenced ones too, and by every controller of
-the quorum. `kraft.version` is the quorum's own: it is moved by `Quorum.upgrade_kraft_version`, in control records.
+A level must be supported by this controller, by every registered broker including fenced ones, and by every controller
+of the quorum. `kraft.version` belongs to the quorum: `Quorum.upgrade_kraft_version` changes it with control records.
 Unsafe downgrades of metadata.version are refused, as in Kafka.
 """
 
@@ -33,14 +32,14 @@ from trimaran.wire.schema import Message
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 MIN_ISR = "min.insync.replicas"
-# From this version on there is one error for all, and no result of each.
+# From this version on the response has one error for the whole request and no result for each feature.
 VERSION_WITHOUT_RESULTS = 2
-# Features are few: no sensible request has more of them.
+# There are few features, so no valid request has more updates.
 UPDATES_MAX = 100
 
 
 class Quorum(Protocol):
-    """The part of `QuorumNode` that has kraft.version."""
+    """The part of `QuorumNode` that manages kraft.version."""
 
     @property
     def kraft_version(self) -> int: ...
@@ -52,8 +51,8 @@ class Quorum(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The facts that levels are checked against: this controller, the ids of the quorum's, and the quorum itself in
-    `epoch`.
+    """The facts that levels are checked against: this controller, the ids of the quorum's controllers, and the quorum
+    in `epoch`.
     """
 
     node_id: NodeId
@@ -70,10 +69,10 @@ def update_features(
     *,
     api_version: int,
 ) -> Result[Message, UpdateFeaturesResponse]:
-    """Moves levels, or says that it could.
+    """Changes feature levels, or only validates the change.
 
     Raises:
-        KafkaError: INVALID_UPDATE_VERSION, and which feature is why; INVALID_REQUEST.
+        KafkaError: INVALID_UPDATE_VERSION, with the feature in the message; INVALID_REQUEST.
     """
     updates = {update.feature: update for update in request.feature_updates}
     if len(updates) > UPDATES_MAX:
@@ -81,7 +80,7 @@ def update_features(
     proposed = {METADATA_VERSION: image.features.metadata_version, **image.features.levels}
     proposed |= {name: update.max_version_level for name, update in updates.items()}
     records: list[Message] = []
-    # The quorum's own comes last: it is appended at once, when nothing else can fail any more.
+    # kraft.version comes last: it is appended at once, when no other update can fail any more.
     for update in sorted(updates.values(), key=lambda one: one.feature == KRAFT_VERSION):
         try:
             records += _update(
@@ -163,7 +162,7 @@ def _update_kraft_version(
     level = update.max_version_level
     if how == UPGRADE:
         cluster.quorum.upgrade_kraft_version(level, cluster.epoch, validate_only=validate_only)
-        # Something whose commit says that the control records are committed too.
+        # When this record is committed, the control records are committed too.
         return [NoOpRecord()]
     if level != present:
         raise _refused(update, "Can't downgrade the version of this feature.")
@@ -204,8 +203,8 @@ def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Clust
 
 
 def _why_not(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
-    """A node supports at 0 each feature that it does not name. A node that has not registered kraft.version is not
-    judged by it, since the quorum asks its voters for that.
+    """Returns why a node does not support the level, None if it does. A feature that a node does not name has level 0.
+    A node that has not registered kraft.version is not checked for it, because the quorum asks its voters.
     """
     low, high = next(
         ((range_.min_level, range_.max_level) for range_ in ranges if range_.name == name), (0, 0)
@@ -227,7 +226,9 @@ def _refused(update: FeatureUpdateKey, why: str) -> KafkaError:
 
 
 def _elr_safety(image: MetadataImage, config: ServerConfig) -> list[Message]:
-    """With eligible leader replicas min.insync.replicas is the cluster's or a topic's, never one broker's (KIP-966)."""
+    """Returns the records that make min.insync.replicas safe for eligible leader replicas: it is set for the cluster or
+    a topic, never for one broker (KIP-966).
+    """
     records: list[Message] = []
     if MIN_ISR not in image.configs.of(BROKER_RESOURCE, ""):
         records.append(min_isr_record("", str(config[MIN_ISR])))
@@ -238,7 +239,7 @@ def _elr_safety(image: MetadataImage, config: ServerConfig) -> list[Message]:
 
 
 def min_isr_record(broker: str, value: str | None) -> ConfigRecord:
-    """For one broker, or for all (no name); None takes it away."""
+    """Returns the record that sets min.insync.replicas of one broker, or of all for an empty name; None deletes it."""
     return ConfigRecord(
         resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_ISR, value=value
     )

@@ -1,7 +1,8 @@
-"""`controller_mutation_rate`: how many partitions clients may have made and deleted a second, as the metadata has it.
+"""`controller_mutation_rate`: the number of partitions that clients may create and delete per second, as set in the
+metadata.
 
-Each controller keeps it by itself: a new leader begins with full buckets, as in Kafka. The principal of a client that
-sent the request to a broker comes in the Envelope, and so does what its broker then throttles. Source:
+Each controller keeps its own buckets: a new leader begins with full buckets, as in Kafka. For a forwarded request, the
+Envelope carries the client's principal, and its broker applies the throttle time. Source:
 `ControllerMutationQuotaManager`, `StrictControllerMutationQuota`, `PermissiveControllerMutationQuota` of Kafka,
 KIP-599.
 """
@@ -26,12 +27,12 @@ Spend = Callable[[int], None]
 
 
 def without_quota(_partitions: int) -> None:
-    """The rule of who has no quota."""
+    """Accepts any number of partitions, for clients without a quota."""
 
 
 @dataclass(slots=True)
 class MutationQuotas:
-    """A `Publisher`."""
+    """The mutation quotas of all clients; a `Publisher`."""
 
     windows: Windows = field(default_factory=Windows)
     now: Callable[[], float] = trio.current_time
@@ -51,9 +52,10 @@ class MutationQuotas:
             )
 
     def of(self, call: Call, strict_since: int) -> Spend:
-        """Returns the quota that counts for this request; it throttles the call.
+        """Returns the function that charges the client's quota; it throttles the call.
 
-        Versions from `strict_since` on know THROTTLING_QUOTA_EXCEEDED. Older ones are let through, and then throttled.
+        Versions from `strict_since` on are refused with THROTTLING_QUOTA_EXCEEDED. Older versions are accepted and then
+        throttled.
         """
         if not self.mutations.is_set:
             return without_quota

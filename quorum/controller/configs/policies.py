@@ -1,8 +1,8 @@
-"""An operator's own rules: which topics may be created, and which configs altered.
+"""An operator's own rules for creating topics and altering configs.
 
-Functions of a package of the operator's, named by their entry points in `create.topic.policy.class.name` and
+The rules are functions of the operator's package, named by their entry points in `create.topic.policy.class.name` and
 `alter.config.policy.class.name`. Each returns None or the reason of a refusal, which the client receives with
-POLICY_VIOLATION. One that fails refuses. They are called on the controller's loop, so they must not wait for anything.
+POLICY_VIOLATION. A function that raises refuses the request. They run on the controller's loop, so they must not block.
 Source: KIP-108, KIP-133. Not implemented: Java classes.
 """
 
@@ -33,7 +33,7 @@ GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that is to be created; `assignments` are its replicas by partition, if the client chose them."""
+    """A topic to be created; `assignments` maps partitions to replicas, if the client chose them."""
 
     name: str
     partitions: int
@@ -44,7 +44,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class AlteredConfigs:
-    """The new values of configs; `resource_type` is Kafka's word, as TOPIC."""
+    """The new values of configs; `resource_type` is Kafka's name of the type, such as TOPIC."""
 
     resource_type: str
     resource_name: str
@@ -53,17 +53,17 @@ class AlteredConfigs:
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """The rules that are called before topics and configs change; None: all is allowed."""
+    """The rules for creating topics and altering configs; None allows everything."""
 
     create_topic: Callable[[NewTopic], str | None] | None = None
     alter_config: Callable[[AlteredConfigs], str | None] | None = None
 
     def check_topic(self, topic: NewTopic) -> None:
-        """Raises KafkaError POLICY_VIOLATION."""
+        """Raises KafkaError POLICY_VIOLATION if the rule refuses the topic."""
         _ask(CREATE_TOPIC, self.create_topic, topic)
 
     def check_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
-        """Checks new values; a key that is only deleted has none. Raises KafkaError POLICY_VIOLATION."""
+        """Checks new values; a deleted config has no value to check. Raises KafkaError POLICY_VIOLATION."""
         if self.alter_config is not None:
             configs = {key: value for key, value in changes.items() if value is not None}
             altered = AlteredConfigs(RESOURCE_TYPES[kind], name, configs)
@@ -78,7 +78,7 @@ def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) ->
         return
     try:
         why = policy(asked)
-    except Exception:  # a policy that fails does not allow  # noqa: BLE001 - it is logged, with its traceback
+    except Exception:  # a policy that raises refuses  # noqa: BLE001 - it is logged, with its traceback
         events.POLICY_FAILED.log(log, exc_info=True, key=key)
         why = f"the policy of {key} failed"
     if why is not None:
@@ -89,7 +89,7 @@ def policies_of(config: ServerConfig) -> Policies:
     """Returns the policies that the configuration names.
 
     Raises:
-        ConfigError: there is no such entry point, or it cannot be loaded.
+        ConfigError: an entry point does not exist or cannot be loaded.
     """
     return Policies(_load(config, CREATE_TOPIC), _load(config, ALTER_CONFIG))
 

@@ -1,4 +1,4 @@
-"""AlterPartition (56): a leader changes the ISR of its partitions (KIP-497, KIP-841, KIP-903)."""
+"""AlterPartition (56): changes the ISR of partitions for their leader (KIP-497, KIP-841, KIP-903)."""
 
 from __future__ import annotations
 

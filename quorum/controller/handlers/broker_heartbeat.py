@@ -1,4 +1,4 @@
-"""BrokerHeartbeat (63): extends a broker's lease, fences and unfences it, lets it go (KIP-631)."""
+"""BrokerHeartbeat (63): extends a broker's lease, fences and unfences the broker, lets it shut down (KIP-631)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 def broker_heartbeat(
     request: BrokerHeartbeatRequest, ctx: ControllerContext, call: Call
 ) -> Handling[BrokerHeartbeatResponse]:
-    _extend(request, ctx.controller.active())  # also who has to wait for an answer is alive
+    _extend(request, ctx.controller.active())  # a broker that waits for its response is alive too
     return ctx.controller.submit_operation(partial(_beat, request, ctx, call))
 
 
@@ -67,9 +67,9 @@ def _beat(
         lease.draining = True
         active.draining.set()
     elif result.records and active.state.index.leaderless:
-        active.leaders_wanted.set()  # more than one step may decide on
+        active.leaders_wanted.set()  # the task elects leaders for partitions beyond this step's limit
     if reply.should_shut_down:
-        active.leases.end(request.broker_id)  # it may come back at once
+        active.leases.end(request.broker_id)  # the broker may return at once
     else:
         ctx.controller.watch(call.connection, request.broker_id, request.broker_epoch)
     return response

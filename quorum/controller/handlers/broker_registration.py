@@ -1,7 +1,7 @@
-"""BrokerRegistration (62): a broker that starts gets its epoch.
+"""BrokerRegistration (62): assigns an epoch to a broker that starts.
 
-Another process with the same id is refused while the registered one must be taken to be alive. It need not be once its
-connection is closed and the new one says that it listens at the same addresses. Not done: migration from ZooKeeper.
+Another process with the same id is refused while the registered one must be assumed alive. That assumption ends when
+its connection has closed and the new process claims the same addresses. Not implemented: migration from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def broker_registration(
     request: BrokerRegistrationRequest, ctx: ControllerContext, _call: Call
 ) -> Handling[BrokerRegistrationResponse]:
     active = ctx.controller.active()
-    # The partitions of the old incarnation are given up a part at a time, and the last ones with the registration. A
-    # submit that fails is answered, and the broker asks again.
+    # The partitions of the old incarnation are given up in batches, the last one together with the registration. If a
+    # submit fails, the broker receives the error and sends the request again.
     decided = ProcessedPartitions()
 
     def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:
@@ -89,7 +89,7 @@ def broker_registration(
 def _check(
     request: BrokerRegistrationRequest, ctx: ControllerContext, active: ActiveController
 ) -> BrokerRegistration | None:
-    """The registration that there is. Raises KafkaError as `check_registration`, or NOT_CONTROLLER."""
+    """Returns the broker's present registration. Raises KafkaError as `check_registration`, or NOT_CONTROLLER."""
     if ctx.controller.active() is not active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
     alive = _other_is_alive(request, active)

@@ -1,4 +1,4 @@
-"""ControllerRegistration (70): a controller tells its endpoints and features (KIP-919)."""
+"""ControllerRegistration (70): records the endpoints and features of a controller (KIP-919)."""
 
 from __future__ import annotations
 

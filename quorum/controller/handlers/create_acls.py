@@ -1,4 +1,4 @@
-"""CreateAcls (30): adds ACLs. Only where there is an authorizer."""
+"""CreateAcls (30): adds ACLs. Requires an authorizer."""
 
 from __future__ import annotations
 

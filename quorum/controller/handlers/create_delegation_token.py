@@ -1,4 +1,4 @@
-"""CreateDelegationToken (38): a user gets a token to authenticate with."""
+"""CreateDelegationToken (38): creates a token with which a user can authenticate."""
 
 from __future__ import annotations
 

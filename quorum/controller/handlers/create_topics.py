@@ -1,4 +1,6 @@
-"""CreateTopics (19): creates topics, or says what would be created; configs only to who may see them."""
+"""CreateTopics (19): creates topics, or validates the request; configs are returned only to clients that may describe
+them.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# The first version that tells what was created: some 40 configs of each topic, most of them the same for all.
+# The first version whose response describes the new topics: some 40 configs each, mostly the same for all.
 WITH_CONFIGS = 5
-# The first one that knows THROTTLING_QUOTA_EXCEEDED.
+# The first version with THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 6
 
 

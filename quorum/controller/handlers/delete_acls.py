@@ -1,4 +1,4 @@
-"""DeleteAcls (31): removes the ACLs that filters match. Only where there is an authorizer."""
+"""DeleteAcls (31): removes the ACLs that match the filters. Requires an authorizer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def delete_acls(
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     response = yield from ctx.controller.submit(lambda active: decide(request, active.image.acls))
     room = call.room()
-    # Filters with the same content share their result.
+    # Filters with the same content share one result object.
     for result in {id(result): result for result in response.filter_results}.values():
         result.matching_acls = yield from room.encoding(result.matching_acls)
     return response

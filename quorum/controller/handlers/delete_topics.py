@@ -21,7 +21,7 @@ from trimaran.wire.transport.requests.elements import DECISION_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# The first version that knows THROTTLING_QUOTA_EXCEEDED.
+# The first version with THROTTLING_QUOTA_EXCEEDED.
 WITH_QUOTA = 5
 
 

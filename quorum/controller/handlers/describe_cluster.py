@@ -1,6 +1,6 @@
-"""DescribeCluster (60) on a controller: the controllers, by the listener of the request (KIP-919).
+"""DescribeCluster (60) on a controller: describes the controllers by the listener of the request (KIP-919).
 
-Brokers are described by brokers: MISMATCHED_ENDPOINT_TYPE. Not done: authorized operations.
+A request for brokers is refused with MISMATCHED_ENDPOINT_TYPE. Not implemented: authorized operations.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def describe_cluster(
         known = request.endpoint_type == BROKERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         if call.header.api_version == 0:
-            # Version 0 has no endpoint types, and its clients do not know their errors.
+            # Version 0 has no endpoint types, and its clients do not know that error.
             code = ErrorCode.INVALID_REQUEST
         return DescribeClusterResponse(
             error_code=code,

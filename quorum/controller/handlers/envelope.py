@@ -1,8 +1,9 @@
-"""Envelope (58): a broker forwards what a client has asked of it (KIP-590).
+"""Envelope (58): handles a client's request that a broker forwards (KIP-590).
 
-The request inside is answered as if the client had asked here, in the version it used; the answer travels in
-`response_data`. A node that is not the active controller says so at the top, so that the broker asks the next one. The
-content is trusted, so with an authorizer only a principal that may CLUSTER_ACTION, a broker, may send one.
+The inner request is handled as if the client had sent it here, in the version it used; its response is returned in
+`response_data`. A node that is not the active controller returns the error at the top level, so that the broker tries
+the next controller. The content is trusted: with an authorizer, only a principal with CLUSTER_ACTION, a broker, may
+send an Envelope.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 
 PRINCIPAL_VERSION = 0
 ADDRESS_SIZES = (4, 16)
-# The decoded forms of a client's principal and address that are kept: some 100 bytes each, at most 64 KiB.
+# The number of decoded principals and addresses of clients that are cached: some 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
 FORWARDED: Registry[ControllerContext] = Registry(FORWARDED_HANDLERS, judge=ACL_JUDGE)
@@ -54,7 +55,7 @@ def envelope(
 
 
 def _check_active(ctx: ControllerContext) -> None:
-    """Raises KafkaError: NOT_CONTROLLER, so that the broker asks the next one."""
+    """Raises KafkaError NOT_CONTROLLER on a standby controller, so that the broker tries the next one."""
     if not ctx.controller.is_active:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
 
@@ -94,7 +95,7 @@ def _principal(data: bytes | None) -> Principal:
 def _client(
     request: EnvelopeRequest, principal: Principal, broker: ConnectionInfo
 ) -> ConnectionInfo:
-    """Returns the client's connection as far as decisions read it; it lives as long as the broker's."""
+    """Returns a connection with the client's identity, for decisions to read; it lives as long as the broker's."""
     host = _host(request.client_host_address)
     return replace(broker, peer=Address(host, 0), principal=principal)
 

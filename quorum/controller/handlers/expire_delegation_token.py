@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (40): shortens or ends the life of a delegation token."""
+"""ExpireDelegationToken (40): changes when a delegation token expires, or removes it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""APIs that brokers forward to the active controller: each handler here declares its API, for brokers as well.
+"""The APIs that brokers forward to the active controller; each handler here declares its API, for brokers too.
 
-A broker passes the request on (`broker/handlers/forwarded.py`), unless it has a handler of its own. The request comes
-in an Envelope, or from a client that is connected to a controller itself.
+A broker forwards the request (`broker/handlers/forwarded.py`) unless it has its own handler. The request arrives in an
+Envelope, or from a client that is connected to a controller directly.
 """
 
 from __future__ import annotations

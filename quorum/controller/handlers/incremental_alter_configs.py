@@ -63,7 +63,7 @@ def incremental_alter_configs(
 def _answered_here(
     request: IncrementalAlterConfigsRequest, ctx: ControllerContext, call: Call
 ) -> Steps[dict[ConfigResource, KafkaError]]:
-    """Loggers, which are not in the log, and what the caller may not change."""
+    """Handles loggers, which are not in the log, and refuses resources that the caller may not alter."""
     answered: dict[ConfigResource, KafkaError] = {}
     for resource in request.resources:
         yield 1

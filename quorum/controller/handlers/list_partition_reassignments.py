@@ -1,5 +1,5 @@
-"""ListPartitionReassignments (46): moves of partitions that go on (KIP-455); the answer waits for what has been decided
-to be committed.
+"""ListPartitionReassignments (46): lists the reassignments under way (KIP-455); the response is sent when all earlier
+decisions are committed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""All that a controller's listener answers: the quorum's APIs, and those of the controller, as Kafka 4.3's
+"""The APIs of a controller's listener: those of the quorum and those of the controller, as in Kafka 4.3's
 `ControllerApis`.
 """
 

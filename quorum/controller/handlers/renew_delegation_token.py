@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39): lengthens the life of a delegation token."""
+"""RenewDelegationToken (39): extends the life of a delegation token."""
 
 from __future__ import annotations
 

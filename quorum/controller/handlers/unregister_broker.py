@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): an operator removes a broker that will not come back."""
+"""UnregisterBroker (64): removes a broker that will not return, at an operator's request."""
 
 from __future__ import annotations
 

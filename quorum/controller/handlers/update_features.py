@@ -1,4 +1,4 @@
-"""UpdateFeatures (57): moves the levels of the cluster's features."""
+"""UpdateFeatures (57): changes the levels of the cluster's features."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Brokers and controllers: registrations, leases, and which of them live."""
+"""Brokers and controllers: their registrations, leases and liveness."""

@@ -1,10 +1,11 @@
-"""The life of a broker as the controller decides it: registration, heartbeats, fencing, controlled shutdown, removal.
+"""The controller's decisions about a broker's life cycle: registration, heartbeats, fencing, controlled shutdown,
+removal.
 
     fenced → unfenced → controlled shutdown → (fenced) gone
 
-A broker is unfenced when it has applied its own registration. It may go when it leads nothing and all brokers know
-that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Not implemented: ZooKeeper
-migration.
+A broker is unfenced when it has applied its own registration. It may shut down when it leads no partition and all
+brokers have applied that. Source: Kafka's `ClusterControlManager`, `BrokerHeartbeatManager`, KIP-631, KIP-841. Not
+implemented: ZooKeeper migration.
 """
 
 from __future__ import annotations
@@ -57,15 +58,15 @@ from trimaran.wire.text.endpoint import Endpoint
 
 FENCE, UNFENCE = 1, -1
 ENTER_CONTROLLED_SHUTDOWN = 1
-# Ids below are reserved for directories that are not any: unassigned, lost, migrating, and 97 more (KIP-858).
+# Lower ids are reserved and name no directory: unassigned, lost, migrating, and 97 more (KIP-858).
 _RESERVED_DIRECTORY_END = (100).to_bytes(16, "big")
 
 
 class ProcessedPartitions:
-    """Partitions that were decided on in earlier steps, as they were left.
+    """The partitions that earlier steps decided on, with the state that resulted.
 
-    A broker that is the last of an ISR stays in it. Without this the step that ends such a series would look at all of
-    those again.
+    A broker that is the last member of an ISR stays in it. Without this object, the last step of such a series would
+    decide on all of these partitions again.
     """
 
     def __init__(self) -> None:
@@ -73,14 +74,14 @@ class ProcessedPartitions:
         self._left: dict[TopicIdPartition, PartitionImage] = {}
 
     def note(self, state: ControllerState, keys: Iterable[TopicIdPartition]) -> None:
-        """`state` is the one after the decision."""
+        """Stores the partitions; `state` is the state after the decision."""
         for ref in state.partition_refs(keys):
             self._left[ref.key] = ref.partition
 
     def others(
         self, state: ControllerState, keys: Iterable[TopicIdPartition]
     ) -> list[TopicIdPartition]:
-        """Returns those that were not decided on, or have changed since."""
+        """Returns the keys that were not decided on, or whose partitions have changed since."""
         if not self._left:
             return list(keys)
         return [
@@ -100,7 +101,7 @@ def check_registration(
     cluster_id: str,
     other_is_alive: bool,
 ) -> None:
-    """Whether the broker may register; `other_is_alive` says that the incarnation registered now still has its lease.
+    """Checks that the broker may register; `other_is_alive` means that the registered incarnation still has its lease.
 
     Raises:
         KafkaError: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, INVALID_REGISTRATION, UNSUPPORTED_VERSION,
@@ -111,7 +112,7 @@ def check_registration(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"this is cluster {cluster_id}, not {request.cluster_id}",
         )
-    if request.broker_id < 0:  # -1 means no leader, no replica
+    if request.broker_id < 0:  # -1 means no leader or no replica
         raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{request.broker_id} is no broker's id")
     known = image.cluster.brokers.get(request.broker_id)
     if other_is_alive and not _is_same(request, known):
@@ -139,10 +140,10 @@ def register_broker(
     broker_epoch: BrokerEpoch,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> Result[Message, BrokerRegistrationResponse]:
-    """Registers an incarnation that may; the same one keeps its epoch and state.
+    """Registers an incarnation after `check_registration`; the same incarnation keeps its epoch and state.
 
     `broker_epoch` is the offset at which the records will be written. `keys` are the partitions that the old
-    incarnation has not given up yet: all that it was in, if none are named.
+    incarnation has not given up yet; None means all of its partitions.
     """
     record = _registration_record(request, broker_epoch, state.image)
     known = state.image.cluster.brokers.get(request.broker_id)
@@ -151,7 +152,7 @@ def register_broker(
         record.fenced = known.fenced
         record.in_controlled_shutdown = known.in_controlled_shutdown
         return Result([record], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    # The registration comes last, so that all of it happens again if only a part is written.
+    # The registration comes last: if only a part is written, everything is repeated.
     records = [*changes_of_new_incarnation(request, state, keys), record]
     return Result(records, BrokerRegistrationResponse(broker_epoch=broker_epoch), atomic=False)
 
@@ -163,7 +164,7 @@ def _is_same(request: BrokerRegistrationRequest, known: BrokerRegistration | Non
 def partitions_of_old_incarnation(
     request: BrokerRegistrationRequest, state: ControllerState, decided: ProcessedPartitions
 ) -> list[TopicIdPartition]:
-    """What `changes_of_new_incarnation` is about; nothing for the same incarnation."""
+    """Returns the keys for `changes_of_new_incarnation`; empty for the same incarnation."""
     known = state.image.cluster.brokers.get(request.broker_id)
     if _is_same(request, known):
         return []
@@ -178,9 +179,11 @@ def changes_of_new_incarnation(
     state: ControllerState,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """The old incarnation may have been the leader or in sync, with a disk that the new one lacks.
+    """Returns the changes of partitions that the old incarnation led or that had it in their ISR: the new one may have
+    lost its disk.
 
-    It is eligible still if it says the epoch of its last life, which it wrote down when all was on disk (KIP-966).
+    The new incarnation stays eligible if it names the epoch of its last life, which the broker writes down after it has
+    flushed everything (KIP-966).
     """
     known = state.image.cluster.brokers.get(request.broker_id)
     if _may_have_lost(request, known, state):
@@ -191,13 +194,15 @@ def changes_of_new_incarnation(
 def _may_have_lost(
     request: BrokerRegistrationRequest, known: BrokerRegistration | None, state: ControllerState
 ) -> bool:
-    """Whether the broker cannot stay eligible (KIP-966); without eligible leader replicas it does not matter."""
+    """Returns whether the broker may have lost records and cannot stay eligible (KIP-966); always false without
+    eligible leader replicas.
+    """
     clean = known is not None and known.epoch == request.previous_broker_epoch
     return state.has_eligible_leaders and not clean
 
 
 def _names_directories(image: MetadataImage) -> bool:
-    """Before that level records have no room for the directories of a broker, and brokers do not tell them."""
+    """Returns whether records can name directories; below that metadata.version brokers do not report them."""
     return image.features.metadata_version >= versions.DIRECTORY_ASSIGNMENT
 
 
@@ -259,8 +264,8 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 
 
 def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationRequest) -> bool:
-    """Whether the request has the broker's endpoints. Two processes cannot listen at one address, so a broker of the
-    same endpoints has replaced the other.
+    """Returns whether the request has the broker's endpoints. Two processes cannot listen at one address, so a broker
+    with the same endpoints has replaced the other.
     """
     claimed = {Endpoint(e.name, e.host, e.port, e.security_protocol) for e in request.listeners}
     return bool(claimed) and claimed == set(broker.listeners)
@@ -278,7 +283,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResult:
-    """The decision about the broker. `shutting_down`: note at which offset, see `Lease`."""
+    """The decision about the broker. `shutting_down`: the offset of its records must be noted, see `Lease`."""
 
     is_caught_up: bool
     state: State
@@ -304,7 +309,8 @@ def heartbeat(
     registered_at: int,
     lowest_active_offset: Offset | None,
 ) -> Steps[Result[Message, HeartbeatResult]]:
-    """In steps of many partitions: moves the broker on; `registered_at` is the offset of its registration.
+    """Moves the broker to its next state, in steps of many partitions; `registered_at` is the offset of its
+    registration.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -324,7 +330,7 @@ def heartbeat(
     if _names_directories(state.image):
         lost = yield from _lost_directories(request, broker, state)
     if lost and following is State.UNFENCED:
-        following = present  # what it may lead is known with its next heartbeat
+        following = present  # unfenced at its next heartbeat, with these directories recorded
     records: list[Message] = []
     if following is not present:
         records += yield from _transition(following, broker, state)
@@ -355,7 +361,7 @@ def _next_of_unfenced(request: BrokerHeartbeatRequest, state: ControllerState) -
 
 
 def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) -> State:
-    """All leaderships are gone, and every active broker has applied that they are."""
+    """Returns SHUTDOWN_NOW once the broker leads nothing and every active broker has applied that."""
     if lease.draining or leads_any(state, lease.broker_id):
         return State.CONTROLLED_SHUTDOWN
     everybody_knows = lowest is None or lease.shutdown_offset <= lowest
@@ -365,7 +371,7 @@ def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) 
 def _transition(
     following: State, broker: BrokerRegistration, state: ControllerState
 ) -> Steps[list[Message]]:
-    """Returns the first part of a change that can be decided part by part; the controller goes on with the others."""
+    """Returns the first batch of a change that can be decided in batches; the controller continues with the rest."""
     match following:
         case State.FENCED | State.SHUTDOWN_NOW:
             if broker.fenced:
@@ -388,7 +394,7 @@ def fence_broker(
     broker: BrokerRegistration,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> Steps[list[Message]]:
-    """Out of all ISRs first, or of those of `keys`, which are what is left, then fenced."""
+    """Takes the broker out of all ISRs, or only of those of the remaining `keys`, then fences it."""
     changes = yield from taken_out(state, broker.id, keys=keys)
     return [*changes, _change(broker, fenced=FENCE)]
 
@@ -399,7 +405,7 @@ def taken_out(
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> Steps[list[Message]]:
-    """`changes_without` in steps: of all that have the broker in their ISR, if no `keys` are named."""
+    """Returns `changes_without` in steps, for all partitions with the broker in their ISR if `keys` is None."""
     concerned = state.index.in_sync(broker_id) if keys is None else keys
     return in_steps(concerned, lambda some: changes_without(state, broker_id, directory, some))
 
@@ -448,13 +454,13 @@ def _cordoned_directories(
     return [record]
 
 
-# --- the end
+# --- removal
 
 
 def unregister_broker(
     state: ControllerState, broker_id: BrokerId
 ) -> Steps[Result[Message, UnregisterBrokerResponse]]:
-    """In steps of many partitions: removes a broker that is gone for good; its replicas stay assigned to it.
+    """Removes a broker that will not return, in steps of many partitions; its replicas stay assigned to it.
 
     Raises:
         KafkaError: BROKER_ID_NOT_REGISTERED.

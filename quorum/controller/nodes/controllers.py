@@ -1,4 +1,4 @@
-"""Registrations of controllers: which endpoints and features each has (KIP-919).
+"""Registrations of controllers: the endpoints and features of each (KIP-919).
 
 Source: `ClusterControlManager.registerController` of Kafka.
 """
@@ -26,12 +26,11 @@ from trimaran.wire.text.endpoint import endpoints_problem
 def register_controller(
     request: ControllerRegistrationRequest, image: MetadataImage
 ) -> Result[Message, ControllerRegistrationResponse]:
-    """Writes down what a controller says of itself, unless that is written already: a request that is sent again adds
-    nothing to the log.
+    """Records the registration of a controller, unless it is unchanged: a repeated request adds nothing to the log.
 
     Raises:
-        KafkaError: INVALID_REGISTRATION, no controller's id, or endpoints at which no process can listen;
-            UNSUPPORTED_VERSION, nodes of the cluster's metadata.version could not read it.
+        KafkaError: INVALID_REGISTRATION if the id is not a controller's, or an endpoint is not a valid address;
+            UNSUPPORTED_VERSION if the cluster's metadata.version has no such records.
     """
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         raise KafkaError(

@@ -1,7 +1,7 @@
-"""Which log directory of a broker holds which replica, as the broker says it (KIP-858).
+"""Assignment of replicas to log directories, as reported by brokers (KIP-858).
 
 Source: Kafka's `ReplicationControlManager.handleAssignReplicasToDirs`. A replica in a directory that is not online
-(lost, or not registered) is out of sync and leads nothing from then on.
+(lost or not registered) leaves the ISR and the leadership.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from trimaran.wire.schema import Message
 def assign_replicas(
     request: AssignReplicasToDirsRequest, state: ControllerState
 ) -> Steps[Result[Message, AssignReplicasToDirsResponse]]:
-    """In steps of a directory, a topic or a partition: notes the directories; each partition is answered by itself.
+    """Records the directories of replicas, with a result for each partition; one step for each directory, topic or
+    partition.
 
     Raises:
-        KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION, the cluster's metadata.version has no directories.
+        KafkaError: STALE_BROKER_EPOCH; UNSUPPORTED_VERSION if the cluster's metadata.version has no directories.
     """
     if state.image.features.metadata_version < versions.DIRECTORY_ASSIGNMENT:
         raise KafkaError(

@@ -1,9 +1,10 @@
-"""Which brokers are alive: the controller's only soft state, which each active controller builds for itself.
+"""Leases that show which brokers are alive: the controller's only soft state, built by each active controller for
+itself.
 
 A lease is extended by every heartbeat. It belongs to one incarnation (broker epoch) and remembers the connection that
-carried its last heartbeat: once that is closed the lease is `disconnected`, and the controller checks whether the
-process still exists. Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. The clock is the caller's:
-`now` is passed in, in seconds.
+carried its last heartbeat: once that connection is closed, the lease is `disconnected`, and the controller checks
+whether the process still exists. Source: Kafka's `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`. The caller passes
+`now`, in seconds.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ from math import inf
 from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import NO_OFFSET, BrokerEpoch, BrokerId, Offset
 
-# A broker that lives heartbeats to a new controller within this time: Kafka's every two seconds, ours sooner. A refused
-# connection is half a proof for a controller that has no connection of the broker that has closed.
+# A live broker sends its first heartbeat to a new controller within this time: Kafka's brokers every two seconds, ours
+# sooner. A controller that never had a connection of the broker needs both a missed heartbeat and a refused connection.
 FIRST_HEARTBEAT_SECONDS = 2.5
 
 
 @dataclass(slots=True)
 class Lease:
-    """`shutdown_offset` is the metadata offset of the last thing that the broker's controlled shutdown took from it, -1
-    if it has not begun; `draining`: there is more to take. Its first heartbeat is `expected_by` then, if
-    none has come yet.
+    """The lease of one broker incarnation. `shutdown_offset` is the metadata offset of the last change by the broker's
+    controlled shutdown, -1 if that has not begun; `draining` means that partitions remain to be moved. `expected_by` is
+    the time by which the first heartbeat is expected, if none has arrived yet.
     """
 
     broker_id: BrokerId
@@ -38,15 +39,15 @@ class Lease:
 
 
 class Leases:
-    """At most one lease for each registered broker."""
+    """The leases of all brokers, at most one for each registered broker."""
 
     def __init__(self, session_seconds: float) -> None:
         self._session_seconds = session_seconds
         self._leases: dict[BrokerId, Lease] = {}
 
     def begin(self, image: MetadataImage, now: float) -> None:
-        """Gives every unfenced broker a full lease, an orphaned one: a new controller has received no heartbeat, and a
-        broker that died with the last controller would never be seen to close a connection to this one.
+        """Gives every unfenced broker a full lease without a connection. A new controller has received no heartbeat,
+        and it would never see the connection of a broker close that died together with the previous controller.
         """
         for broker in image.cluster.brokers.values():
             if not broker.fenced:
@@ -54,7 +55,7 @@ class Leases:
                 lease.disconnected, lease.expected_by = True, now + FIRST_HEARTBEAT_SECONDS
 
     def extend(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, now: float) -> Lease:
-        """Called for every heartbeat, before anything else can fail it."""
+        """Extends the lease; called for every heartbeat, before anything else can fail it."""
         lease = self.get(broker_id, broker_epoch)
         if lease is None:
             lease = self._leases[broker_id] = Lease(broker_id, broker_epoch, 0.0)
@@ -62,16 +63,16 @@ class Leases:
         return lease
 
     def of(self, broker_id: BrokerId) -> Lease | None:
-        """The lease of the broker's newest incarnation, whether it is over or not."""
+        """Returns the lease of the broker's newest incarnation, even if it has expired."""
         return self._leases.get(broker_id)
 
     def get(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> Lease | None:
-        """The lease of one incarnation, whether it is over or not."""
+        """Returns the lease of one incarnation, even if it has expired."""
         lease = self._leases.get(broker_id)
         return lease if lease is not None and lease.broker_epoch == broker_epoch else None
 
     def is_valid(self, broker: BrokerRegistration, now: float) -> bool:
-        """Whether the registered incarnation must be taken to be alive."""
+        """Returns whether the registered incarnation must be assumed alive."""
         lease = self.get(broker.id, broker.epoch)
         return lease is not None and now < lease.deadline
 
@@ -79,27 +80,27 @@ class Leases:
         self._leases.pop(broker_id, None)
 
     def disconnected_leases(self) -> list[Lease]:
-        """Leases that no connection stands behind."""
+        """Returns the leases without an open connection."""
         return [lease for lease in self._leases.values() if lease.disconnected]
 
     def draining(self) -> list[Lease]:
-        """Leases of brokers from which partitions are still to be taken."""
+        """Returns the leases of brokers whose partitions are still being moved away."""
         return [lease for lease in self._leases.values() if lease.draining]
 
     def expired(self, now: float) -> list[Lease]:
         return [lease for lease in self._leases.values() if lease.deadline <= now]
 
     def extend_all(self, seconds: float) -> None:
-        """Extends all leases: time in which this controller could not read counts against no broker."""
+        """Extends all leases by the time in which this controller could not read heartbeats."""
         for lease in self._leases.values():
             lease.deadline += seconds
 
     def next_deadline(self) -> float | None:
-        """When the first lease ends, if no heartbeat extends it."""
+        """Returns when the first lease expires if no heartbeat extends it."""
         return min((lease.deadline for lease in self._leases.values()), default=None)
 
     def lowest_active_offset(self, image: MetadataImage) -> Offset | None:
-        """How far the slowest active broker has come in the metadata log; None without any."""
+        """Returns the lowest metadata offset that any active broker has applied; None without active brokers."""
         return min(
             (
                 lease.metadata_offset

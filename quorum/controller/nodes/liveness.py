@@ -1,6 +1,6 @@
-"""Finds out whether a process still exists, by connecting to where it listened.
+"""Probes whether a process still exists by connecting to its listeners.
 
-A refused connection means that no process listens there; silence proves nothing.
+A refused connection means that no process listens there; a timeout proves nothing.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from trimaran.wire.text.endpoint import Endpoint
 from trimaran.wire.transport.client.node_connection import connect
 
 CONNECT_SECONDS = 1.0
-# A dying process closes its sockets one after another: a listener may be open a moment longer than the connection that
-# broke.
+# A dying process closes its sockets one after another, so a listener may stay open a moment longer than the connection
+# that broke.
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
 
 class Look(NamedTuple):
-    """`answered` and `refused` are the addresses that did so; `is_down`: every endpoint refuses, and there is one."""
+    """The result of a probe. `answered` and `refused` are the addresses that did so; `is_down`: there is an endpoint,
+    and every endpoint refuses.
+    """
 
     answered: frozenset[Address] = frozenset()
     refused: frozenset[Address] = frozenset()
@@ -31,7 +33,7 @@ class Look(NamedTuple):
 
 
 async def look_at(endpoints: Iterable[Endpoint]) -> Look:
-    """Connects to each endpoint, and again a moment later as long as one of them does not refuse."""
+    """Connects to each endpoint, and retries after short pauses while any of them does not refuse."""
     listed = list(endpoints)
     answered: set[Address] = set()
     for pause in PAUSES_SECONDS if listed else ():
@@ -54,13 +56,15 @@ async def _look(endpoint: Endpoint) -> Look:
     with found:
         try:
             host, port = found.getpeername()[:2]
-        except OSError:  # it is closed again already
+        except OSError:  # closed again at once
             return Look()
     return Look(answered=frozenset({Address(host, port)}))
 
 
 async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:
-    """Returns all addresses of a name, which all have refused; none if the name has no address any more."""
+    """Returns all addresses of the name; the endpoint refuses only if all of them do. Empty if the name does not
+    resolve.
+    """
     kind = socket.SOCK_STREAM
     try:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=kind)

@@ -1,4 +1,4 @@
-"""Blocks of producer ids for brokers: each id is given out once in the life of the cluster.
+"""Blocks of producer ids for brokers: each id is assigned once in the life of the cluster.
 
 Source: Kafka's `ProducerIdControlManager`, KIP-730.
 """
@@ -24,10 +24,10 @@ PRODUCER_ID_MAX = (1 << 63) - 1
 def allocate_producer_ids(
     request: AllocateProducerIdsRequest, image: MetadataImage
 ) -> Result[Message, AllocateProducerIdsResponse]:
-    """The next block.
+    """Allocates the next block for a broker.
 
     Raises:
-        KafkaError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR, there are no ids left.
+        KafkaError: STALE_BROKER_EPOCH; UNKNOWN_SERVER_ERROR if no ids are left.
     """
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     start = max(image.producer_ids.next_producer_id, ProducerId(0))

@@ -1,10 +1,10 @@
-"""Which brokers this controller can reach, so that a refused connection says something about them.
+"""Which brokers this controller can reach; only their refused connections are evidence.
 
-A refusal proves that a process has ended only where it answered us before: behind NAT, or in a container, the address
-that a broker advertises may never have been open to us. So each controller, active or not, looks at every incarnation
-of a broker once, and from time to time at those that have not answered. A heartbeat after the addresses have refused
-disproves them for good: its lease alone decides on that incarnation. Source: none in Kafka, since its controller knows
-leases alone.
+A refusal proves that a process has ended only if the address accepted our connections before: behind NAT or in a
+container, the advertised address may never have been reachable. Each controller, active or not, therefore probes every
+incarnation of a broker once, and those that have not answered again from time to time. A heartbeat after a refusal
+discredits the addresses permanently; then only the lease decides on that incarnation. Source: none in Kafka, whose
+controller uses only leases.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import Address, BrokerEpoch, BrokerId
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# Interval of probes until an incarnation has answered for the first time. A refusal costs both sides a packet.
+# Interval of probes until an incarnation answers for the first time. A refusal costs each side one packet.
 LOOK_AGAIN_SECONDS = 10.0
-# One that is silent is waited for a second; a cluster has some hundred brokers.
+# A probe waits a second for a silent broker; a cluster has a few hundred brokers.
 LOOKS_AT_ONCE = 10
 
 
 @dataclass(slots=True)
 class _Known:
-    """One incarnation; `refused`: all of its addresses did at the last probe."""
+    """The probe results of one incarnation; `refused`: all of its addresses refused the last probe."""
 
     epoch: BrokerEpoch
     answered: frozenset[Address] = frozenset()
@@ -37,14 +37,16 @@ class _Known:
 
 
 class Reachability:
-    """A publisher of the committed image; lives as long as the process, through all epochs that it leads."""
+    """A publisher of the committed image that probes brokers; it lives as long as the process, across all epochs of its
+    leadership.
+    """
 
     def __init__(self) -> None:
         self._known: dict[BrokerId, _Known] = {}
         self._wanted = AutoResetEvent()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: object) -> None:
-        """Forgets brokers that are gone, and has new incarnations looked at."""
+        """Forgets removed brokers, and starts probing new incarnations."""
         brokers = image.cluster.brokers
         if brokers is delta.image.cluster.brokers:
             return
@@ -53,7 +55,7 @@ class Reachability:
         self._wanted.set()
 
     async def run(self, image: Callable[[], MetadataImage]) -> None:
-        """Looks at brokers of which nothing is known, until cancelled."""
+        """Probes brokers that have not answered yet, until cancelled."""
         while True:
             with trio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._wanted.wait()
@@ -70,7 +72,7 @@ class Reachability:
         self._of(broker).answered |= look.answered
 
     async def has_ended(self, broker: BrokerRegistration) -> bool:
-        """Looks at a broker: whether every endpoint refuses, one of them an address that answered us before."""
+        """Probes the broker and returns whether every endpoint refuses, including an address that answered before."""
         look = await liveness.look_at(broker.listeners)
         known = self._of(broker)
         known.answered |= look.answered
@@ -78,7 +80,7 @@ class Reachability:
         return look.is_down and not known.disproved and bool(known.answered & look.refused)
 
     def heard(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
-        """The broker has sent a heartbeat: that its addresses refuse is no news of its process."""
+        """Notes a heartbeat of the broker: if its addresses refuse, their refusal is no evidence about its process."""
         known = self._known.get(broker_id)
         if known is not None and known.epoch == broker_epoch and known.refused:
             known.disproved = True

@@ -1,4 +1,4 @@
-"""Registers this controller with the active one, whenever the metadata does not say what it should of us (KIP-919).
+"""Registers this controller with the active one whenever the metadata lacks its current registration (KIP-919).
 
 Source: Kafka's `ControllerRegistrationManager`. The active controller registers with itself in the same way, over the
 wire.
@@ -41,7 +41,8 @@ AddressOf = Callable[[NodeId], Address | None]
 
 
 class Registrar:
-    """A publisher: it looks at every image. `address_of` finds a controller by id."""
+    """A publisher that compares each image with this controller's registration. `address_of` finds a controller by id.
+    """
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Registrar:
         )
         self._leader = leader
         self._address_of = address_of
-        # As wanted until the metadata has room for it.
+        # Equal to the wanted registration while metadata.version has no records for it.
         self._known: Latest[ControllerRegistration | None] = Latest(self._wanted)
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
@@ -72,7 +73,7 @@ class Registrar:
                 self._known.set(known)
 
     async def run(self) -> None:
-        """Registers as often as need be, for ever."""
+        """Registers this controller whenever necessary, until cancelled."""
         while True:
             await self._known.wait_for(lambda known: known != self._wanted)
             backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)

@@ -1,7 +1,7 @@
-"""AlterPartition: what a leader may make of the ISR of its partitions.
+"""Decides AlterPartition requests: the ISR changes that a leader may make to its partitions.
 
-Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (who is
-eligible).
+Source: `ReplicationControlManager.alterPartition` of Kafka, KIP-497, KIP-704 (recovery), KIP-841 and KIP-903 (eligible
+brokers).
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ ANY_BROKER_EPOCH = -1
 def alter_partition(
     request: AlterPartitionRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionResponse]]:
-    """In steps of a topic or a partition: a leader's proposals of ISRs; each partition is answered by itself.
+    """Applies a leader's ISR proposals, with a result for each partition; one step for each topic or partition.
 
-    A proposal that completes a reassignment may take the leadership away from who made it: then NEW_LEADER_ELECTED is
-    answered although the change is made.
+    A proposal that completes a reassignment may end the leadership of the proposing broker: then the response is
+    NEW_LEADER_ELECTED although the change is made.
 
     Raises:
         KafkaError: STALE_BROKER_EPOCH.
@@ -94,7 +94,7 @@ def _decide(
 
 
 def proposed_isr(proposal: AlterPartitionRequestPartitionData) -> list[BrokerState]:
-    """Version 2 has plain ids: their epochs are not checked."""
+    """Returns the proposed ISR. Version 2 of the request has plain ids, whose epochs are not checked."""
     return proposal.new_isr_with_epochs or [
         BrokerState(broker_id=broker_id) for broker_id in proposal.new_isr
     ]
@@ -106,7 +106,9 @@ def check_proposal(
     proposal: AlterPartitionRequestPartitionData,
     image: MetadataImage,
 ) -> ErrorCode:
-    """Returns the error of a proposal. A leader that is ahead of us knows a later controller: NOT_CONTROLLER."""
+    """Returns the error of a proposal. NOT_CONTROLLER if the leader's epoch is ahead of ours: it knows a later
+    controller.
+    """
     if partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if (
@@ -134,8 +136,8 @@ def check_proposal(
 
 
 def _is_eligible(state: BrokerState, partition: PartitionImage, image: MetadataImage) -> bool:
-    """A broker that is fenced, going, or another incarnation than the leader saw may have lost its disk; or it says so
-    itself.
+    """Returns whether the broker may join the ISR: not if it is fenced, shutting down, or not the incarnation that the
+    leader saw, since it may have lost its disk; and not if it reported the directory offline.
     """
     broker = image.cluster.brokers.get(state.broker_id)
     return (

@@ -1,8 +1,8 @@
-"""Changes of partitions when a broker goes, comes, or may have lost its disk.
+"""Changes of partitions when a broker leaves, returns, or may have lost its disk.
 
-Every decision reads the state and returns records; nothing here changes state. For a broker with very many partitions
-the caller gives `keys`, a part at a time, and requests the rest without: every part by itself leaves the cluster in
-order. Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
+Each decision reads the state and returns records; nothing here changes state. For a broker with many partitions the
+caller passes `keys` in batches, and omits `keys` for the rest: each batch by itself leaves the cluster consistent.
+Source: `ReplicationControlManager.generateLeaderAndIsrUpdates` of Kafka.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 from trimaran.wire.records.topics import PartitionChangeRecord
 from trimaran.wire.schema import Message
 
-# Decided on between two looks whether it was enough for one turn; an election costs 20 to 60 µs.
+# The number of partitions decided on before a step ends; an election takes 20 to 60 µs.
 PARTITIONS_PER_CHECK = 50
 
 
 def check_broker_epoch(
     image: MetadataImage, broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> None:
-    """Raises KafkaError STALE_BROKER_EPOCH for every incarnation but the registered one."""
+    """Raises KafkaError STALE_BROKER_EPOCH for every incarnation except the registered one."""
     broker = image.cluster.brokers.get(broker_id)
     if broker is None or broker.epoch != broker_epoch:
         registered = "none" if broker is None else str(broker.epoch)
@@ -41,7 +41,7 @@ def changes_without(
     directory: bytes | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """Takes a broker out of all ISRs and leaderships, or only those of its replicas in one directory."""
+    """Removes a broker from all ISRs and leaderships, or only from those of its replicas in one directory."""
     records: list[Message] = []
     alone_stays = not state.has_eligible_leaders
     for ref in state.partition_refs(state.index.in_sync(broker_id) if keys is None else keys):
@@ -59,7 +59,9 @@ def changes_without(
 def changes_after_loss(
     state: ControllerState, broker_id: BrokerId, keys: Iterable[TopicIdPartition] | None = None
 ) -> list[Message]:
-    """The same of a broker that may have lost what it had: it is not eligible either (KIP-966, P4)."""
+    """Makes the changes of `changes_without` for a broker that may have lost its data, and removes it from ELRs
+    (KIP-966, P4).
+    """
     if keys is None:
         keys = dict.fromkeys((*state.index.in_sync(broker_id), *state.index.eligible(broker_id)))
     records: list[Message] = []
@@ -73,7 +75,7 @@ def changes_after_loss(
 
 
 def changes_when_unregistered(state: ControllerState, broker_id: BrokerId) -> Steps[list[Message]]:
-    """Takes the broker out of all ISRs and ELRs, since it may never come back."""
+    """Removes the broker from all ISRs and ELRs, since it may never return."""
     index = state.index
     keys = dict.fromkeys((*index.in_sync(broker_id), *index.eligible(broker_id)))
     return (yield from in_steps(keys, lambda some: changes_after_loss(state, broker_id, some)))
@@ -83,7 +85,7 @@ def in_steps(
     keys: Iterable[TopicIdPartition],
     decide: Callable[[Sequence[TopicIdPartition]], Sequence[Message]],
 ) -> Steps[list[Message]]:
-    """What `decide` makes of all the keys, of however many, some at a time."""
+    """Returns the records that `decide` makes for the keys, which it receives in batches."""
     records: list[Message] = []
     for some in pieces(keys, PARTITIONS_PER_CHECK):
         records += decide(some)
@@ -92,11 +94,10 @@ def in_steps(
 
 
 def _is_alone(partition: PartitionImage, broker_id: BrokerId) -> bool:
-    """Whether the broker is the only replica of a partition without a leader: it stays in the ISR, which is never
-    written empty.
+    """Returns whether the broker is the only replica of a partition without a leader. It then stays in the ISR, which
+    is never written empty.
 
-    A broker that starts again has only such partitions if replication factors are 1: they are not worth a decision
-    each.
+    After a restart a broker has only such partitions if the replication factor is 1; they need no decision each.
     """
     return partition.leader == NO_LEADER and (broker_id,) == partition.replicas == partition.isr
 
@@ -117,7 +118,7 @@ def _without(
 
 
 def election_of(state: ControllerState, ref: PartitionRef) -> Election:
-    """Which kind of election the topic's configs allow, when one is needed."""
+    """Returns the kind of election that the topic's configs allow when a leader must be elected."""
     return Election.UNCLEAN if state.allows_unclean(ref.topic) else Election.ONLINE
 
 
@@ -126,14 +127,14 @@ def changes_with(
     returning: BrokerId | None = None,
     keys: Iterable[TopicIdPartition] | None = None,
 ) -> list[Message]:
-    """Leaders for partitions without one, now that the broker `returning` is about to be unfenced, or of those that are
-    there.
+    """Elects leaders for partitions without one when the broker `returning` is about to be unfenced; None considers
+    only the brokers that are active already.
     """
     records: list[Message] = []
     if returning is None and not any(
         broker.active for broker in state.image.cluster.brokers.values()
     ):
-        return records  # a cluster that starts: no partition has a leader, and no broker can lead
+        return records  # at cluster start: no partition has a leader, and no broker can lead
     for ref in state.partition_refs(state.index.leaderless if keys is None else keys):
         if ref.partition.leader != NO_LEADER:
             continue

@@ -1,10 +1,10 @@
-"""How one partition changes: from wanted ISR and replicas to leader, eligible leader replicas, and the record that says
-it.
+"""The change of one partition: from a wanted ISR and wanted replicas to the leader, the eligible leader replicas, and
+the record.
 
     wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
 
 Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
-KIP-966 (eligible leader replicas, and the last known leader of a partition that has none of them).
+KIP-966 (eligible leader replicas, and the last known leader of a partition without any).
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from trimaran.wire.identity import BrokerId
 from trimaran.wire.records.topics import PartitionChangeRecord
 
 RECOVERED, RECOVERING = 0, 1
-# metadata.version 3.6-IV0: before it followers did not notice a smaller ISR without a new epoch (KAFKA-15021).
+# metadata.version 3.6-IV0: with earlier versions, followers did not notice a smaller ISR without a new epoch
+# (KAFKA-15021).
 SHRINKS_WITHOUT_EPOCH_LEVEL = 12
 # metadata.version 3.7-IV2: records name the directories of replicas.
 DIRECTORIES_LEVEL = 17
 
 
 class Election(Enum):
-    """ONLINE keeps a leader that can go on; UNCLEAN takes any replica that is up when no other can lead."""
+    """The kind of an election. ONLINE keeps a leader that is still up; UNCLEAN allows any replica that is up when no
+    other can lead.
+    """
 
     ONLINE = "online"
     PREFERRED = "preferred"
@@ -41,10 +44,12 @@ def change_partition(
     election: Election = Election.ONLINE,
     lost: BrokerId | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that brings the partition to `wanted` and to the leader that follows from it; None for no change.
+    """Returns the record that changes the partition to `wanted` and elects the resulting leader; None if nothing
+    changes.
 
-    Of `wanted` ISR, replicas, adding, removing, directories and recovery state count. `lost` is a broker that may have
-    lost what it had: not eligible. Without eligible leader replicas an ISR is never written empty.
+    Only the ISR, replicas, adding, removing, directories and recovery state of `wanted` are used. `lost` is a broker
+    that may have lost its data and is therefore not eligible. Without eligible leader replicas an ISR is never written
+    empty.
     """
     old = ref.partition
     keeps_eligible = state.has_eligible_leaders
@@ -81,10 +86,11 @@ def elect(
     *,
     last_known: bool = False,
 ) -> tuple[BrokerId, bool]:
-    """The leader that the partition should have, -1 if no replica can lead, and whether it may lack committed records.
+    """Returns the leader that the partition should have, -1 if no replica can lead, and whether it may lack committed
+    records.
 
-    A member of the ISR leads, or of the ELR when the ISR is empty. With `last_known` the last leader may when both are
-    empty.
+    The leader is a member of the ISR, or of the ELR if the ISR is empty. With `last_known`, the last known leader is
+    allowed if both are empty.
     """
     allowed = new.isr or new.elr
     first: tuple[BrokerId, ...] = (old.leader,)
@@ -105,9 +111,10 @@ def elect(
 
 
 def complete_reassignment(partition: PartitionImage) -> PartitionImage:
-    """Ends a reassignment once all replicas that it adds are in sync, and at least one stays.
+    """Completes a reassignment when all added replicas are in sync and at least one replica remains in the ISR.
 
-    One that lowers the replication factor waits for all that stay: else the ISR would shrink for nothing.
+    A reassignment that lowers the replication factor waits for all remaining replicas, because otherwise the ISR would
+    shrink needlessly.
     """
     if not partition.adding and not partition.removing:
         return partition
@@ -126,8 +133,8 @@ def complete_reassignment(partition: PartitionImage) -> PartitionImage:
 def _eligible(
     ref: PartitionRef, new: PartitionImage, state: ControllerState, lost: int | None
 ) -> tuple[BrokerId, ...]:
-    """Returns the eligible leader replicas. While the ISR is too small to commit anything, each replica that leaves it
-    has all that is committed.
+    """Returns the eligible leader replicas. While the ISR is smaller than min.insync.replicas nothing is committed, so
+    each replica that leaves it has all committed records.
     """
     old = ref.partition
     if new.isr == old.isr and not old.elr:
@@ -142,7 +149,9 @@ def _eligible(
 
 
 def _begins_epoch(old: PartitionImage, new: PartitionImage, metadata_version: int) -> bool:
-    """A new leader begins an epoch, and so does a replica that goes: it must not follow any longer."""
+    """Returns whether the change begins a leader epoch: with a new leader, or when a replica is removed, so that it
+    stops following.
+    """
     return (
         new.leader != old.leader
         or not set(old.replicas) <= set(new.replicas)
@@ -156,7 +165,7 @@ def _last_known_leader(old: PartitionImage, leader: BrokerId) -> tuple[BrokerId,
     return old.last_known_elr if old.leader == NO_LEADER else (old.leader,)
 
 
-# The lists of a partition, in its order, by the names that they have in a record.
+# The lists of a partition, in the order of `PartitionImage`, with the names of their fields in a record.
 _LISTS = (
     "replicas",
     "directories",

@@ -1,4 +1,4 @@
-"""Elections that are not a consequence of anything: asked for by an operator, or due from time to time.
+"""Elections that are requested by an operator or run periodically.
 
 Source: `ReplicationControlManager` of Kafka (`electLeaders`, `maybeBalancePartitionLeaders`,
 `maybeElectUncleanLeaders`), KIP-460.
@@ -44,13 +44,13 @@ _KINDS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 def elect_leaders(
     request: ElectLeadersRequest, state: ControllerState
 ) -> Steps[Result[Message, ElectLeadersResponse]]:
-    """In steps of a topic or a partition: holds the elections that an operator requests: of preferred leaders, or
-    unclean ones for partitions without a leader.
+    """Runs the elections that an operator requests: of preferred leaders, or unclean ones for partitions without a
+    leader. One step for each topic or partition.
 
-    If no partitions are named, all are meant, and those that need no election are not in the response.
+    If no partitions are named, all are tried, and the response omits those that need no election.
 
     Raises:
-        KafkaError: INVALID_REQUEST, no such type of election; POLICY_VIOLATION, too many at once.
+        KafkaError: INVALID_REQUEST if the election type is unknown; POLICY_VIOLATION if there are too many elections.
     """
     kind = request.election_type
     if kind not in _KINDS:
@@ -85,7 +85,7 @@ def _every_partition(state: ControllerState) -> Iterator[TopicPartitions]:
 
 
 def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> PartitionChangeRecord:
-    """Raises KafkaError: why there is no election."""
+    """Returns the change of one partition. Raises KafkaError with the reason if there is no election."""
     topic = state.image.topics.by_name.get(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
@@ -115,12 +115,12 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
 
 
 def balance_leaders(state: ControllerState, keys: Iterable[TopicIdPartition]) -> list[Message]:
-    """Moves leadership back to preferred replicas that can take it."""
+    """Moves leaderships back to preferred replicas that can lead."""
     return _elect_all(state, keys, Election.PREFERRED)
 
 
 def elect_unclean(state: ControllerState, keys: Iterable[TopicIdPartition]) -> list[Message]:
-    """Leaders for partitions that have had none and whose topics rather lose records than wait."""
+    """Elects leaders for leaderless partitions whose topics allow unclean elections."""
     leaderless = (
         ref.key
         for ref in state.partition_refs(keys)

@@ -1,8 +1,9 @@
-"""Which partitions concern a broker, so that its coming and going costs what it changes and not what the cluster has.
+"""An index of partitions by broker, so that a broker's change costs in proportion to its partitions and not to the
+cluster's.
 
-Kept in step with an image by its deltas, or by a look at what is another in the next. The order of keys is that in
-which they came, so that decisions can be repeated.
-Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of `ReplicationControlManager`.
+Deltas keep the index in step with an image, or a comparison of two images does. Keys keep the order in which they were
+added, so that decisions are reproducible. Source: Kafka's `BrokersToIsrs`, `BrokersToElrs` and the sets of
+`ReplicationControlManager`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ Keys = dict[TopicIdPartition, None]
 _NONE: Keys = {}
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()
 
-# Partitions of one decision where not all need be decided together: others have their turn in between, and the first
-# are not kept waiting.
+# The number of partitions of one decision if they need not all be decided together: other decisions take their turns in
+# between, so partitions at the front are not delayed.
 PARTITIONS_PER_STEP = 500
 
 
 class PartitionIndex:
-    """Mutable; belongs to one epoch of the active controller, or to a standby.
+    """A mutable index; it belongs to one epoch of the active controller, or to a standby.
 
-    `topics` is the image that it is of, None on the way from one to another.
-    `imbalanced` are led by another than the preferred replica, `reassigning` have replicas to add or to remove.
+    `topics` is the image that the index reflects, None while it moves from one image to another. `imbalanced`
+    partitions are not led by their preferred replica; `reassigning` partitions have replicas to add or to remove.
     """
 
     _TABLES = ("_eligible", "_in_sync", "_led", "_named_alike", "imbalanced", "reassigning")
@@ -42,7 +43,7 @@ class PartitionIndex:
         self._in_sync: dict[BrokerId, Keys] = {}
         self._eligible: dict[BrokerId, Keys] = {}
         self._led: dict[BrokerId, Keys] = {}
-        # Names that metrics cannot tell apart, where '.' and '_' are one character.
+        # Topic names that metrics cannot distinguish, because '.' and '_' are the same character there.
         self._named_alike: dict[str, dict[str, None]] = {}
         self.imbalanced: Keys = {}
         self.reassigning: Keys = {}
@@ -54,14 +55,14 @@ class PartitionIndex:
             pass
         return index
 
-    # --- questions
+    # --- queries
 
     def in_sync(self, broker_id: BrokerId) -> Keys:
-        """Partitions that have the broker in their ISR; a leader is always in it."""
+        """Returns the partitions with the broker in their ISR; a leader is always in it."""
         return self._in_sync.get(broker_id, _NONE)
 
     def eligible(self, broker_id: BrokerId) -> Keys:
-        """Partitions that have the broker among their eligible leader replicas."""
+        """Returns the partitions with the broker in their ELR."""
         return self._eligible.get(broker_id, _NONE)
 
     def led_by(self, broker_id: BrokerId) -> Keys:
@@ -72,12 +73,12 @@ class PartitionIndex:
         return self.led_by(NO_LEADER)
 
     def colliding(self, name: str) -> str | None:
-        """A topic whose metrics could not be told from those of `name`."""
+        """Returns a topic whose metrics could not be distinguished from those of `name`."""
         alike = self._named_alike.get(in_metrics(name), {})
         return next((topic for topic in alike if topic != name), None)
 
     def __eq__(self, other: object) -> bool:
-        """The same partitions in the same places, in whatever order they came."""
+        """Returns whether both have the same partitions for each broker, regardless of order."""
         if not isinstance(other, PartitionIndex):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in self._TABLES)
@@ -87,8 +88,9 @@ class PartitionIndex:
     # --- changes
 
     def follow(self, topics: TopicsImage) -> Iterator[None]:
-        """Goes on to another image, whatever lies between: what is the same object in both is the same. A step for each
-        topic, and for each partition of those that differ: a million takes seconds, in which others want a turn.
+        """Moves to any other image; an object shared by both images is not compared further. Takes a step for each
+        topic, and for each partition of changed topics: a million partitions take seconds, in which other work needs
+        turns.
         """
         before, self.topics = self.topics, None
         assert before is not None
@@ -102,14 +104,16 @@ class PartitionIndex:
         if kept < len(before.by_id):
             for topic_id, old in before.by_id.items():
                 if topic_id not in topics.by_id:
-                    if old.name not in topics.by_name:  # else it was made again, with another id
+                    if old.name not in topics.by_name:  # otherwise the topic was created again with another id
                         self._remove_name(old.name)
                     yield from self._remove_partitions(old)
                 yield
         self.topics = topics
 
     def apply(self, delta: TopicsDelta, topics: TopicsImage) -> Iterator[None]:
-        """Goes on to `topics`, which `delta` has made of the present image, a step for each partition that it names."""
+        """Moves to `topics`, the result of applying `delta` to the present image; a step for each partition in the
+        delta.
+        """
         self.topics = None
         for topic in delta.deleted.values():
             self._remove_name(topic.name)
@@ -134,7 +138,7 @@ class PartitionIndex:
             if was is not partition:
                 self._change(TopicIdPartition(new.id, number), was, partition)
             yield
-        if kept < len(before):  # an epoch has added some, and ended before they were committed
+        if kept < len(before):  # an epoch has added topics and ended before they were committed
             for number, was in before.items():
                 if number not in new.partitions:
                     self._change(TopicIdPartition(new.id, number), was, None)

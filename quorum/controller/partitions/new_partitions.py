@@ -1,4 +1,4 @@
-"""New partitions: the replicas of the request, or those that placement finds, and their first leader.
+"""New partitions: replicas from the request or from placement, and their first leader.
 
 Source: Kafka's `ReplicationControlManager`.
 """
@@ -23,9 +23,7 @@ from trimaran.wire.identity import BrokerId
 def check_assignment(
     broker_ids: Sequence[BrokerId], image: MetadataImage, factor: int | None = None
 ) -> None:
-    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless they are registered brokers, each once, and
-    `factor` of them.
-    """
+    """Raises KafkaError INVALID_REPLICA_ASSIGNMENT unless the ids are distinct registered brokers, `factor` of them."""
     why = None
     unknown = sorted(
         broker_id_ for broker_id_ in broker_ids if broker_id_ not in image.cluster.brokers
@@ -50,8 +48,8 @@ def check_assignment(
 
 
 class NewPartitions:
-    """Makes partitions of replicas, by the present state of brokers, which is read once, as there may be thousands.
-    Partitions with the same replicas are one value.
+    """Builds partitions from replicas. The state of brokers is read once, because there may be thousands of partitions.
+    Partitions with the same replicas share one value.
     """
 
     def __init__(self, image: MetadataImage) -> None:
@@ -62,8 +60,8 @@ class NewPartitions:
         self._made: dict[tuple[BrokerId, ...], PartitionImage] = {}
 
     def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
-        """Places `count` partitions. Raises KafkaError INVALID_REPLICATION_FACTOR: `factor` is more than the cluster
-        has.
+        """Places `count` partitions. Raises KafkaError INVALID_REPLICATION_FACTOR if `factor` exceeds the number of
+        brokers.
         """
         made = []
         for replicas in place_replicas(self.image.cluster.brokers.values(), count, factor, prng):
@@ -72,7 +70,9 @@ class NewPartitions:
         return made
 
     def make(self, replicas: tuple[BrokerId, ...]) -> PartitionImage:
-        """Raises KafkaError INVALID_REPLICATION_FACTOR: none of the replicas is active."""
+        """Returns a partition with these replicas. Raises KafkaError INVALID_REPLICATION_FACTOR if no replica is
+        active.
+        """
         made = self._made.get(replicas)
         if made is None:
             made = self._made[replicas] = self._make(replicas)
@@ -81,7 +81,9 @@ class NewPartitions:
     def assigned(
         self, index: int, broker_ids: Sequence[BrokerId], factor: int | None = None
     ) -> PartitionImage:
-        """Raises KafkaError INVALID_REPLICA_ASSIGNMENT: these replicas cannot be those of partition `index`."""
+        """Returns partition `index` with the assigned replicas. Raises KafkaError INVALID_REPLICA_ASSIGNMENT if they
+        are invalid.
+        """
         check_assignment(broker_ids, self.image, factor)
         try:
             return self.make(tuple(broker_ids))
@@ -94,7 +96,9 @@ class NewPartitions:
             ) from error
 
     def _make(self, replicas: tuple[BrokerId, ...]) -> PartitionImage:
-        """Active replicas are in sync from the start, as there is nothing to replicate; the first of them leads."""
+        """Builds a partition. Active replicas are in sync from the start, as there is nothing to replicate; the first
+        one leads.
+        """
         isr = tuple([replica for replica in replicas if replica in self._active])
         if not isr:
             raise KafkaError(
@@ -106,7 +110,9 @@ class NewPartitions:
 
 
 def default_directory(image: MetadataImage, broker_id: BrokerId) -> bytes:
-    """A broker with one directory has no choice; one with several decides itself and tells later."""
+    """Returns the directory of a new replica: a broker with several directories chooses one itself and reports it
+    later.
+    """
     broker = image.cluster.brokers.get(broker_id)
     directories = () if broker is None else broker.directories
     if len(directories) == 1:

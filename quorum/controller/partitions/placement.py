@@ -1,9 +1,9 @@
-"""Which brokers get the replicas of new partitions: striped over racks and over the brokers of each rack.
+"""Placement of the replicas of new partitions, striped over racks and over the brokers of each rack.
 
-Consecutive partitions begin at consecutive racks, and in a rack at consecutive brokers, so leaders and replicas are
-spread evenly; the first replica is always on an unfenced broker, fenced ones come last in their rack. Once every
-unfenced broker has led one partition of the request everything is shuffled, so that patterns do not repeat.
-Source: Kafka's `StripedReplicaPlacer`. Randomness is passed in.
+Consecutive partitions start at consecutive racks, and in a rack at consecutive brokers, so that leaders and replicas
+are spread evenly. The first replica is always on an unfenced broker; fenced ones come last in their rack. Once every
+unfenced broker has led one partition of the request, the order is shuffled so that patterns do not repeat. Source:
+Kafka's `StripedReplicaPlacer`. The caller passes the source of randomness.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Prng(Protocol):
 
 @dataclass(slots=True)
 class _Ring:
-    """Brokers handed out in turn, each once in a round; every round begins one further on."""
+    """Brokers in rotation, each once in a round; every round starts one position later."""
 
     brokers: list[BrokerId] = field(default_factory=list)
     start: int = 0
@@ -81,14 +81,14 @@ class _Racks:
         self._round = 0
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
-        """The replicas of the next partition."""
+        """Returns the replicas of the next partition."""
         if self._round == self.unfenced > 1:
             self._shuffle()
             self._round = 0
         count = len(self._racks)
         leader, leader_rack = self._take_leader()
         replicas = [leader]
-        # The leader's rack is passed over once: it has a replica already.
+        # The leader's rack is skipped once, because it has a replica already.
         position, passed_over = self._start, False
         while len(replicas) < replication_factor:
             if position == leader_rack and not passed_over:
@@ -123,10 +123,10 @@ def place_replicas(
     replication_factor: int,
     prng: Prng,
 ) -> Iterator[tuple[BrokerId, ...]]:
-    """Replicas for `partition_count` new partitions; the first of each is the preferred leader.
+    """Yields replicas for `partition_count` new partitions; the first of each is the preferred leader.
 
-    Brokers that are about to go, and those whose directories are all cordoned, get nothing. One that has gone is a
-    fenced one like others.
+    Brokers that are about to shut down, and those whose directories are all cordoned, get no replicas. A broker that
+    has shut down counts as fenced.
 
     Raises:
         KafkaError: INVALID_REPLICATION_FACTOR.
@@ -151,6 +151,6 @@ def place_replicas(
 def _is_usable(broker: BrokerRegistration) -> bool:
     cordoned = broker.cordoned_directories or ()
     all_cordoned = bool(broker.directories) and set(broker.directories) <= set(cordoned)
-    # The registration of one that was let go says both, until it is back.
+    # The registration of a broker that has shut down has both flags until it returns.
     about_to_go = broker.in_controlled_shutdown and not broker.fenced
     return not about_to_go and not all_cordoned

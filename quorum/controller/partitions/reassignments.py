@@ -3,7 +3,7 @@
     replicas [1,2,3] → [1,2,4]:   replicas [1,2,4,3] adding [4] removing [3]   until 4 is in sync
                                   replicas [1,2,4]                             by the leader's AlterPartition
 
-A new target replaces the one under way; cancelling takes out what was to be added. Source: Kafka's
+A new target replaces the present one; cancelling removes the replicas that were being added. Source: Kafka's
 `ReplicationControlManager`, `PartitionReassignmentReplicas`, `PartitionReassignmentRevert`. The end of a reassignment
 is in `changes`.
 """
@@ -43,11 +43,11 @@ from trimaran.wire.schema import Message
 def alter_reassignments(
     request: AlterPartitionReassignmentsRequest, state: ControllerState
 ) -> Steps[Result[Message, AlterPartitionReassignmentsResponse]]:
-    """In steps of a topic or a partition: begins, changes and cancels moves, those that can be, in one atomic batch;
-    each partition is answered by itself.
+    """Begins, changes and cancels the reassignments that are valid, in one atomic batch, with a result for each
+    partition; one step for each topic or partition.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
+        KafkaError: POLICY_VIOLATION if there are too many; nothing is changed.
     """
     if sum(len(topic.partitions) for topic in request.topics) > RECORDS_MAX:
         raise too_much()
@@ -121,10 +121,10 @@ def _check_factor(partition: PartitionImage, target: Sequence[BrokerId]) -> None
 def _begin(
     ref: PartitionRef, target: Sequence[BrokerId], state: ControllerState
 ) -> PartitionChangeRecord | None:
-    """All present replicas stay until those that are added have caught up.
+    """Returns the change that begins a move. All present replicas stay until the added ones are in sync.
 
-    A replica that the replaced move was adding, and that stays, is still to be added; Apache Kafka forgets that, so
-    that its way back to the first replicas never ends.
+    A replica that the replaced move was adding, and that is in the new target, is still being added. Apache Kafka
+    forgets that, so that a move back to the original replicas never completes.
     """
     partition = ref.partition
     removing = tuple(sorted(set(partition.replicas) - set(target)))
@@ -136,8 +136,8 @@ def _begin(
 
 
 def _cancel(ref: PartitionRef, state: ControllerState) -> PartitionChangeRecord | None:
-    """Returns to the replicas before the move. If only replicas that go were in sync, one of the others takes over with
-    what it has.
+    """Returns the change back to the replicas before the move. If only replicas being added were in sync, an unclean
+    election must choose one of the original replicas.
     """
     partition = ref.partition
     if not partition.adding and not partition.removing:
@@ -179,8 +179,8 @@ def _with_replicas(
 def list_reassignments(
     request: ListPartitionReassignmentsRequest, state: ControllerState
 ) -> Steps[Result[Message, ListPartitionReassignmentsResponse]]:
-    """In steps of a partition: the moves under way, all or of the partitions named, each once; what is unknown or does
-    not move is left out.
+    """Lists the reassignments under way, all or those of the named partitions, each once; unknown partitions and
+    partitions without a reassignment are omitted. One step for each partition.
     """
     topics: dict[str, OngoingTopicReassignment] = {}
     for ref in state.partition_refs(_asked(request, state)):

@@ -1,7 +1,6 @@
-"""The state that decisions about partitions read: the image, the index of it, and the configs that say how partitions
-are led.
+"""The state that decisions about partitions read: the image, its index, and the configs that govern leadership.
 
-A decision uses it in its turn and keeps nothing of it: the index moves on with the next records that are written.
+A decision uses the state in its turn and keeps no reference to it: the index changes with the next records.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MayLead = Callable[[BrokerId], bool]
 
 
 class PartitionRef(NamedTuple):
-    """A partition and where it is."""
+    """A partition together with its topic and its number."""
 
     topic: TopicImage
     partition_id: int
@@ -41,22 +40,24 @@ class PartitionRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ControllerState:
-    """`index` is that of `image`; `config` is of this controller, for what neither topic nor cluster set."""
+    """The state of one decision. `index` is built from `image`; `config` is this controller's, the default if neither
+    topic nor cluster sets a config.
+    """
 
     image: MetadataImage
     index: PartitionIndex
     config: ServerConfig
-    # topic → what `allows_unclean` and `min_isr` say: thousands of partitions are decided on one after another
+    # the results of `allows_unclean` and `min_isr` by topic: decisions read them for thousands of partitions
     _unclean: dict[str, bool] = field(default_factory=dict, init=False, compare=False)
     _min_isr: dict[str, int] = field(default_factory=dict, init=False, compare=False)
 
     @property
     def has_eligible_leaders(self) -> bool:
-        """Whether eligible leader replicas are kept (KIP-966)."""
+        """Returns whether eligible leader replicas are kept (KIP-966)."""
         return self.image.features.keeps_eligible_leaders
 
     def min_isr(self, topic: TopicImage) -> int:
-        """min.insync.replicas of a topic; no more than it has replicas."""
+        """Returns min.insync.replicas of a topic, capped at its number of replicas."""
         known = self._min_isr.get(topic.name)
         if known is None:
             wanted = int(self._config_of(topic.name, MIN_IN_SYNC_REPLICAS))
@@ -66,7 +67,7 @@ class ControllerState:
         return known
 
     def allows_unclean(self, topic: TopicImage) -> bool:
-        """Whether a replica that may lack committed records can be elected when there is no other."""
+        """Returns whether a replica that may lack committed records can be elected when there is no other."""
         allows = self._unclean.get(topic.name)
         if allows is None:
             allows = self._config_of(topic.name, UNCLEAN_LEADER_ELECTION).lower() == "true"
@@ -74,8 +75,8 @@ class ControllerState:
         return allows
 
     def _config_of(self, topic: str, key: str) -> str:
-        """Returns the value of the topic, else this controller's dynamic config, else that of all nodes, else its
-        file's.
+        """Returns the config of the topic, else this controller's dynamic config, else the cluster default, else the
+        file's value.
         """
         configs = self.image.configs
         for value in (
@@ -88,7 +89,7 @@ class ControllerState:
         return str(self.config[key])
 
     def partition_refs(self, keys: Iterable[TopicIdPartition]) -> Iterator[PartitionRef]:
-        """The partitions of `keys` that are still there."""
+        """Yields the partitions of `keys` that still exist."""
         for topic_id, number in keys:
             topic = self.image.topics.by_id.get(topic_id)
             partition = None if topic is None else topic.partitions.get(number)
@@ -96,7 +97,9 @@ class ControllerState:
                 yield PartitionRef(topic, number, partition)
 
     def may_lead(self, partition: PartitionImage, returning: BrokerId | None = None) -> MayLead:
-        """Active brokers may, and one that is about to be unfenced, if its directory of the partition is online."""
+        """Returns the predicate of brokers that may lead: active brokers and one that is about to be unfenced, if the
+        partition's directory is online there.
+        """
         brokers = self.image.cluster.brokers
 
         def check(broker_id: BrokerId) -> bool:

@@ -1,5 +1,5 @@
-"""CreateTopics, CreatePartitions, DeleteTopics: validation, placement, and the records that say it; in steps of a
-partition or a topic.
+"""Decides CreateTopics, CreatePartitions and DeleteTopics: validation, placement and the resulting records, in steps of
+a partition or a topic.
 
 Source: Kafka's `ReplicationControlManager` and the topic parts of `ControllerApis`.
 """
@@ -52,14 +52,14 @@ from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.topics import RemoveTopicRecord, TopicRecord
 from trimaran.wire.schema import Message
 
-# One request may not hold up the quorum, nor make a batch that followers refuse (KAFKA-14996). Kafka's number.
+# One request must not block the quorum, nor make a batch that followers refuse (KAFKA-14996). Kafka's number.
 RECORDS_MAX = 10_000
 DEFAULT = -1
 
 
 def new_topic_id() -> bytes:
-    """A random id; never one that is reserved, nor one whose text begins with a dash (command lines take that for an
-    option).
+    """Returns a random id that is neither reserved nor begins with a dash in text form (command lines would parse it as
+    an option).
     """
     while True:
         found = os.urandom(16)
@@ -69,7 +69,7 @@ def new_topic_id() -> bytes:
 
 @dataclass(frozen=True)
 class TopicRules:
-    """The rules that decisions about topics need besides the image."""
+    """The rules for decisions about topics that are not in the image."""
 
     config: ServerConfig
     prng: Prng
@@ -95,17 +95,17 @@ def create_topics(
     may_create: May = everybody,
     spend: Spend = without_quota,
 ) -> Steps[Result[Message, CreateTopicsResponse]]:
-    """All topics that can be created, in one atomic batch; each of the others is answered its own error.
+    """Creates the valid topics in one atomic batch; each other topic has its own error in the response.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, the request is for too much at once; nothing is created.
+        KafkaError: POLICY_VIOLATION if the request is too large; nothing is created.
     """
     _check_size(request, rules)
     times = Counter(topic.name for topic in request.topics)
     new = NewPartitions(state.image)
     records: list[Message] = []
     results: dict[str, CreatableTopicResult] = {}
-    created: dict[str, str] = {}  # by the names that metrics have
+    created: dict[str, str] = {}  # names by their form in metrics
     for topic in request.topics:
         if topic.name in results:
             continue
@@ -148,7 +148,7 @@ def too_much() -> KafkaError:
 
 
 def _check_times(name: str, times: int) -> None:
-    """Checks how often a topic is named: the error is the same for every client."""
+    """Refuses a topic that the request names more than once; the error is the same for every client."""
     if times > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
     if name == METADATA_TOPIC:
@@ -168,7 +168,7 @@ def _check_name(name: str, state: ControllerState, created: Mapping[str, str]) -
 
 
 def text_of(error: KafkaError) -> str | None:
-    """None if the code says it all."""
+    """Returns the error's message; None if it only repeats the code."""
     return None if error.is_bare else error.message
 
 
@@ -291,10 +291,10 @@ def create_partitions(
     may_alter: May = everybody,
     spend: Spend = without_quota,
 ) -> Steps[Result[Message, CreatePartitionsResponse]]:
-    """Adds partitions to the topics where it can be done, in one atomic batch.
+    """Adds partitions to the valid topics in one atomic batch.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too much at once; nothing is changed.
+        KafkaError: POLICY_VIOLATION if the request is too large; nothing is changed.
     """
     times = Counter(topic.name for topic in request.topics)
     new = NewPartitions(image)
@@ -326,7 +326,9 @@ def create_partitions(
 def _add_partitions(
     asked: CreatePartitionsTopic, new: NewPartitions, rules: TopicRules, spend: Spend, room: int
 ) -> Steps[list[Message]]:
-    """`room` is for how many records the request has room left; they are counted before any is made."""
+    """Adds partitions to one topic. `room` is the number of records that the request may still add; it is checked
+    before any record is made.
+    """
     topic = new.image.topics.by_name.get(asked.name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -374,10 +376,10 @@ def delete_topics(
     may_delete: May = everybody,
     spend: Spend = without_quota,
 ) -> Steps[Result[Message, DeleteTopicsResponse]]:
-    """Deletes topics by name or by id; a topic named twice in any way is not deleted.
+    """Deletes topics by name or by id; a topic that the request names twice is not deleted.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too many at once.
+        KafkaError: POLICY_VIOLATION if there are too many.
     """
     if not enabled:
         raise (
@@ -405,7 +407,7 @@ def delete_topics(
             name = topic.name
         if isinstance(topic, TopicImage):
             if name is None and owners[topic.id] > 1:
-                continue  # what is said of the name is said of the id
+                continue  # the result of the name covers the id
             name, topic_id = topic.name, topic.id
             if owners[topic.id] > 1:
                 error = _NAMED_AND_IDENTIFIED
@@ -440,7 +442,7 @@ _NAMED_AND_IDENTIFIED = KafkaError(
 
 
 class _NotDeletable(KafkaError):
-    """Refuses a topic by its id; `name` is None for a client that may not even see it."""
+    """Refuses a topic requested by id; `name` is None for a client that may not describe the topic."""
 
     def __init__(self, name: str | None) -> None:
         super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -450,8 +452,8 @@ class _NotDeletable(KafkaError):
 def _find(
     asked: tuple[str | None, bytes], times: int, image: MetadataImage, may_see: May, may_delete: May
 ) -> TopicImage | KafkaError:
-    """Returns the topic, or raises the error of the response. A client that may not see a topic does not learn whether
-    it exists.
+    """Returns the topic or the error of the response. A client that may not describe a topic does not learn whether it
+    exists.
     """
     name, topic_id = asked
     why = None

@@ -1,6 +1,6 @@
-"""CreateAcls and DeleteAcls as decisions. Source: Kafka's `AclControlManager`, `AclApis`; KIP-801.
+"""Decides CreateAcls and DeleteAcls. Source: Kafka's `AclControlManager`, `AclApis`; KIP-801.
 
-An ACL is known by a random id and is what its content says: creating what is there already succeeds and writes nothing.
+An ACL has a random id, but equality is by content: creating an existing ACL succeeds and writes nothing.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from trimaran.wire.security.acls import (
     ResourceType,
 )
 
-# ACLs that a filter is held against in one step: 20 µs.
+# The number of ACLs that a filter is matched against in one step, about 20 µs.
 MATCHED_PER_STEP = 20
 
 
 def fail_create(request: CreateAclsRequest, code: ErrorCode, message: str) -> CreateAclsResponse:
-    """The answer when nothing could be decided."""
+    """Returns the response for a request that could not be decided at all."""
     results = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
     return CreateAclsResponse(results=results)
 
 
 def fail_delete(request: DeleteAclsRequest, code: ErrorCode, message: str) -> DeleteAclsResponse:
-    """The same for filters."""
+    """Returns the same response for filters."""
     return DeleteAclsResponse(filter_results=[_failed(code, message) for _ in request.filters])
 
 
 def create_acls(
     request: CreateAclsRequest, acls: AclsImage, new_id: Callable[[], bytes]
 ) -> Steps[Result[Message, CreateAclsResponse]]:
-    """In steps of an ACL: each creation is answered by itself, in order; `new_id` gives random ids.
+    """Creates ACLs, with a result for each creation, in order; one step for each ACL. `new_id` returns random ids.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too many at once; none is created.
+        KafkaError: POLICY_VIOLATION if there are too many; none is created.
     """
     present = set()
     for record in acls.values():
@@ -91,13 +91,14 @@ def create_acls(
 def delete_acls(
     request: DeleteAclsRequest, acls: AclsImage
 ) -> Steps[Result[Message, DeleteAclsResponse]]:
-    """In steps of an ACL that a filter is held against: each filter is answered by what it matches; what several match
-    is removed once. A filter that comes again is answered again, as clients find answers by their place, by the same
-    list.
+    """Deletes the ACLs that match each filter, in steps of the ACLs that a filter is matched against.
+
+    The result of a filter lists its matches; an ACL that matches several filters is removed once. A repeated filter has
+    the same result again, because clients match results to filters by position.
 
     Raises:
-        KafkaError: INVALID_REQUEST, they match too many; POLICY_VIOLATION, so many that they cannot be told; none is
-            removed.
+        KafkaError: INVALID_REQUEST if the filters match too many ACLs; POLICY_VIOLATION if the response would be too
+            large; none is removed.
     """
     listed = []
     for acl_id, record in acls.items():
@@ -124,7 +125,9 @@ def delete_acls(
 def _delete_matching(
     wanted: DeleteAclsFilter, listed: list[tuple[Acl, bytes]], removed: dict[bytes, None]
 ) -> Steps[tuple[DeleteAclsFilterResult, int]]:
-    """The answer, and its bytes at the most; adds the ids of those that match to `removed`."""
+    """Returns the result of a filter and an upper bound of its size in bytes; adds the ids of matching ACLs to
+    `removed`.
+    """
     try:
         check_filter(wanted)
     except KafkaError as error:
@@ -150,7 +153,7 @@ def _content(wanted: DeleteAclsFilter) -> tuple[object, ...]:
 
 
 def _size(acl: Acl) -> int:
-    """Bytes that it has in the response, at the most: three names, and some numbers."""
+    """Returns an upper bound of the ACL's bytes in the response: three names and some numbers."""
     names = acl.resource_name, acl.principal, acl.host
     return sum(len(name.encode()) for name in names) + 24
 

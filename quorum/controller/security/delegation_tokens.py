@@ -1,7 +1,7 @@
-"""Delegation tokens as decisions: create, renew, expire, and the sweep. Source: Kafka's
+"""Decides about delegation tokens: creation, renewal, expiry and the removal of expired ones. Source: Kafka's
 `DelegationTokenControlManager`, KIP-48, KIP-900.
 
-Times are milliseconds since 1970, passed in.
+Times are milliseconds since 1970; the caller passes the present time.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from trimaran.wire.schema import Message
 USER = "User"
 LONG_MAX = (1 << 63) - 1
 NO_TIME = -1
-# Longer would not fit the record's strings, and a request may name as many renewers as its frame holds.
+# Longer names would not fit the record's strings, and only the frame size would limit the number of renewers.
 RENEWERS_MAX = 1000
-# The bound for all tokens, which each node keeps until they expire. 30,000 with usual names take less. Each login reads
-# them all. Kafka has no bound.
+# The bound for all tokens, which each node keeps until they expire. 30,000 tokens with usual names fit. Each login
+# searches all of them. Kafka has no bound.
 TOKENS_BYTES_MAX = 16 << 20
 _TOKEN_BYTES = 400
-# Tokens that one sweep removes; the next goes on. Kafka's number.
+# The number of tokens that one sweep removes; the next sweep continues. Kafka's number.
 EXPIRED_MAX = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRules:
-    """The token settings of the configuration; an empty `secret` means that there are no delegation tokens."""
+    """The token settings of the configuration; an empty `secret` disables delegation tokens."""
 
     secret: str
     lifetime_ms: int
@@ -69,7 +69,7 @@ class TokenRules:
 def fail_create_token(
     request: CreateDelegationTokenRequest, requester: str, code: ErrorCode, version: int
 ) -> CreateDelegationTokenResponse:
-    """An answer that names the owner and, from version 3 on, the requester."""
+    """Returns an error response with the owner and, from version 3 on, the requester."""
     owner_type, owner_name = split_principal(owner_of(request, requester))
     named = version >= VERSION_NAMING_REQUESTERS
     requester_type, requester_name = split_principal(requester) if named else ("", "")
@@ -97,7 +97,7 @@ def create_token(
     now_ms: int,
     new_id: Callable[[], str],
 ) -> Result[Message, CreateDelegationTokenResponse]:
-    """A token of `requester` ("User:alice"), or of the owner that it names.
+    """Creates a token for `requester` ("User:alice"), or for the owner that the request names.
 
     Raises:
         KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too
@@ -150,7 +150,7 @@ def renew_token(
     *,
     now_ms: int,
 ) -> Result[Message, RenewDelegationTokenResponse]:
-    """Moves the expiry to a period from now, never beyond the end of the token's life.
+    """Moves the expiry to now plus the requested period, but never beyond the token's maximum lifetime.
 
     Raises:
         KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, …_NOT_FOUND, …_EXPIRED, …_OWNER_MISMATCH.
@@ -173,10 +173,10 @@ def expire_token(
     *,
     now_ms: int,
 ) -> Result[Message, ExpireDelegationTokenResponse]:
-    """Moves the expiry to a period from now; a negative one removes the token at once.
+    """Moves the expiry to now plus the requested period; a negative period removes the token at once.
 
     Raises:
-        KafkaError: as `renew_token`.
+        KafkaError: the same errors as `renew_token`.
     """
     token = _token(image, rules, request.hmac)
     _check_renewer(token, requester)
@@ -191,7 +191,7 @@ def expire_token(
 
 
 def expired_tokens(tokens: TokensImage, *, now_ms: int) -> list[Message]:
-    """Removes what has run out, at most `EXPIRED_MAX` at a time."""
+    """Returns records that remove expired tokens, at most `EXPIRED_MAX`."""
     gone = (
         token_id
         for token_id, token in tokens.items()

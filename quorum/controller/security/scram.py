@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials as a decision. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
+"""Decides AlterUserScramCredentials. Source: Kafka's `ScramControlManager`, KIP-554, RFC 5802.
 
-The client sends the salted password; what is written are the keys that a server needs, of which the password cannot be
-had. No request can carry keys that another process derived: only this process hands keys in.
+The client sends the salted password; the record has the keys that a server needs, from which the password cannot be
+recovered. A request cannot carry keys derived by another process: only code in this process passes keys.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trimaran.wire.records.security import (
 )
 from trimaran.wire.schema import Message
 
-# Fewer can be guessed, more would let a login hold a server up. Kafka's numbers.
+# Fewer iterations make passwords guessable; more would let a login occupy the server. Kafka's numbers.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 
 _Change = ScramCredentialDeletion | ScramCredentialUpsertion
@@ -39,7 +39,7 @@ _Change = ScramCredentialDeletion | ScramCredentialUpsertion
 def fail_alter_scram(
     request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str
 ) -> AlterUserScramCredentialsResponse:
-    """The answer when nothing could be decided: one error a user."""
+    """Returns the response for a request that could not be decided at all: the same error for each user."""
     users = dict.fromkeys(change.name for change in _changes(request))
     return AlterUserScramCredentialsResponse(
         results=[_result(user, KafkaError(code, message)) for user in users]
@@ -49,10 +49,10 @@ def fail_alter_scram(
 def alter_scram_credentials(
     request: AlterUserScramCredentialsRequest, image: MetadataImage
 ) -> Steps[Result[Message, AlterUserScramCredentialsResponse]]:
-    """Each user is answered once and changed as a whole or not at all.
+    """Changes each user completely or not at all, with one result for each user.
 
     Raises:
-        KafkaError: POLICY_VIOLATION, too many at once; nothing is changed.
+        KafkaError: POLICY_VIOLATION if there are too many; nothing is changed.
     """
     by_user: dict[str, list[_Change]] = {}
     for change in _changes(request):
@@ -69,17 +69,17 @@ def alter_scram_credentials(
             results.append(_result(user, None))
         except KafkaError as error:
             results.append(_result(user, error))
-        yield 1  # a key takes some 10 µs
+        yield 1  # deriving a key takes some 10 µs
     return Result(records, AlterUserScramCredentialsResponse(results=results))
 
 
 def store_scram_credential(
     record: UserScramCredentialRecord, image: MetadataImage
 ) -> Result[Message, AlterUserScramCredentialsResponse]:
-    """A credential as a server keeps it, held to what a request is held to.
+    """Stores a credential that already has the server's keys, with the checks of a request.
 
     Raises:
-        KafkaError: it is refused; nothing is changed.
+        KafkaError: the credential is refused; nothing is changed.
     """
     _require_allowed(record, image)
     _require_iterations(record.iterations)

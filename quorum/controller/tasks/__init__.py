@@ -1,1 +1,1 @@
-"""Tasks of a controller that no request asks for."""
+"""Tasks of a controller that no request triggers."""

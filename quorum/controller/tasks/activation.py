@@ -31,9 +31,11 @@ def activation_records(
     in_transaction: bool,
     min_insync_replicas: int = 1,
 ) -> list[Message]:
-    """The bootstrap records for an empty log, as one transaction; the end of one that a predecessor left open.
+    """Returns the bootstrap records for an empty log, as one transaction; otherwise the end of a transaction that a
+    predecessor left open.
 
-    `min_insync_replicas` is what this node's file says: with eligible leader replicas it becomes the cluster's.
+    `min_insync_replicas` is the value in this node's file; with eligible leader replicas it becomes the cluster's
+    value.
     """
     records: list[Message] = []
     if in_transaction:
@@ -48,7 +50,7 @@ def activation_records(
     }
     if levels.get(ELR_VERSION, 0):
         first.append(min_isr_record("", str(min_insync_replicas)))
-    # Nodes of older levels do not know transactions; all is one atomic batch anyway.
+    # Nodes of older levels do not know transactions; all records are in one atomic batch anyway.
     if levels.get(METADATA_VERSION, versions.LATEST) < versions.TRANSACTIONS:
         return records + first
     return [
@@ -60,9 +62,9 @@ def activation_records(
 
 
 def _is_served(record: Message) -> bool:
-    """Whether the feature may be on here. Apache Kafka's tool formats for features of its own (groups of KIP-848,
-    transactions 2); none has been used yet in an empty log, so leaving them off loses nothing, and our brokers could
-    not register with them.
+    """Returns whether the feature can be enabled here. Apache Kafka's tool formats directories with features of its own
+    (groups of KIP-848, transactions 2). An empty log has not used any of them, so they can be left disabled; our
+    brokers could not register with them.
     """
     if not isinstance(record, FeatureLevelRecord):
         return True

@@ -1,7 +1,7 @@
-"""Tasks of an active controller that fence brokers: their lease has run out, or their process has ended.
+"""Tasks of an active controller that fence brokers whose lease has expired or whose process has ended.
 
-A connection that ends is a sign only; the broker is probed then (`reachability`). Source: Kafka's
-`BrokerHeartbeatManager`, which knows leases alone.
+A closed connection is only a hint, which makes the controller probe the broker (`reachability`). Source: Kafka's
+`BrokerHeartbeatManager`, which has only leases.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
 
 log = logging.getLogger(__name__)
 
-# A later wake-up means that the loop was blocked or starved: heartbeats wait to be read, and otherwise all brokers
-# would be fenced at once.
+# A wake-up later than this means that the loop was blocked or starved. Heartbeats are then still unread, and all
+# brokers would be fenced at once.
 LATE_SECONDS = 0.1
-# Queued heartbeats are read within this time. Without it the lease whose end was awaited would be over before anything
-# is read.
+# Queued heartbeats are read within this time. Without it the lease whose expiry was awaited would end before they are
+# read.
 READING_SECONDS = 0.5
-# A look costs one connection to each listener.
+# A probe costs one connection to each listener.
 PROBE_INTERVAL_SECONDS = 0.25
 
 
 async def fence_expired(active: ActiveController, session_seconds: float) -> None:
-    """Fences brokers whose lease has run out."""
+    """Fences brokers whose lease has expired."""
     while True:
         now = trio.current_time()
         for lease in active.leases.expired(now):
-            if lease.deadline <= now:  # still, after those before it
+            if lease.deadline <= now:  # still expired, after fencing those before it
                 await _fence(
                     active, lease.broker_id, lease.broker_epoch, "its session has timed out"
                 )
-        # Every lease that begins while we sleep is longer than this.
+        # Every lease that begins during the sleep ends later than this.
         deadline = active.leases.next_deadline() or now + session_seconds
         wake_at = min(deadline, now + session_seconds)
         await trio.sleep_until(wake_at)
@@ -63,7 +63,7 @@ async def probe_suspects(active: ActiveController) -> None:
 
 
 async def suspect_disconnected(active: ActiveController) -> None:
-    """Probes a broker without a connection until it heartbeats again, or is gone, or its lease is over."""
+    """Probes each broker without a connection until it sends a heartbeat, is fenced, or its lease expires."""
     while True:
         for lease in active.leases.disconnected_leases():
             active.suspect(lease.broker_id, lease.broker_epoch)
@@ -84,7 +84,7 @@ async def _probe(active: ActiveController, broker_id: BrokerId, broker_epoch: Br
 async def _fence(
     active: ActiveController, broker_id: BrokerId, broker_epoch: BrokerEpoch, why: str
 ) -> None:
-    """Takes the broker out of its ISRs a part at a time; what is left of them goes with the fencing."""
+    """Fences the broker; if the log refuses the records, tries again later."""
     active.leases.end(broker_id)
     broker = _incarnation(active.image, broker_id, broker_epoch)
     if broker is None or broker.fenced:
@@ -99,7 +99,9 @@ async def _fence(
 
 
 async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) -> None:
-    """A part of its partitions in each turn; what is left of them goes with the fencing."""
+    """Removes the broker from its ISRs in batches, each in its own turn; the last turn handles the rest and fences the
+    broker.
+    """
     decided = ProcessedPartitions()
 
     def leave(keys: Sequence[TopicIdPartition]) -> Steps[None]:

@@ -1,8 +1,8 @@
-"""The index of the committed image on a controller that another leads, so that it decides as soon as it is elected.
+"""The index of the committed image on a standby controller, so that it can decide as soon as it is elected.
 
-If it were built only then, 50,000 partitions would take a fifth of a second of a processor, and seconds of a busy one,
-without any decision meanwhile. In Kafka every controller replays into the tables of `QuorumController`; here they
-follow the image a little later.
+Building the index at the election would take a fifth of a second of CPU for 50,000 partitions, and seconds on a busy
+machine, with no decisions meanwhile. In Kafka every controller replays into the tables of `QuorumController`; here the
+index follows the image with a short delay.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from trimaran.quorum.controller.partitions.index import PARTITIONS_PER_STEP, Par
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# Changes within this time are left for the moment of the election: some ten thousand partitions at the most, and mostly
-# none.
+# Changes within this time are left for the election: some ten thousand partitions at most, and usually none.
 POLL_SECONDS = 1.0
 
 
 class StandbyIndex:
-    """An index that is lent to our epoch as leader, since the image of that epoch runs ahead of the committed one. When
-    it comes back it is led back from there.
+    """An index that is lent to our epoch as leader, because that epoch's image runs ahead of the committed one. After
+    the epoch it is moved back to the committed image.
     """
 
     def __init__(self, loader: MetadataLoader) -> None:
@@ -32,15 +31,16 @@ class StandbyIndex:
         self._way: Iterator[None] = iter(())
 
     async def run(self) -> None:
-        """Follows the image of the moment, from time to time, until cancelled; what changes meanwhile waits for the
-        next time. Not at once: a node that starts has yet to read what has become of its partitions.
+        """Updates the index to the newest image periodically, until cancelled.
+
+        The first update waits too, because a starting node has yet to read the changes of its partitions.
         """
         while True:
             await trio.sleep(POLL_SECONDS)
             await self._follow()
 
     async def acquire(self) -> PartitionIndex:
-        """That of the image of this moment; what else there is to do at this moment must not wait."""
+        """Brings the index to the present image and lends it."""
         index = self._index
         assert index is not None, "one epoch has ended before the next begins"
         while index.topics is not self._loader.image.topics:
@@ -49,7 +49,7 @@ class StandbyIndex:
         return index
 
     def release(self, index: PartitionIndex) -> None:
-        """One that was left on its way to another image is of neither."""
+        """Takes the index back; an index that was abandoned between two images is replaced by an empty one."""
         self._index = PartitionIndex() if index.topics is None else index
 
     async def _follow(self) -> None:
@@ -57,7 +57,9 @@ class StandbyIndex:
             await yield_to_loop()
 
     def _step(self) -> bool:
-        """One turn's work on the way to an image, which whoever comes next goes on with; whether it is at its end."""
+        """Does one turn's work of updating the index, which the next caller continues; returns whether it is up to
+        date.
+        """
         index, topics = self._index, self._loader.image.topics
         if index is None or index.topics is topics:
             return True

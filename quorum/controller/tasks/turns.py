@@ -1,5 +1,5 @@
-"""Decisions of the active controller's own tasks: each takes its turn in the queue of all decisions, those about many
-partitions in batches.
+"""Decisions of the active controller's own tasks: each takes its turn in the queue of all decisions, and many
+partitions are decided on in batches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-# Before another attempt to write; the log was full, or too far behind.
+# The pause before writing is tried again, when the log was full or its followers too far behind.
 WRITE_AGAIN_SECONDS = 1.0
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ Decide = Callable[[ControllerState, Sequence[TopicIdPartition]], Sequence[Messag
 
 
 async def perform(active: ActiveController, steps: Steps[T]) -> T:
-    """Makes one decision of a task of the epoch; returns its result, which may be not committed yet."""
+    """Makes one decision of a task of the epoch and returns its result, which may not be committed yet."""
     try:
         return await active.submit(steps).decided()
     except KafkaError:
@@ -42,10 +42,10 @@ async def perform(active: ActiveController, steps: Steps[T]) -> T:
 
 
 async def process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
-    """Decides on the current partitions in batches, each in a turn of its own; returns how many changed."""
+    """Decides on the present partitions in batches, each in its own turn; returns the number of changes."""
 
     def change(some: Sequence[TopicIdPartition]) -> Steps[int | None]:
-        """Returns how many changed; None if the log refused them."""
+        """Returns the number of changes; None if the log refused them."""
         records = yield from in_steps(some, partial(decide, active.state))
         written = not records or (
             yield from try_to_write(active, Result(records, None, atomic=False))
@@ -64,13 +64,13 @@ async def process_partitions(active: ActiveController, which: Which, decide: Dec
 
 
 def list_partitions(active: ActiveController, which: Which) -> Steps[list[TopicIdPartition]]:
-    """Returns the current keys; only in a turn of its own the index is whole."""
+    """Returns the present keys; the index is consistent only in a turn of its own."""
     yield 1
     return list(which(active.state.index))
 
 
 def try_to_write(active: ActiveController, result: Result[Message, None]) -> Steps[bool]:
-    """Writes changes that the next round makes as well; returns False if the log refused them."""
+    """Writes changes that the next round would make again; returns False if the log refused them."""
     try:
         yield from active.write(result)
     except KafkaError as error:

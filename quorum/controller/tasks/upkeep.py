@@ -1,8 +1,8 @@
-"""Periodic tasks of an active controller: it elects leaders and moves them back, drains brokers, expires tokens, and
-writes a sign of life into the log.
+"""Periodic tasks of an active controller: electing leaders and moving them back, draining brokers, expiring tokens, and
+writing no-op records.
 
-Each is a task that lasts as long as the epoch; an interval of 0 seconds means never. Source: the periodic tasks of
-Kafka's `QuorumController`.
+Each task lasts as long as the epoch; an interval of 0 seconds means never. Source: the periodic tasks of Kafka's
+`QuorumController`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 async def write_no_op_records(active: ActiveController, idle_seconds: float) -> None:
-    """A record that says nothing, whenever nothing else was written for a while (KIP-835)."""
+    """Writes a no-op record when nothing else was written for `idle_seconds` (KIP-835)."""
     while idle_seconds:
         before = active.next_offset
         await trio.sleep(idle_seconds)
@@ -40,7 +40,7 @@ async def write_no_op_records(active: ActiveController, idle_seconds: float) -> 
 
 
 async def expire_tokens(active: ActiveController, interval_seconds: float) -> None:
-    """Removes delegation tokens that have run out; more than one sweep takes are swept at once."""
+    """Removes expired delegation tokens; if there are more than one sweep removes, it sweeps again at once."""
 
     def expire() -> Steps[int]:
         records = expired_tokens(active.image.tokens, now_ms=now_ms())
@@ -55,7 +55,7 @@ async def expire_tokens(active: ActiveController, interval_seconds: float) -> No
 
 
 async def balance(active: ActiveController, interval_seconds: float) -> None:
-    """Moves leaders back to preferred replicas, from time to time."""
+    """Moves leaderships back to preferred replicas periodically."""
     while interval_seconds:
         await trio.sleep(interval_seconds)
         changed = await process_partitions(active, lambda index: index.imbalanced, balance_leaders)
@@ -64,7 +64,9 @@ async def balance(active: ActiveController, interval_seconds: float) -> None:
 
 
 async def elect_missing_leaders(active: ActiveController) -> None:
-    """For partitions without a leader, when a broker is back, or a predecessor did not get so far."""
+    """Elects leaders for partitions without one: when a broker returns, and at the start for those that the previous
+    controller left.
+    """
     active.leaders_wanted.set()
     while True:
         await active.leaders_wanted.wait()
@@ -72,7 +74,7 @@ async def elect_missing_leaders(active: ActiveController) -> None:
 
 
 async def elect_uncleanly(active: ActiveController) -> None:
-    """For partitions without a leader whose topics rather lose records than wait."""
+    """Elects leaders for partitions without one whose topics allow unclean elections."""
     while True:
         await active.unclean_wanted.wait()
         changed = await process_partitions(active, lambda index: index.leaderless, elect_unclean)
@@ -87,7 +89,7 @@ async def schedule_unclean_elections(active: ActiveController, interval_seconds:
 
 
 async def drain_leaving_brokers(active: ActiveController) -> None:
-    """Brokers in controlled shutdown give away what did not fit into the step that began it."""
+    """Moves the remaining partitions off brokers in controlled shutdown, whose first step moved only a part."""
     while True:
         await active.draining.wait()
         for lease in active.leases.draining():
@@ -101,7 +103,7 @@ async def _drain(active: ActiveController, lease: Lease) -> None:
         return changes_without(state, lease.broker_id, keys=keys)
 
     await process_partitions(active, lambda index: index.in_sync(lease.broker_id), decide)
-    if lease.draining:  # else it was fenced meanwhile, and begins again
+    if lease.draining:  # otherwise it was fenced meanwhile and starts again
         lease.shutdown_offset, lease.draining = active.next_offset - 1, False
 
 
