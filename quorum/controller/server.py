@@ -242,8 +242,7 @@ def _settings(
 
 
 def _advertised(config: ServerConfig, listeners: Sequence[Listener]) -> list[Endpoint]:
-    """Returns the advertised endpoints. Port 0 is replaced by the bound port, and an empty host by this machine's name.
-    """
+    """Returns the advertised endpoints: port 0 becomes the bound port, and an empty host this machine's name."""
     ports = {listener.name: listener.address[1] for listener in listeners}
     return [
         advertised_controller_listener._replace(

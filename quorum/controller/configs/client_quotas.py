@@ -190,5 +190,5 @@ def _answer(
     return AlterClientQuotasResponseEntryData(
         error_code=ErrorCode.NONE if error is None else error.code,
         error_message=None if error is None else error.message,
-        entity=sorted(entity, key=lambda part: part.entity_type),  # client-id before user, as in Kafka
+        entity=sorted(entity, key=lambda part: part.entity_type),  # client-id first, as in Kafka
     )

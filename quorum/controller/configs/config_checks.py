@@ -69,8 +69,7 @@ def steps_of(configs: Iterable[GivenConfig]) -> int:
 
 
 def key_of(kind: int, name: str) -> ConfigKey | None:
-    """Returns the declaration of a config. Only topics and brokers have list configs that can be appended to (KIP-339).
-    """
+    """Returns the declaration of a config. Only topics and brokers have appendable lists (KIP-339)."""
     if kind == TOPIC_RESOURCE:
         return TOPIC_CONFIGS.get(name)
     return dynamic_key(name) if kind == BROKER_RESOURCE else None

@@ -41,8 +41,7 @@ AddressOf = Callable[[NodeId], Address | None]
 
 
 class Registrar:
-    """A publisher that compares each image with this controller's registration. `address_of` finds a controller by id.
-    """
+    """A publisher that compares each image with this controller's registration; `address_of` finds a controller."""
 
     def __init__(
         self,

@@ -104,7 +104,7 @@ class PartitionIndex:
         if kept < len(before.by_id):
             for topic_id, old in before.by_id.items():
                 if topic_id not in topics.by_id:
-                    if old.name not in topics.by_name:  # otherwise the topic was created again with another id
+                    if old.name not in topics.by_name:  # else it was created again, with another id
                         self._remove_name(old.name)
                     yield from self._remove_partitions(old)
                 yield
