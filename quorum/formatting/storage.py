@@ -1,4 +1,4 @@
-"""Formatting the directories of a node, and what a formatted directory says to start with.
+"""Formatting of a node's directories, and the initial content of a formatted directory.
 
     meta.properties         whose directory it is (written last: with it a directory is formatted)
     bootstrap.checkpoint    records that the first active controller of an empty log writes
@@ -57,7 +57,7 @@ _BOOTSTRAP_ID = OffsetAndEpoch(Offset(0), LeaderEpoch(0))
 
 
 class FormatError(Exception):
-    """A directory cannot be formatted: why, and what to do."""
+    """A directory cannot be formatted; the message gives the reason and the remedy."""
 
     def __init__(self, why: str, fix: str = "trimaran storage format --help") -> None:
         super().__init__(why)
@@ -65,7 +65,9 @@ class FormatError(Exception):
 
 
 def random_uuid() -> str:
-    """A new id for a cluster or directory: not a reserved one, and its text does not look like an option."""
+    """Returns a new id for a cluster or directory: not a reserved one, and not one whose text looks like a command-line
+    option.
+    """
     return uuid_to_text(new_directory_id())
 
 
@@ -81,14 +83,15 @@ def format_directories(
 ) -> list[Path]:
     """Formats the log directories and the metadata directory of a node; returns those that were not formatted before.
 
-    Nothing is written if any of them cannot be formatted. `voters` are the first ones of a dynamic quorum. A new
-    cluster begins with the levels of `features`, and of the others with those that come with its metadata.version;
-    older Kafkas read only theirs. `users` may log in from the start. A dry run checks all this, and writes nothing.
+    Nothing is written if any of them cannot be formatted. `voters` are the initial voters of a dynamic quorum. A new
+    cluster starts with the levels in `features`; the other features get the levels that belong to its metadata.version.
+    Older versions of Kafka read only theirs. `users` may log in from the start. A dry run makes all checks and writes
+    nothing.
 
     Raises:
-        FormatError: one is formatted already (unless `ignore_formatted`), or belongs to another cluster or node; a
-            level cannot be.
-        OSError: the disk refuses.
+        FormatError: a directory is formatted already (unless `ignore_formatted`) or belongs to another cluster or node;
+            a level is not supported.
+        OSError: the disk failed.
     """
     paths = list(dict.fromkeys([*config.log_directories, config.metadata_directory]))
     quorum = None if voters is None else FirstVoters(config.metadata_directory, voters)
@@ -105,8 +108,8 @@ def format_directories(
 
 
 class FirstVoters(NamedTuple):
-    """The voters with which the metadata directory of a dynamic quorum begins. A voter's own directory takes the id
-    that the set has for it.
+    """The initial voters in the metadata directory of a dynamic quorum. A voter's own directory gets its id from this
+    set.
     """
 
     directory: Path
@@ -125,7 +128,7 @@ def format_paths(
     files: Files = REAL_FILES,
     dry_run: bool = False,
 ) -> list[Path]:
-    """The same for directories by path."""
+    """Formats directories by path; see `format_directories`."""
     try:
         levels = first_levels(features or {})
     except ValueError as error:
@@ -175,11 +178,11 @@ def _write_first_voters(path: Path, voters: VoterSet, files: Files) -> None:
 def check_quorum_kind(
     config: ServerConfig, *, is_dynamic: bool, kraft_version: int | None = None
 ) -> None:
-    """Checks that the directories may be formatted so: `is_dynamic` if the first voters were named, or said to be
-    elsewhere.
+    """Checks that the kind of quorum agrees with the configuration. `is_dynamic`: the arguments name the initial
+    voters, or state that another directory has them.
 
     Raises:
-        FormatError: it contradicts controller.quorum.voters or kraft.version, or nothing was said.
+        FormatError: the arguments contradict controller.quorum.voters or kraft.version, or are missing.
     """
     if config.voters and is_dynamic:
         raise FormatError(
@@ -238,11 +241,11 @@ def _encode_bootstrap(
 
 
 def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
-    """The records for an empty log: those of the directory, or 4.3's when it has none. Blocks.
+    """Returns the records for an empty log: those in the directory, or those of Kafka 4.3 if it has none. Blocks.
 
     Raises:
-        SnapshotDamaged: the file is damaged, or cannot be read.
-        MetadataTooNew: it has a record of a later Kafka.
+        SnapshotDamaged: the file is damaged or cannot be read.
+        MetadataTooNew: the file has a record of a later Kafka version.
         OSError: the disk failed.
     """
     file = path / BOOTSTRAP
@@ -263,8 +266,8 @@ def read_bootstrap(path: Path, files: Files = REAL_FILES) -> list[Message]:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The contents of a node's directories. `voters` are the first ones, None if the directory was not formatted with
-    any.
+    """The contents of a node's directories. `voters` are the initial voters, None if the directory was formatted
+    without any.
     """
 
     identities: dict[Path, MetaProperties]
@@ -274,7 +277,7 @@ class Inspection:
 
 
 def inspect_directories(config: ServerConfig) -> Inspection:
-    """Reads what is there and changes nothing. Blocks."""
+    """Reads the directories without changing anything. Blocks."""
     found: dict[Path, MetaProperties] = {}
     problems = []
     for path in dict.fromkeys([*config.log_directories, config.metadata_directory]):

@@ -1,6 +1,6 @@
-"""BeginQuorumEpoch on a controller: a new leader introduces itself (KIP-595).
+"""BeginQuorumEpoch on a controller: a new leader announces itself (KIP-595).
 
-Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+A request that does not name exactly the metadata partition gets INVALID_REQUEST at the top level, as in Kafka (mE10).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The context of the quorum's handlers: they use the node of a controller's context."""
+"""The context of the quorum's handlers: the part of a controller's context with its node."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def core_response(
     response_class: type[A],
     write: Callable[[A, int], R],
 ) -> Handling[R]:
-    """Gives the request to the core at the first step; returns what `write` makes of the core's response."""
+    """Passes the request to the core in the first step; returns what `write` makes of the core's response."""
     pending = ctx.node.handle(request)
     found = yield Wait(pending.wait, pending.ready)
     assert isinstance(found, response_class)
@@ -42,7 +42,8 @@ def core_response(
 
 
 def _reachable(leader: Peer | None, node: QuorumNode, listener: str) -> Peer | None:
-    """Returns the leader at the listener of the request; None if it has no listener of that name, or none is known.
+    """Returns the leader's address on the listener of the request; None if it has no such listener, or no leader is
+    known.
 
     Source: `LeaderAndEpoch` and `Endpoints.address` in Kafka's KafkaRaftClient.
     """

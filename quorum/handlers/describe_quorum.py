@@ -1,6 +1,6 @@
-"""DescribeQuorum: leader, epoch, high watermark and how far every replica is (KIP-595, KIP-836).
+"""DescribeQuorum: returns leader, epoch, high watermark and the progress of every replica (KIP-595, KIP-836).
 
-Only the leader knows; others answer NOT_LEADER_OR_FOLLOWER, and brokers forward to it.
+Only the leader knows these; other nodes return NOT_LEADER_OR_FOLLOWER. Brokers forward the request to the leader.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _replica(replica: ReplicaStatus, version: int) -> ReplicaState:
 
 
 def _nodes(ctx: QuorumContext) -> list[Node]:
-    """Returns the voters' listeners; a static set knows addresses, but not the name of their listener."""
+    """Returns the voters' listeners; a static voter set has addresses, but no listener names."""
     name = ctx.node.settings.identity.listener
     return [
         Node(

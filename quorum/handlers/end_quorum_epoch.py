@@ -1,6 +1,6 @@
-"""EndQuorumEpoch on a controller: a leader resigns and names successors (KIP-595).
+"""EndQuorumEpoch on a controller: a leader resigns and names its preferred successors (KIP-595).
 
-Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+A request that does not name exactly the metadata partition gets INVALID_REQUEST at the top level, as in Kafka (mE10).
 """
 
 from __future__ import annotations

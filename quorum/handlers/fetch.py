@@ -1,7 +1,7 @@
 """Fetch on a controller: followers and observers replicate the metadata log (KIP-595, KIP-630, KIP-1166).
 
-Below version 12 a Fetch cannot speak of divergence, so it is not served. Not about the metadata partition alone, or
-about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+A Fetch below version 12 has no fields for divergence and is not supported. A request that does not name exactly the
+metadata partition gets INVALID_REQUEST at the top level, as in Kafka (mE10).
 """
 
 from __future__ import annotations

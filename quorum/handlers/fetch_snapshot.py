@@ -1,6 +1,6 @@
-"""FetchSnapshot on a controller: a piece of a metadata snapshot (KIP-630).
+"""FetchSnapshot on a controller: returns a part of a metadata snapshot (KIP-630).
 
-Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+A request that does not name exactly the metadata partition gets INVALID_REQUEST at the top level, as in Kafka (mE10).
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""RemoveRaftVoter on a controller: a voter becomes an observer, the leader too (KIP-853). Only the leader can do it."""
+"""RemoveRaftVoter on a controller: makes a voter an observer, even the leader itself (KIP-853). Only the leader can do
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter on a controller: a voter tells the leader where it listens and which kraft.versions it supports
+"""UpdateRaftVoter on a controller: a voter reports its endpoints and its supported kraft.versions to the leader
 (KIP-853).
 """
 

@@ -1,6 +1,6 @@
-"""Vote on a controller: a candidate or prospective candidate asks for our vote (KIP-595, KIP-996).
+"""Vote on a controller: a candidate or prospective candidate requests our vote (KIP-595, KIP-996).
 
-Not about the metadata partition alone, or about nothing: INVALID_REQUEST at the top, as Kafka answers (mE10).
+A request that does not name exactly the metadata partition gets INVALID_REQUEST at the top level, as in Kafka (mE10).
 """
 
 from __future__ import annotations

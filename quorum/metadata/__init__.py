@@ -1,1 +1,1 @@
-"""Image and delta: what the metadata log says."""
+"""The metadata image, and the deltas that change it."""

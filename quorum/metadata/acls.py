@@ -1,7 +1,7 @@
-"""ACLs: the rule by which a filter matches them, and their form in DescribeAcls (29).
+"""ACLs: how filters match them, and their form in DescribeAcls (29).
 
-Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. The same for brokers and controllers. See
-`authorizer` for the verdicts.
+Source: Kafka's `ResourcePatternFilter`, `AccessControlEntryFilter`; KIP-290. Shared by brokers and controllers. See
+`authorizer` for authorization.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def known(kind: type[E], number: int) -> E:
-    """The member of that number; UNKNOWN for one that a later Kafka may have."""
+    """Returns the enum member of the number; UNKNOWN if only a later Kafka version has one."""
     try:
         return kind(number)
     except ValueError:
@@ -36,7 +36,7 @@ def known(kind: type[E], number: int) -> E:
 
 
 class Acl(NamedTuple):
-    """The content of one ACL, without its id; ACLs of equal content are one."""
+    """The content of one ACL, without its id; ACLs with equal content are equal."""
 
     resource_type: int
     resource_name: str
@@ -60,7 +60,7 @@ class Acl(NamedTuple):
 
 
 def check_filter(wanted: DeleteAclsFilter | DescribeAclsRequest) -> None:
-    """Raises KafkaError INVALID_REQUEST where a filter asks for what is not known."""
+    """Raises KafkaError INVALID_REQUEST if the filter has an unknown or invalid value."""
     pattern = (
         known(ResourceType, wanted.resource_type_filter),
         known(PatternType, wanted.pattern_type_filter),
@@ -73,7 +73,7 @@ def check_filter(wanted: DeleteAclsFilter | DescribeAclsRequest) -> None:
 
 
 def matches(wanted: DeleteAclsFilter | DescribeAclsRequest, acl: Acl) -> bool:
-    """Whether a filter that `check_filter` let pass matches `acl`; None and ANY match everything."""
+    """Returns whether a filter that `check_filter` accepted matches `acl`; None and ANY match everything."""
     return (
         wanted.resource_type_filter in (ResourceType.ANY, acl.resource_type)
         and _matches_name(wanted.pattern_type_filter, wanted.resource_name_filter, acl)
@@ -97,10 +97,10 @@ def _matches_name(pattern_type: int, name: str | None, acl: Acl) -> bool:
 
 
 def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> list[Acl]:
-    """Returns the ACLs that match, in a fixed order.
+    """Returns the matching ACLs in sorted order.
 
     Raises:
-        KafkaError: INVALID_REQUEST, the filter asks for what is not known.
+        KafkaError: INVALID_REQUEST if the filter has an unknown or invalid value.
     """
     check_filter(wanted)
     found = []
@@ -115,7 +115,7 @@ def matching(wanted: DescribeAclsRequest, acls: AclsImage) -> list[Acl]:
 def by_resource(
     acls: Iterable[Acl],
 ) -> Iterator[tuple[DescribeAclsResource, Iterator[AclDescription]]]:
-    """The resources of ACLs in order, each without its ACLs, and those."""
+    """Yields the resources of the ACLs in order, each with its ACLs."""
     for _, some in groupby(acls, key=lambda acl: acl[:3]):
         same = list(some)
         first = same[0]

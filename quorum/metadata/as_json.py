@@ -1,5 +1,5 @@
-"""The whole state of the metadata log as JSON, for people and scripts. Secrets (SCRAM keys, tokens' HMACs, sensitive
-configs) are never in it.
+"""The complete state of the metadata log as JSON, for people and scripts. It never contains secrets (SCRAM keys,
+tokens' HMACs, sensitive configs).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ PERMISSIONS = _names(Permission)
 
 
 def name_of(names: dict[int, str], number: int) -> str:
-    """Kafka's word for a number; UNKNOWN(n) where a later Kafka has one that we do not know."""
+    """Returns Kafka's name for a number; UNKNOWN(n) if only a later Kafka version has a name for it."""
     return names.get(number, f"UNKNOWN({number})")
 
 
 def state_as_json(state: MetadataState) -> dict[str, Any]:
-    """What `json.dumps` takes; maps by name where names are unique, lists otherwise, each in a fixed order."""
+    """Returns an object for `json.dumps`: maps by name if names are unique, otherwise lists, all in a fixed order."""
     image = state.image
     return {
         "offset": image.provenance.offset,
@@ -72,7 +72,7 @@ def state_as_json(state: MetadataState) -> dict[str, Any]:
 
 
 def _unknown(state: MetadataState) -> dict[str, Any]:
-    """Returns the records that only a later Kafka understands: the state lacks their changes."""
+    """Returns the records that only a later Kafka version understands; the state lacks their changes."""
     unknown = state.image.unknown
     return {
         "count": unknown.count,
@@ -82,7 +82,7 @@ def _unknown(state: MetadataState) -> dict[str, Any]:
 
 
 def topic_as_json(topic: TopicImage) -> dict[str, Any]:
-    """What `state_as_json` says of a topic."""
+    """Returns the part of `state_as_json` for one topic."""
     return {
         "topic_id": uuid_to_text(topic.id),
         "partitions": [_partition(index, p) for index, p in sorted(topic.partitions.items())],
@@ -145,7 +145,7 @@ def _quotas(quotas: QuotasImage) -> list[dict[str, Any]]:
 
 
 def _scram(scram: ScramImage) -> dict[str, list[str]]:
-    """Mechanism and iterations by user, never a key."""
+    """Returns mechanism and iterations by user, never a key."""
     users: dict[str, list[str]] = {}
     for (user, mechanism), record in sorted(scram.items()):
         text = f"{name_of(MECHANISMS, mechanism)}:{record.iterations}"
@@ -154,7 +154,7 @@ def _scram(scram: ScramImage) -> dict[str, list[str]]:
 
 
 def _token(token: DelegationTokenRecord) -> dict[str, Any]:
-    """The id names a token but opens nothing; the HMAC, which does, is not in the log."""
+    """Returns the token. Its id grants no access; the HMAC, which does, is not in the log."""
     return {
         "token_id": token.token_id,
         "owner": token.owner,

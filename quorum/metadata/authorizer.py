@@ -1,8 +1,9 @@
-"""Authorization by the ACLs of the metadata: DENY beats ALLOW beats no ACL.
+"""Authorization by the ACLs of the metadata: DENY takes precedence over ALLOW, and ALLOW over the lack of an ACL.
 
 Source: Kafka's `StandardAuthorizerData`, `Authorizer.authorizeByResourceType`, `AclPublisher`, KIP-801, KIP-679. The
-index holds ACLs by resource pattern; an answer looks at the literal name, the wildcard and those prefixes of the name
-that some ACL has, so it does not cost the number of ACLs. See `trimaran.quorum.serving.audit` for the log of it.
+index holds ACLs by resource pattern. A lookup reads the literal name, the wildcard, and the prefixes of the name that
+have the length of some ACL's prefix, so its cost does not grow with the number of ACLs. See
+`trimaran.quorum.serving.audit` for the audit log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from trimaran.wire.text.hosts import is_host
 
 WILDCARD_PRINCIPAL = "User:*"
 
-# An ALLOW of these allows to look as well; a DENY of these does not forbid to look.
+# An ALLOW of these operations implies DESCRIBE; a DENY of them does not deny DESCRIBE.
 _IMPLY_DESCRIBE = {
     Operation.DESCRIBE,
     Operation.READ,
@@ -49,7 +50,7 @@ _Pattern = tuple[int, int, str]
 
 
 class Action(NamedTuple):
-    """An operation on one resource, by its own name."""
+    """An operation on one named resource."""
 
     operation: Operation
     resource_type: ResourceType = ResourceType.CLUSTER
@@ -57,7 +58,7 @@ class Action(NamedTuple):
 
 
 def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
-    """Returns the resource whose ACLs decide on the configs of `resource`: the topic, the group or the cluster."""
+    """Returns the resource whose ACLs govern the configs of `resource`: the topic, the group or the cluster."""
     kind, name = resource
     if kind == TOPIC_RESOURCE:
         return ResourceType.TOPIC, name
@@ -67,7 +68,7 @@ def config_resource(resource: ConfigResource) -> tuple[ResourceType, str]:
 
 
 def config_refusal(resource: ConfigResource) -> ErrorCode:
-    """Returns the error for a principal that lacks that ACL. Source: `authorizeAlterResource` of Kafka's
+    """Returns the error for a principal without that permission. Source: `authorizeAlterResource` of Kafka's
     `ControllerApis`.
     """
     refusals = {
@@ -79,10 +80,10 @@ def config_refusal(resource: ConfigResource) -> ErrorCode:
 
 @dataclass(slots=True)
 class AclIndex:
-    """ACLs by the pattern that they are about."""
+    """An index of ACLs by resource pattern."""
 
     _by_pattern: dict[_Pattern, set[Acl]] = field(default_factory=dict)
-    # How many prefixes there are of each length, by resource type.
+    # The number of prefixes of each length, by resource type.
     _prefix_lengths: dict[int, Counter[int]] = field(default_factory=dict)
 
     @classmethod
@@ -100,7 +101,7 @@ class AclIndex:
         found.add(acl)
 
     def remove(self, acl: Acl) -> None:
-        """Takes an ACL away; one that is not there is no error."""
+        """Removes an ACL; does nothing if it is absent."""
         pattern = _pattern(acl)
         found = self._by_pattern.get(pattern)
         if found is None:
@@ -116,7 +117,7 @@ class AclIndex:
                 del lengths[length]
 
     def about(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """Every ACL whose pattern covers the resource."""
+        """Yields every ACL whose pattern matches the resource."""
         find = self._by_pattern.get
         yield from find((resource_type, PatternType.LITERAL, name), ())
         if name != WILDCARD:
@@ -126,7 +127,7 @@ class AclIndex:
                 yield from find((resource_type, PatternType.PREFIXED, name[:end]), ())
 
     def of_type(self, resource_type: int) -> Iterator[Acl]:
-        """Every ACL about resources of the type. Costs the number of patterns of all types."""
+        """Yields every ACL for resources of the type. Iterates over the patterns of all types."""
         for pattern, acls in self._by_pattern.items():
             if pattern[0] == resource_type:
                 yield from acls
@@ -137,7 +138,7 @@ def _pattern(acl: Acl) -> _Pattern:
 
 
 class Verdict(NamedTuple):
-    """A decision, and the ACL that it follows from; without one, `why` says what it follows from."""
+    """An authorization decision with the ACL that determines it; without an ACL, `why` gives the reason."""
 
     allowed: bool
     acl: Acl | None = None
@@ -155,9 +156,9 @@ NO_RESOURCE = Verdict(False, why="no ACL allows it for any resource of the type"
 def judge(
     index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
 ) -> Verdict:
-    """Whether `principal` ("User:alice"), connected from `host` (an address), may do it, and why.
+    """Returns whether `principal` ("User:alice"), connected from `host` (an address), may perform the action, and why.
 
-    `allow_if_no_acl`: the answer for a resource that no ACL at all is about (`allow.everyone.if.no.acl.found`).
+    `allow_if_no_acl`: the decision for a resource without any ACL (`allow.everyone.if.no.acl.found`).
     """
     nothing_said, allowed = True, NOTHING_MATCHES
     for acl in index.about(action.resource_type, action.resource_name):
@@ -172,17 +173,18 @@ def judge(
     return allowed
 
 
-# The name that Kafka judges first, so that super users and open clusters are allowed whatever the ACLs are.
+# The name that Kafka checks first: super users and clusters that allow everyone then need no search of the ACLs.
 ANY_NAME = "hardcode"
 
 
 def judge_by_type(
     index: AclIndex, principal: str, host: str, action: Action, *, allow_if_no_acl: bool = False
 ) -> Verdict:
-    """Whether there may be a resource of the type with which `principal` may do it; the name in `action` counts not.
+    """Returns whether there may be a resource of the type on which `principal` may perform the operation; the name in
+    `action` is ignored.
 
-    Only ACLs of the operation itself and of ALL count: none implies another. An ALLOW counts unless a DENY covers all
-    that it covers.
+    Only ACLs for the operation itself and for ALL are considered: no operation implies another here. An ALLOW is
+    effective unless a DENY covers its whole pattern.
     """
     any_name = action._replace(resource_name=ANY_NAME)
     first = judge(index, principal, host, any_name, allow_if_no_acl=allow_if_no_acl)
@@ -203,7 +205,7 @@ def judge_by_type(
 
 
 def _dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
-    """Whether a DENY of the same pattern, or of a prefix of its name, covers it."""
+    """Returns whether a DENY with the same pattern, or with a prefix of its name, covers it."""
     name = pattern[1]
     prefixes = ((PatternType.PREFIXED, name[:end]) for end in range(1, len(name) + 1))
     return pattern in denied or any(prefix in denied for prefix in prefixes)
@@ -227,17 +229,18 @@ def _is_about(acl: Acl, principal: str, host: str, operation: int) -> bool:
     return operation == Operation.DESCRIBE_CONFIGS and acl.operation in _IMPLY_DESCRIBE_CONFIGS
 
 
-# Verdicts kept: clients ask the same again and again. Some 500 bytes each with names of Kafka's topics; longer names
-# are judged each time.
+# The number of cached verdicts: clients repeat the same requests. Each takes some 500 bytes with topic names of legal
+# length; verdicts about longer names are not cached.
 KEPT_MAX = 10_000
 KEPT_NAME_MAX = 255
 
 
 class Authorizer:
-    """A `Publisher` that keeps an index of the committed ACLs and answers by it.
+    """A `Publisher` that maintains an index of the committed ACLs and authorizes by it.
 
-    `super_users` ("User:alice") may do everything. Others are judged once the initial load is complete: an older
-    snapshot may lack the very ACL that denies the request. `epoch` grows with each change of ACLs.
+    `super_users` ("User:alice") may do everything. Requests of other principals fail until the initial load is
+    complete, because an older snapshot may lack the very ACL that denies the request. `epoch` increases with each
+    change of ACLs.
     """
 
     def __init__(self, super_users: Iterable[str] = (), *, allow_if_no_acl: bool = False) -> None:
@@ -249,7 +252,9 @@ class Authorizer:
         self.epoch = 0
 
     def complete_initial_load(self) -> None:
-        """The index has all ACLs that were committed when this node first heard of a leader."""
+        """Marks the load as complete: the index has all ACLs that were committed when this node first learned of a
+        leader.
+        """
         self._loaded = True
 
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
@@ -257,7 +262,7 @@ class Authorizer:
         changed = delta.acls.changed
         if not changed:
             return
-        # Removals come first: an ACL may come back under another id in the same delta.
+        # Removals come first, because an ACL may be added again under another id in the same delta.
         for acl_id in changed:
             if (old := before.get(acl_id)) is not None:
                 self._index.remove(Acl.of(old))
@@ -268,13 +273,13 @@ class Authorizer:
         self._kept.clear()
 
     def judge(self, principal: Principal, host: str, action: Action) -> Verdict:
-        """Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is complete, which Kafka has no code for
-        either.
+        """Returns the verdict for the action. Raises KafkaError UNKNOWN_SERVER_ERROR before the initial load is
+        complete; Kafka has no error code for this either.
         """
         return self._verdict(principal, host, action, by_type=False)
 
     def judge_by_type(self, principal: Principal, host: str, action: Action) -> Verdict:
-        """As `judge`, for some resource of the type, whatever its name (KIP-679)."""
+        """Returns the verdict for any resource of the type, regardless of its name (KIP-679)."""
         return self._verdict(principal, host, action, by_type=True)
 
     def _verdict(

@@ -17,13 +17,15 @@ from trimaran.wire.messages.describe_client_quotas import (
 from trimaran.wire.text.java_order import java_hash_order
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
-# How a component matches: the entity of that name, the default of the type, any of the type.
+# The match type of a component: the named entity, the default entity of the type, any entity of the type.
 EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 @dataclass(slots=True)
 class _Filter:
-    """`names` must be equal (None: the default), of `any_name` something must be there; `strict`: and nothing else."""
+    """A parsed filter. `names` must be equal (None: the default entity), `any_name` types must be present; `strict`
+    allows no other types.
+    """
 
     strict: bool
     names: dict[str, str | None] = field(default_factory=dict)
@@ -44,10 +46,10 @@ class _Filter:
 def describe_client_quotas(
     request: DescribeClientQuotasRequest, quotas: QuotasImage
 ) -> Iterator[EntryData]:
-    """Returns the entities that match, each with all its quotas, in a fixed order; those of one part come first.
+    """Yields the matching entities with all their quotas, in a fixed order; entities with one component come first.
 
     Raises:
-        KafkaError: INVALID_REQUEST, UNSUPPORTED_VERSION: what is wrong with the filter.
+        KafkaError: INVALID_REQUEST or UNSUPPORTED_VERSION for an invalid filter; the message gives the reason.
     """
     wanted = _filter(request)
     values: dict[QuotaEntity, list[ValueData]] = {}
@@ -64,8 +66,8 @@ def describe_client_quotas(
 
 
 def _in_order_of_kafka(values: Iterable[ValueData]) -> list[ValueData]:
-    """Returns an entity's quotas in the order of Kafka's response, which tests of clients compare: that of a `HashMap`
-    that grows from one bucket, filled in the order of one with the usual number.
+    """Returns an entity's quotas in the order of Kafka's response, which client tests compare: the order of a `HashMap`
+    that grows from one bucket, filled in the order of a `HashMap` of default capacity.
     """
     by_key = {value.key: value for value in values}
     order = java_hash_order(java_hash_order(sorted(by_key)), least_buckets=1)

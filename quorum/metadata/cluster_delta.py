@@ -32,7 +32,9 @@ V = TypeVar("V")
 
 
 class ClusterDelta:
-    """`changed_brokers` and `changed_controllers` map ids to the new registration, None for one that is gone."""
+    """Changes to registrations. `changed_brokers` and `changed_controllers` map ids to the new registration, None for a
+    removed one.
+    """
 
     __slots__ = ("changed_brokers", "changed_controllers", "image")
 
@@ -42,7 +44,7 @@ class ClusterDelta:
         self.changed_controllers: dict[NodeId, ControllerRegistration | None] = {}
 
     def broker(self, broker_id: BrokerId) -> BrokerRegistration | None:
-        """The broker as it is now."""
+        """Returns the broker as of the last record."""
         if broker_id in self.changed_brokers:
             return self.changed_brokers[broker_id]
         return self.image.brokers.get(broker_id)
@@ -83,7 +85,9 @@ class ClusterDelta:
         self.changed_brokers[record.id] = replace(broker, fenced=False)
 
     def change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
-        """`fenced` is 1 to fence, -1 to unfence; `in_controlled_shutdown` only ever begins."""
+        """Applies a BrokerRegistrationChangeRecord: `fenced` is 1 to fence, -1 to unfence; `in_controlled_shutdown` is
+        only ever set.
+        """
         broker = self._broker_at(record.broker_id, record.broker_epoch)
         changed = replace(
             broker,
@@ -120,7 +124,7 @@ class ClusterDelta:
 
 
 def _finish(changed: dict[K, V | None], present: Map[K, V]) -> None:
-    """Marks entries that the snapshot lacks as removed; equal entries are no change."""
+    """Marks entries that the snapshot lacks as removed, and drops unchanged entries."""
     for key, old in present.items():
         if key not in changed:
             changed[key] = None

@@ -1,12 +1,12 @@
-"""The changes of an image by a run of metadata records; a snapshot is such a run, too.
+"""The changes to an image made by a sequence of metadata records, which may also be a snapshot.
 
     delta = MetadataDelta(image)
     for record in records: delta.replay(record)
     image = delta.apply(Provenance(last_offset, epoch, timestamp_ms))
 
-The same code replays on the active controller, on standbys, in brokers and in the mirror. After `finish_snapshot` a
-delta asks the same questions and gives the same answers as one made of the log records between the two images. Source:
-Kafka's `MetadataDelta`. See `loader` for transactions of records.
+The active controller, standbys, brokers and the mirror replay with the same code. After `finish_snapshot` a delta is
+equivalent to one made from the log records between the two images. Source: Kafka's `MetadataDelta`. See `loader` for
+transactions of records.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from trimaran.wire.schema import Message
 
 
 class MetadataDelta:
-    """Questions go to the parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`, `scram`, `tokens`,
-    `quotas`; `unknown` counts what no part understands.
+    """The changes since an image, in parts: `topics`, `cluster`, `configs`, `features`, `producer_ids`, `acls`,
+    `scram`, `tokens`, `quotas`; `unknown` counts records that no part understands.
     """
 
     __slots__ = (
@@ -74,10 +74,10 @@ class MetadataDelta:
         self.unknown = UnknownDelta(image.unknown)
 
     def replay(self, record: Message | UnknownRecord) -> None:
-        """Takes one record.
+        """Applies one record.
 
         Raises:
-            RemoteProtocolError: it changes something that is not there, so log and image do not belong together.
+            RemoteProtocolError: the record changes something that does not exist, so log and image do not match.
         """
         replay = _REPLAYS.get(type(record))
         if replay is None:
@@ -88,7 +88,9 @@ class MetadataDelta:
         self.configs.topic_removed(self.topics.remove_topic(record))
 
     def finish_snapshot(self) -> None:
-        """All of a snapshot has been replayed: what it did not say is gone, what it repeated is no change."""
+        """Ends the replay of a snapshot: entries that it lacks are removed, and entries that it repeats are
+        unchanged.
+        """
         self.features.finish_snapshot()
         self.cluster.finish_snapshot()
         self.topics.finish_snapshot()
@@ -97,7 +99,7 @@ class MetadataDelta:
             part.finish_snapshot()
 
     def apply(self, provenance: Provenance) -> MetadataImage:
-        """The image after the records; the delta stays as it is."""
+        """Returns the image after the records; the delta itself is not changed."""
         return MetadataImage(
             provenance,
             self.features.apply(),
@@ -114,7 +116,7 @@ class MetadataDelta:
 
 
 def _nothing(_delta: MetadataDelta, _record: Message) -> None:
-    """The record moves the log and nothing else."""
+    """Ignores a record that changes no part of the image."""
 
 
 _REPLAYS: dict[type[Message | UnknownRecord], Callable[[MetadataDelta, Any], object]] = {
@@ -140,7 +142,8 @@ _REPLAYS: dict[type[Message | UnknownRecord], Callable[[MetadataDelta, Any], obj
     security.DelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, r),
     security.RemoveDelegationTokenRecord: lambda d, r: d.tokens.set(r.token_id, None),
     misc.NoOpRecord: _nothing,
-    # Clusters that once came from ZooKeeper have it in their logs; Kafka 4 neither acts on it nor snapshots it.
+    # Clusters migrated from ZooKeeper have this record in their logs; Kafka 4 neither acts on it nor writes it to
+    # snapshots.
     misc.ZkMigrationStateRecord: _nothing,
     transactions.BeginTransactionRecord: _nothing,
     transactions.EndTransactionRecord: _nothing,

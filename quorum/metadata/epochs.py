@@ -1,8 +1,8 @@
-"""The leaders of the quorum, the records of each, and the silence before, read from the log itself.
+"""The leaders of the quorum, their records, and the gaps before them, read from the log.
 
-The sources are the control record that begins every epoch, and the epochs of the batches. A leader that is alive writes
-a record every half second, so a longer gap means that there was none. Times are those that the leaders wrote, so they
-compare as well as the controllers' clocks do. Why a leadership ended is not in the log. Sans-I/O.
+The sources are the control record at the start of every epoch and the epochs of the batches. A live leader writes a
+record every half second, so a longer gap means that there was no leader. Times are the leaders' own, so they are only
+as comparable as the controllers' clocks. The log does not have the reason why a leadership ended. Sans-I/O.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimaran.wire.messages.control import (
 
 @dataclass(slots=True)
 class Epoch:
-    """One leadership, up to its last record; `leader_id` is None where the log does not reach back to its beginning."""
+    """One leadership, up to its last record; `leader_id` is None if the log does not go back to its start."""
 
     epoch: LeaderEpoch
     leader_id: NodeId | None
@@ -40,7 +40,7 @@ class Epoch:
 
 
 def epochs_of(batches: Iterable[BatchView]) -> Iterator[Epoch]:
-    """The epochs of a log's batches, in order.
+    """Yields the epochs of a log's batches, in order.
 
     Raises:
         RemoteProtocolError: a malformed control record.
@@ -70,7 +70,7 @@ def _begin(batch: BatchView, before: Epoch | None) -> Epoch:
 
 
 def leader_change(batch: BatchView) -> LeaderChangeMessage | None:
-    """The message with which a leader begins its epoch; None in other batches. Raises RemoteProtocolError."""
+    """Returns the message with which a leader begins its epoch; None for other batches. Raises RemoteProtocolError."""
     if not batch.is_control:
         return None
     for record in decode_records(batch):

@@ -1,7 +1,7 @@
-"""The features of Kafka 4.3: which levels there are, which we serve, and what a new cluster gets.
+"""The features of Kafka 4.3: their levels, the levels that we support, and the levels of a new cluster.
 
-Source: Kafka's `MetadataVersion`, `Feature` and the versions beside it, KIP-584, KIP-778, KIP-1022. A feature that is
-not served stays at 0, which is not written; setting it is refused as Kafka refuses what it does not know.
+Source: Kafka's `MetadataVersion`, `Feature` and related classes, KIP-584, KIP-778, KIP-1022. An unsupported feature
+stays at 0, which is not written; setting it is refused as Kafka refuses an unknown feature.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ STREAMS_VERSION = "streams.version"
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """`levels` maps what Kafka 4.3 has beyond 0 to the metadata.version at which new clusters begin with it; `served`
-    is our highest.
+    """A feature. `levels` maps each level above 0 in Kafka 4.3 to the metadata.version at which new clusters start with
+    it; `served` is our highest level.
 
     `needs`: by level, the levels of other features that it depends on.
     """
@@ -57,7 +57,7 @@ FEATURES = {
     )
 }
 
-# The served levels of the features in the metadata.
+# The supported levels of the features in the metadata.
 SUPPORTED_FEATURES = (
     FeatureRange(METADATA_VERSION, METADATA_VERSION_MIN, METADATA_VERSION_LEVEL),
     *(
@@ -66,8 +66,8 @@ SUPPORTED_FEATURES = (
         if feature.served
     ),
 )
-# The levels that our nodes register: also those of the quorum's own version, without which Apache Kafka's controllers
-# of a dynamic quorum refuse them.
+# The levels that our nodes register. kraft.version is included, because Apache Kafka's controllers of a dynamic quorum
+# otherwise refuse the registration.
 REGISTERED_FEATURES = (
     *SUPPORTED_FEATURES,
     FeatureRange(KRAFT_VERSION, STATIC_QUORUM, DYNAMIC_QUORUM),
@@ -75,11 +75,11 @@ REGISTERED_FEATURES = (
 
 
 def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
-    """Returns the levels of a new cluster: the chosen ones, the newest metadata.version if none was chosen, and for
-    each other feature the level that belongs to it.
+    """Returns the levels of a new cluster: the chosen ones, the newest metadata.version if none is chosen, and for each
+    other feature the level that belongs to that metadata.version.
 
     Raises:
-        ValueError: a feature or a level of it is not served, or needs another level.
+        ValueError: a feature or its level is not supported, or a dependency is not met.
     """
     metadata_version = chosen.get(METADATA_VERSION, METADATA_VERSION_LEVEL)
     levels = {
@@ -103,12 +103,12 @@ def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
 
 
 def needs_of(name: str, level: int) -> Mapping[str, int]:
-    """The least levels of other features that this one depends on."""
+    """Returns the minimum levels of other features that this level depends on."""
     return FEATURES[name].needs.get(level, {}) if name in FEATURES else {}
 
 
 def newest_known(name: str) -> int:
-    """The highest level of a feature that this version knows, whether it serves it or not; 0 of unknown features."""
+    """Returns the highest known level of a feature, even if it is not supported; 0 for unknown features."""
     if name == METADATA_VERSION:
         return METADATA_VERSION_LEVEL
     if name == KRAFT_VERSION:
@@ -117,7 +117,7 @@ def newest_known(name: str) -> int:
 
 
 def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
-    """Returns the first records of a new cluster's log: metadata.version first, then the other features that are on."""
+    """Returns the first records of a new cluster's log: metadata.version first, then the other enabled features."""
     found = first_levels({}) if levels is None else levels
     return [
         FeatureLevelRecord(name=name, feature_level=level) for name, level in found.items() if level
@@ -125,7 +125,7 @@ def bootstrap_records(levels: Mapping[str, int] | None = None) -> list[Message]:
 
 
 def default_level(feature: Feature, metadata_version: int) -> int:
-    """Returns the served level of a feature with which a new cluster of `metadata_version` begins."""
+    """Returns the supported level of a feature with which a new cluster of `metadata_version` starts."""
     return max(
         (
             level
@@ -137,10 +137,10 @@ def default_level(feature: Feature, metadata_version: int) -> int:
 
 
 def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who: str) -> None:
-    """A node must support every level that is finalized; what it does not name it supports at 0.
+    """Checks that a node supports every finalized level; a feature that it does not name has level 0 there.
 
     Raises:
-        KafkaError: UNSUPPORTED_VERSION; INVALID_REGISTRATION, it does not say which metadata.version it supports.
+        KafkaError: UNSUPPORTED_VERSION; INVALID_REGISTRATION if it does not name metadata.version.
     """
     ranges = list(ranges)
     if all(range_.name != METADATA_VERSION for range_ in ranges):
@@ -152,7 +152,7 @@ def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who
 
 
 def unsupported_levels(features: FeaturesImage, ranges: Iterable[FeatureRange]) -> str:
-    """The finalized levels that a node with these ranges cannot serve, for people; empty if there are none."""
+    """Returns the finalized levels outside a node's supported ranges, as text for people; empty if there are none."""
     supported = {range_.name: range_ for range_ in ranges}
     finalized: Mapping[str, int] = {
         METADATA_VERSION: features.metadata_version,

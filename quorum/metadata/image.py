@@ -1,7 +1,7 @@
 """The state of the metadata log at one offset: frozen values over persistent maps.
 
-An image is never changed; a later one shares with it everything that did not change. Source: KIP-631, Kafka's `image`
-package. ACLs, SCRAM credentials, delegation tokens and client quotas stay the records that they came as.
+An image is immutable; a later image shares all unchanged parts with it. Source: KIP-631, Kafka's `image` package. ACLs,
+SCRAM credentials, delegation tokens and client quotas are stored as their records.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from trimaran.wire.text.endpoint import Endpoint
 
 NO_LEADER = BrokerId(-1)
 
-# Reserved ids of directories: not assigned yet, lost, and known only to the broker itself (KIP-858).
+# Reserved directory ids: not assigned yet, lost, and known only to the broker itself (KIP-858).
 UNASSIGNED_DIRECTORY = bytes(16)
 LOST_DIRECTORY = bytes(15) + b"\x01"
 MIGRATING_DIRECTORY = bytes(15) + b"\x02"
@@ -45,7 +45,7 @@ BROKER_RESOURCE = 4
 BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
-# Kafka's words for them.
+# Kafka's names for the types.
 RESOURCE_TYPES = {
     TOPIC_RESOURCE: "TOPIC",
     BROKER_RESOURCE: "BROKER",
@@ -56,7 +56,9 @@ RESOURCE_TYPES = {
 
 
 class Provenance(NamedTuple):
-    """The origin of an image: its last record, the epoch of that, and the time at which its leader appended it."""
+    """The origin of an image: the offset and epoch of its last record, and the time at which the leader appended that
+    record.
+    """
 
     offset: Offset = NO_OFFSET
     epoch: LeaderEpoch = NO_LEADER_EPOCH
@@ -67,7 +69,7 @@ NOWHERE = Provenance()
 
 
 class FeatureRange(NamedTuple):
-    """Levels of a feature that a node supports, both ends included."""
+    """The levels of a feature that a node supports, both ends included."""
 
     name: str
     min_level: int
@@ -75,7 +77,7 @@ class FeatureRange(NamedTuple):
 
 
 class PartitionImage(NamedTuple):
-    """One partition; `directories` has one entry for each of `replicas`, `leader` is -1 for none.
+    """One partition. `directories` has one entry for each of `replicas`; `leader` is -1 if there is none.
 
     `leader_recovery_state` is 0 (recovered) or 1 (recovering after an unclean election).
     """
@@ -94,11 +96,11 @@ class PartitionImage(NamedTuple):
 
     @property
     def preferred_leader(self) -> BrokerId:
-        """The first replica."""
+        """Returns the first replica."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     def directory_of(self, broker_id: BrokerId) -> bytes:
-        """The directory of a replica; unassigned if it is none."""
+        """Returns the directory of a replica; unassigned if the broker is not a replica."""
         if broker_id not in self.replicas:
             return UNASSIGNED_DIRECTORY
         return self.directories[self.replicas.index(broker_id)]
@@ -112,7 +114,7 @@ class TopicImage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicsImage:
-    """The same topics by name and by id."""
+    """All topics, by name and by id."""
 
     by_name: Map[str, TopicImage] = field(default_factory=Map)
     by_id: Map[bytes, TopicImage] = field(default_factory=Map)
@@ -120,9 +122,9 @@ class TopicsImage:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """One broker. `directories` are those online, sorted.
+    """The registration of one broker. `directories` are the online ones, sorted.
 
-    `cordoned_directories` is None until the broker has told them.
+    `cordoned_directories` is None until the broker has reported them.
     """
 
     id: BrokerId
@@ -139,12 +141,12 @@ class BrokerRegistration:
 
     @property
     def active(self) -> bool:
-        """May be in an ISR and lead."""
+        """Returns whether the broker may be in an ISR and lead."""
         return not self.fenced and not self.in_controlled_shutdown
 
     def has_online(self, directory: bytes) -> bool:
-        """Unassigned and migrating directories are as good as online: the broker knows where the
-        replica is (KIP-858).
+        """Returns whether the directory is online. Unassigned and migrating directories count as online, because the
+        broker knows where the replica is (KIP-858).
         """
         if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             return True
@@ -173,25 +175,29 @@ ConfigResource = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ConfigsImage:
-    """Configs by (resource type, name); resources without configs have no entry, a broker's `""` is for all."""
+    """Configs by (resource type, name). Resources without configs have no entry; the broker named `""` is the cluster
+    default.
+    """
 
     by_resource: Map[ConfigResource, Map[str, str]] = field(default_factory=Map)
 
     def of(self, resource_type: int, name: str) -> Map[str, str]:
-        """The configs set on a resource itself; none is an empty map."""
+        """Returns the configs set on the resource itself, possibly none."""
         return self.by_resource.get((resource_type, name), Map())
 
 
 @dataclass(frozen=True, slots=True)
 class FeaturesImage:
-    """`metadata_version` is 0 until a record says it; `levels` has the other features that are not 0."""
+    """Finalized levels. `metadata_version` is 0 until a record sets it; `levels` has the other features that
+    are not 0.
+    """
 
     metadata_version: int = 0
     levels: Map[str, int] = field(default_factory=Map)
 
     @property
     def keeps_eligible_leaders(self) -> bool:
-        """Whether there are eligible leader replicas (KIP-966)."""
+        """Returns whether eligible leader replicas are kept (KIP-966)."""
         return self.levels.get("eligible.leader.replicas.version", 0) > 0
 
 
@@ -202,13 +208,13 @@ class ProducerIdsImage:
     next_producer_id: ProducerId = NO_PRODUCER_ID
 
 
-# Kinds of unknown records that are named; a release of Kafka adds one or two.
+# The number of unknown record types that are listed; a release of Kafka adds one or two.
 UNKNOWN_KINDS_MAX = 20
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownRecords:
-    """Records of a later Kafka that an observer has passed over: what they change is not in the image.
+    """Records of a later Kafka version that an observer skipped; the image lacks their changes.
 
     `kinds` has the first of each type and version.
     """
@@ -217,7 +223,7 @@ class UnknownRecords:
     kinds: tuple[UnknownRecord, ...] = ()
 
     def plus(self, count: int, kinds: Iterable[UnknownRecord]) -> UnknownRecords:
-        """So many more, of these kinds among them."""
+        """Returns the sum with further records of the given kinds."""
         first = {(kind.type, kind.version): kind for kind in self.kinds}
         for kind in kinds:
             if len(first) < UNKNOWN_KINDS_MAX:
@@ -226,7 +232,7 @@ class UnknownRecords:
 
     @property
     def text(self) -> str:
-        """The count and the types as text for people; empty if there are none."""
+        """Returns the count and the types as text for people; empty if there are none."""
         kinds = ", ".join(str(kind) for kind in self.kinds)
         many = "record" if self.count == 1 else "records"
         return f"{self.count} {many} of a later Kafka ({kinds})" if self.count else ""

@@ -1,7 +1,7 @@
-"""Turns what the Raft driver says into images, and tells publishers of each.
+"""Builds images from the Raft driver's batches and snapshots, and passes each image to publishers.
 
-Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible in one piece
-when it ends, as if its batches were one. Not implemented: metrics.
+Source: Kafka's `MetadataLoader`, `MetadataBatchLoader`. A transaction of records (KIP-868) becomes visible at its end,
+as if its batches were one batch. Not implemented: metrics.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _OF_TRANSACTIONS = (BeginTransactionRecord, EndTransactionRecord, AbortTransacti
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """How a delta came to be; `size_bytes` is 0 for a snapshot."""
+    """The origin of a delta; `size_bytes` is 0 for a snapshot."""
 
     provenance: Provenance
     is_snapshot: bool = False
@@ -41,14 +41,14 @@ class Manifest:
 
 
 class Publisher(Protocol):
-    """Acts on changes. Called on the loop: long work is queued by the publisher."""
+    """A receiver of metadata changes. It is called on the loop and must queue long work."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, manifest: Manifest) -> None:
-        """`delta.image` is what was, `image` what is."""
+        """Handles a change from `delta.image` to `image`."""
 
 
 class MetadataLoader:
-    """A `MetadataListener`. `image` is the newest one published."""
+    """A `MetadataListener` that builds images; `image` is the newest published one."""
 
     def __init__(self, publishers: Sequence[Publisher] = (), image: MetadataImage = EMPTY) -> None:
         self.image = image
@@ -60,11 +60,11 @@ class MetadataLoader:
 
     @property
     def in_transaction(self) -> bool:
-        """A transaction of records has begun and not ended: `image` is as it was before it."""
+        """Returns whether a transaction of records is open; `image` is then the image before it."""
         return self._in_transaction
 
     def add_publisher(self, *publishers: Publisher) -> None:
-        """Adds publishers; if there is an image already, they receive the whole of it as a change from nothing."""
+        """Adds publishers; if there is an image already, they receive all of it as a change from the empty image."""
         self._publishers += publishers
         if self.image is EMPTY:
             return
@@ -77,7 +77,7 @@ class MetadataLoader:
         """Replays a batch and publishes at its end, unless a transaction is open then.
 
         Raises:
-            RemoteProtocolError: the log and the image do not belong together.
+            RemoteProtocolError: the log and the image do not match.
         """
         self._batch_count += batch.ends
         self._size_bytes += batch.size_bytes
@@ -92,10 +92,10 @@ class MetadataLoader:
             self._publish(Provenance(batch.last_offset, batch.epoch, batch.appended_at_ms))
 
     def _mark(self, record: Message | UnknownRecord, before: Provenance) -> None:
-        """A transaction begins, ends or is aborted."""
+        """Handles the begin, end or abort of a transaction."""
         match record:
             case BeginTransactionRecord():
-                # The records before it must be seen whatever becomes of the transaction.
+                # The records before the transaction must become visible, however it ends.
                 if before.offset > self.image.provenance.offset and not self._in_transaction:
                     self._publish(before)
                 self._in_transaction = True
@@ -106,7 +106,7 @@ class MetadataLoader:
                 self._in_transaction = False
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        """Replaces the image at the end and publishes the difference."""
+        """Replaces the image by the snapshot's and publishes the difference."""
         if snapshot.begins:
             self._delta, self._in_transaction = MetadataDelta(self.image), False
             self._batch_count = self._size_bytes = 0
@@ -127,10 +127,10 @@ class MetadataLoader:
         for publisher in self._publishers:
             try:
                 publisher.publish(delta, self.image, manifest)
-            except Exception:  # one publisher must not keep the others from the change  # noqa: BLE001 - it is logged, with its traceback
+            except Exception:  # others must still be notified  # noqa: BLE001 - it is logged, with its traceback
                 events.METADATA_PUBLISHER_FAILED.log(
                     log, exc_info=True, publisher=type(publisher).__name__, offset=provenance.offset
                 )
 
     async def lead(self, epoch: LeaderEpoch) -> None:
-        """Observers never lead."""
+        """Does nothing, because an observer never leads."""

@@ -1,4 +1,4 @@
-"""One helper over persistent maps. See `immutables` for the rest."""
+"""A helper for persistent maps. See `immutables` for the rest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 def updated(present: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
-    """`present` with `changes`; None removes, also what is not there."""
+    """Returns `present` with `changes`; None removes a key, which need not exist."""
     if not changes:
         return present
     mutation = present.mutate()

@@ -1,4 +1,4 @@
-"""Changes to features, configs, producer ids, and to what is kept as the records it came as.
+"""Changes to features, configs and producer ids, and to parts that are stored as records.
 
 Source: Kafka's `FeaturesDelta`, `ConfigurationsDelta`, `ProducerIdsDelta`, `AclsDelta`, `ScramDelta`,
 `DelegationTokenDelta`, `ClientQuotasDelta`.
@@ -32,7 +32,9 @@ R = TypeVar("R")
 
 
 class FeaturesDelta:
-    """`changed` maps features to levels, None for one that is gone; `metadata_version` is None without a change."""
+    """Changes to features. `changed` maps features to levels, None for a removed one; `metadata_version` is None if
+    unchanged.
+    """
 
     __slots__ = ("changed", "image", "metadata_version")
 
@@ -67,7 +69,7 @@ class FeaturesDelta:
 
 
 class ConfigsDelta:
-    """`changed` maps resources to what is set (None: taken away) on them."""
+    """Changes to configs. `changed` maps resources to the values set on them, None for a deleted value."""
 
     __slots__ = ("changed", "image")
 
@@ -80,7 +82,7 @@ class ConfigsDelta:
         self.changed.setdefault(resource, {})[record.name] = record.value
 
     def topic_removed(self, name: str) -> None:
-        """A topic takes its configs with it."""
+        """Removes the configs of a deleted topic."""
         resource = (TOPIC_RESOURCE, name)
         present = self.image.by_resource.get(resource)
         if present is None:
@@ -128,7 +130,7 @@ _NONE_FOUND = UnknownRecords()
 
 
 class UnknownDelta:
-    """Counts the records that only a later Kafka understands; their changes are in no other part."""
+    """Counts the records that only a later Kafka version understands; no other part has their changes."""
 
     __slots__ = ("found", "image")
 
@@ -149,7 +151,7 @@ class UnknownDelta:
 
 
 class MapDelta(Generic[K, R]):
-    """Changes to a map of records: `changed` has what was last written for a key, None if that took it away."""
+    """Changes to a map of records. `changed` maps a key to its last record, None if the key was removed."""
 
     __slots__ = ("changed", "image")
 
@@ -172,5 +174,7 @@ class MapDelta(Generic[K, R]):
 
 
 def quota_key(record: ClientQuotaRecord) -> tuple[QuotaEntity, str]:
-    """Entity and quota; what an entity is made of comes in any order."""
+    """Returns the entity and the quota; the components of an entity are sorted, because records have them in
+    any order.
+    """
     return tuple(sorted((e.entity_type, e.entity_name) for e in record.entity)), record.key

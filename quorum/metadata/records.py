@@ -1,4 +1,4 @@
-"""Image → the records of a snapshot that says it. In the order of Kafka's `MetadataImage.write`."""
+"""Conversion of an image to the records of a snapshot, in the order of Kafka's `MetadataImage.write`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trimaran.wire.schema import Message
 
 
 def image_to_records(image: MetadataImage) -> Iterator[Message]:
-    """Features come first, so that a reader knows the level of what follows."""
+    """Yields the records of the image. Features come first, so that a reader knows the levels for the rest."""
     yield from _features(image)
     for _, broker in sorted(image.cluster.brokers.items()):
         yield broker_record(broker)
@@ -56,7 +56,7 @@ def image_to_records(image: MetadataImage) -> Iterator[Message]:
 
 
 def delta_from_nothing(image: MetadataImage) -> MetadataDelta:
-    """Returns the delta of replaying all of `image_to_records`, without a record for every partition."""
+    """Returns the delta that replaying `image_to_records` would make, without building a record for every partition."""
     delta = MetadataDelta(EMPTY)
     for record in image_to_records(replace(image, topics=EMPTY.topics)):
         delta.replay(record)
@@ -115,14 +115,14 @@ def controller_record(controller: ControllerRegistration) -> RegisterControllerR
 def _topics(image: MetadataImage) -> Iterator[Message]:
     for topic in image.topics.by_id.values():
         yield TopicRecord(name=topic.name, topic_id=topic.id)
-        # Numbers alone are sorted in no time, with the lock held.
+        # Sorting plain integers is fast even though it holds the GIL.
         for index in sorted(topic.partitions):
             yield partition_record(topic.id, index, topic.partitions[index])
 
 
 def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
-    """Directories that are known to their brokers alone are not written: records from before KIP-858 have no room for
-    them.
+    """Returns the record of a partition. Directories known only to their brokers are not written, because records
+    before KIP-858 have no field for them.
     """
     told = any(directory != MIGRATING_DIRECTORY for directory in partition.directories)
     return PartitionRecord(

@@ -1,12 +1,12 @@
-"""The state after a run of batches of the metadata log, for tools and reports that read a log from outside.
+"""The state after a sequence of batches of the metadata log, for tools and reports that read a log from outside.
 
     replay = Replay()
     replay.load_snapshot(snapshot_id, data)     # if the log does not begin at 0
     for batch in batches: replay.apply(batch, until)
     replay.state                                # at the last offset applied
 
-It follows the control records about the quorum itself, too. Transactions of records are visible only once they have
-ended (KIP-868). Records of a Kafka later than we know are counted and left out. Sans-I/O.
+Control records of the quorum are included. Transactions of records become visible only at their end (KIP-868). Records
+of a later Kafka version are counted and skipped. Sans-I/O.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trimaran.wire.schema import Message
 
 @dataclass(frozen=True, slots=True)
 class Voter:
-    """One voter as the log says it; a static quorum's have neither directory nor endpoints there."""
+    """One voter as recorded in the log; the voters of a static quorum have neither directory nor endpoints there."""
 
     id: int
     directory_id: bytes = NIL_UUID
@@ -48,8 +48,8 @@ class Voter:
 
 @dataclass(frozen=True, slots=True)
 class MetadataState:
-    """`leader_id` is that of the last epoch begun, -1 if none is known; `unknown_control` counts control records of a
-    later Kafka, and `image.unknown` has the others.
+    """The state of the metadata log. `leader_id` is the leader of the last epoch, -1 if none is known;
+    `unknown_control` counts control records of a later Kafka version, and `image.unknown` the others.
     """
 
     image: MetadataImage = EMPTY
@@ -60,7 +60,7 @@ class MetadataState:
 
     @property
     def unknown(self) -> str:
-        """The records that were left out, since only a later Kafka understands them, as text for people; empty if there
+        """Returns the skipped records, which only a later Kafka version understands, as text for people; empty if there
         are none.
         """
         control = self.unknown_control
@@ -70,7 +70,7 @@ class MetadataState:
 
 
 class Replay:
-    """Follows one log from its beginning, or from a snapshot, onwards."""
+    """Replays one log from its beginning or from a snapshot."""
 
     def __init__(self) -> None:
         self._loader = MetadataLoader()
@@ -82,7 +82,7 @@ class Replay:
 
     @property
     def state(self) -> MetadataState:
-        """As of the last offset applied; what an open transaction changes is not in it."""
+        """Returns the state at the last applied offset, without the changes of an open transaction."""
         image = self._loader.image
         return MetadataState(
             image, self._voters, self._kraft_version, self._leader_id, self._unknown_control
@@ -90,11 +90,11 @@ class Replay:
 
     @property
     def next_offset(self) -> Offset:
-        """The first offset that has not been applied."""
+        """Returns the first offset that has not been applied."""
         return self._next_offset
 
     def branch(self) -> Replay | None:
-        """One that goes on by itself from here, and shares what does not change; None while a transaction is open."""
+        """Returns an independent copy at this point, which shares unchanged data; None while a transaction is open."""
         if self._loader.in_transaction:
             return None
         other = Replay()
@@ -104,10 +104,10 @@ class Replay:
     def load_snapshot(
         self, end_offset: Offset, epoch: LeaderEpoch, data: bytes | memoryview
     ) -> None:
-        """Begins at a snapshot: the state of all offsets below `end_offset`.
+        """Starts from a snapshot: the state of all offsets below `end_offset`.
 
         Raises:
-            RemoteProtocolError: the bytes are no complete snapshot.
+            RemoteProtocolError: the bytes are not a complete snapshot.
         """
         appended_at_ms, complete = -1, False
         records: list[Message | UnknownRecord] = []
@@ -129,10 +129,10 @@ class Replay:
         self._next_offset = end_offset
 
     def apply(self, batch: BatchView, until: Offset | None = None) -> None:
-        """Applies a batch; if it reaches beyond the offset `until`, only the records before that.
+        """Applies a batch; if it extends beyond the offset `until`, only the records before that.
 
         Raises:
-            RemoteProtocolError: malformed, or it does not fit to what came before.
+            RemoteProtocolError: the batch is malformed or does not follow the previous one.
         """
         records: list[Message | UnknownRecord] = []
         last_offset = NO_OFFSET
@@ -159,7 +159,7 @@ class Replay:
         self._next_offset = last_offset + 1
 
     def apply_all(self, batches: Iterable[BatchView], until: Offset | None = None) -> None:
-        """Applies each batch, up to the first that begins at or beyond `until`."""
+        """Applies batches until one starts at or beyond `until`."""
         for batch in batches:
             if until is not None and batch.base_offset >= until:
                 return

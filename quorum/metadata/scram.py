@@ -1,5 +1,5 @@
-"""DescribeUserScramCredentials (50): mechanisms and iterations of users, never a key. Source: Kafka's `ScramImage`,
-KIP-554.
+"""DescribeUserScramCredentials (50): returns mechanisms and iterations of users, never a key. Source: Kafka's
+`ScramImage`, KIP-554.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from trimaran.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResult,
 )
 
-# By their numbers on the wire.
+# By number on the wire.
 MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 HASHES = {1: "sha256", 2: "sha512"}
 
@@ -23,7 +23,7 @@ HASHES = {1: "sha256", 2: "sha512"}
 def describe_scram(
     request: DescribeUserScramCredentialsRequest, scram: ScramImage
 ) -> Iterator[DescribeUserScramCredentialsResult]:
-    """Returns the named users, or all if none is named; a user named twice or unknown is answered with an error."""
+    """Yields the named users, or all if none is named; a user who is unknown or named twice gets an error."""
     infos: dict[str, list[CredentialInfo]] = {}
     for (user, mechanism), record in sorted(scram.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)

@@ -1,7 +1,7 @@
-"""Delegation tokens: their HMACs, and how DescribeDelegationToken (41) tells of them. Source: Kafka's
+"""Delegation tokens: their HMACs, and their form in DescribeDelegationToken (41). Source: Kafka's
 `DelegationTokenManager`, KIP-48.
 
-The log has no secret of a token: its HMAC, the password that it logs in with, follows from its id and
+The log has no secret of a token: its HMAC, which is its password, is derived from its id and
 `delegation.token.secret.key`, which all nodes share.
 """
 
@@ -19,20 +19,20 @@ from trimaran.wire.messages.describe_delegation_token import (
 )
 from trimaran.wire.records.security import DelegationTokenRecord
 
-# As many HMACs are remembered; one costs microseconds, a search asks for all.
+# The number of cached HMACs; each costs microseconds, and a search needs all of them.
 _REMEMBERED = 1 << 16
-# The first version of creating and describing tokens whose answers name the requester of a token (KIP-373).
+# The first version whose requests and responses name the requester of a token (KIP-373).
 VERSION_NAMING_REQUESTERS = 3
 
 
 @lru_cache(_REMEMBERED)
 def token_hmac(secret: str, token_id: str) -> bytes:
-    """Returns the HMAC, which the owner of a token knows."""
+    """Returns the HMAC, which the owner of the token knows."""
     return hmac.digest(secret.encode(), token_id.encode(), "sha512")
 
 
 def find_token(tokens: TokensImage, secret: str, wanted: bytes) -> DelegationTokenRecord | None:
-    """The token of that HMAC."""
+    """Returns the token with that HMAC."""
     for token_id, token in tokens.items():
         if hmac.compare_digest(token_hmac(secret, token_id), wanted):
             return token
@@ -44,8 +44,9 @@ def token_filter(
     requester: str,
     may_see: Callable[[DelegationTokenRecord], bool],
 ) -> Callable[[DelegationTokenRecord], bool]:
-    """Returns the rule for tokens that are described: one of the named owners has the token, has requested it or may
-    renew it (any token, if the request names none), and the same is true of `requester`, or it `may_see` the token.
+    """Returns the predicate of tokens to describe. One of the named owners must own the token, have requested it, or be
+    its renewer (any token, if the request names no owners); and the same must be true of `requester`, unless it
+    `may_see` the token.
     """
     owners = (
         None
@@ -63,7 +64,7 @@ def token_filter(
 
 
 def split_principal(text: str) -> tuple[str, str]:
-    """Type and name of "User:alice"; a name may hold colons."""
+    """Splits "User:alice" into type and name; a name may contain colons."""
     kind, _, name = text.partition(":")
     return kind, name
 
@@ -71,7 +72,7 @@ def split_principal(text: str) -> tuple[str, str]:
 def describe_token(
     token: DelegationTokenRecord, secret: str, version: int
 ) -> DescribedDelegationToken:
-    """Returns the token as a response of that version has it, with its HMAC."""
+    """Returns the token with its HMAC, in the form of a response of that version."""
     owner_type, owner_name = split_principal(token.owner)
     named = version >= VERSION_NAMING_REQUESTERS
     requester_type, requester_name = split_principal(token.requester) if named else ("", "")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import re
 
-# With "-", a partition number and ".deleted" suffixes it must fit a file name.
+# With "-", a partition number and a ".deleted" suffix it must fit a file name.
 NAME_SIZE_MAX = 249
-# How much of an illegal name is quoted: with four bytes a character it takes no more than the longest legal name.
+# The length to which an illegal name is cut in messages: at four bytes a character no longer than the longest legal
+# name.
 QUOTED_CHARS = NAME_SIZE_MAX // 4
 METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+\Z")
 
 
 def quoted(name: str) -> str:
-    """As errors of partitions quote it: one too long for any topic is cut, for each partition quotes it again."""
+    """Returns the name for partitions' error messages; cuts a name too long for any topic, because each partition
+    repeats it.
+    """
     return name if len(name.encode()) <= NAME_SIZE_MAX else f"{name[:QUOTED_CHARS]}…"
 
 
 def why_illegal(name: str) -> str | None:
-    """Why a topic cannot have this name; None if it can."""
+    """Returns why a topic cannot have this name; None if it can."""
     why = None
     if not name:
         why = "the empty string is not allowed"
@@ -36,5 +39,5 @@ def has_collision_characters(name: str) -> bool:
 
 
 def in_metrics(name: str) -> str:
-    """Returns the name in metrics, where '.' and '_' are one character: names that collide have the same."""
+    """Returns the name in metrics, where '.' and '_' are the same character: names that collide are equal."""
     return name.replace(".", "_")

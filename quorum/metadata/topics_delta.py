@@ -26,15 +26,16 @@ from trimaran.wire.records.topics import (
 
 NO_LEADER_CHANGE = BrokerId(-2)
 NO_RECOVERY_CHANGE = -1
-# Assignments that are remembered to be shared: more than a cluster has at a time, about 4 MB where it has so many.
+# The number of cached assignments: more than a cluster has at a time, about 4 MB if it has that many.
 SHARED_MAX = 1 << 14
 
 
 class TopicDelta:
-    """One topic that is new or changed: `image` as it was (without partitions if new), `partitions` as they are now.
+    """One new or changed topic: `image` is the topic before (without partitions if new), `partitions` are the changed
+    ones.
 
-    A snapshot tells all partitions of a topic again: then `replaces` is true until the snapshot is finished. The
-    changed topic is made with every change: for many partitions, making it at the end would hold the loop.
+    A snapshot repeats all partitions of a topic: `replaces` is then true until the snapshot is finished. The changed
+    topic is built with every change, because building it at the end would block the loop if there are many partitions.
     """
 
     __slots__ = ("_applied", "_becomes", "image", "partitions", "replaces")
@@ -55,7 +56,7 @@ class TopicDelta:
         return self.image.id
 
     def partition(self, index: int) -> PartitionImage | None:
-        """The partition as it is now."""
+        """Returns the partition as of the last record."""
         return self.partitions.get(index) or self.image.partitions.get(index)
 
     def set_partition(self, index: int, partition: PartitionImage) -> None:
@@ -65,16 +66,16 @@ class TopicDelta:
         self._becomes[index] = partition
 
     def set_all(self, partitions: Map[int, PartitionImage]) -> None:
-        """`partitions` are new, all of them."""
+        """Replaces all partitions by `partitions`, which are new."""
         self.partitions = dict(partitions)
         self._becomes = partitions.mutate()
 
     def all_partitions(self) -> dict[int, PartitionImage]:
-        """Every partition as it is now."""
+        """Returns every partition as of the last record."""
         return {**({} if self.replaces else self.image.partitions), **self.partitions}
 
     def finish_snapshot(self) -> bool:
-        """Keeps only what differs; returns whether anything does. Partitions are never removed from a topic."""
+        """Keeps only changed partitions; returns whether there are any. Partitions are never removed from a topic."""
         old = self.image.partitions
         self.partitions = {i: p for i, p in self.partitions.items() if old.get(i) != p}
         self.replaces = False
@@ -83,21 +84,23 @@ class TopicDelta:
         return bool(self.partitions)
 
     def apply(self) -> TopicImage:
-        """The topic as it is now."""
+        """Returns the topic as of the last record."""
         if self._applied is None:
             name, topic_id, _ = self.image
             self._applied = TopicImage(name, topic_id, self._becomes.finish())
         return self._applied
 
 
-# A topic, the number of a partition, what it was (None: it is new) and what it became.
+# A topic, a partition number, the old partition (None: it is new) and the new partition.
 PartitionChange = tuple[TopicDelta, int, PartitionImage | None, PartitionImage]
 
 
 class TopicsDelta:
-    """`created` (id → name) is a subset of `changed` (id → delta); `deleted` maps ids to what was.
+    """Changes to topics. `created` (id → name) is a subset of `changed` (id → delta); `deleted` maps ids to the old
+    topics.
 
-    A topic created and deleted here leaves no trace. A name can be in both: deleted and made again with another id.
+    A topic that is created and deleted in one delta leaves no trace. A name can be in both: deleted, and created again
+    with another id.
     """
 
     __slots__ = ("_id_of", "_last_added", "changed", "created", "deleted", "image")
@@ -112,7 +115,7 @@ class TopicsDelta:
 
     @classmethod
     def from_nothing(cls, image: TopicsImage) -> TopicsDelta:
-        """As if every topic had just been created; costs a copy of a table for each, and nothing for a partition."""
+        """Returns the delta of creating every topic; it copies one table for each topic and nothing for a partition."""
         delta = cls(TopicsImage())
         for topic in image.by_id.values():
             created = delta.changed[topic.id] = TopicDelta(TopicImage(topic.name, topic.id, Map()))
@@ -122,14 +125,15 @@ class TopicsDelta:
         return delta
 
     def touched_names(self) -> list[str]:
-        """The names of all topics deleted, created or changed, each once."""
+        """Returns the names of all topics deleted, created or changed, each once."""
         names = [topic.name for topic in self.deleted.values()]
         names += [topic.name for topic in self.changed.values()]
         return list(dict.fromkeys(names))
 
     def add_topic(self, record: TopicRecord) -> None:
         if self._last_added is not None:
-            self._last_added.apply()  # most probably it has all its partitions: its share of the work is done now
+            # The last topic probably has all its partitions now, so it is built here
+            self._last_added.apply()
         known = self.image.by_id.get(record.topic_id)
         if known is not None:
             added = TopicDelta(known, replaces=True)
@@ -157,7 +161,7 @@ class TopicsDelta:
         return topic, index, before, after
 
     def remove_topic(self, record: RemoveTopicRecord) -> str:
-        """Returns the name of the topic."""
+        """Removes a topic and returns its name."""
         topic_id = record.topic_id
         changed = self.changed.pop(topic_id, None)
         known = self.image.by_id.get(topic_id)
@@ -179,7 +183,7 @@ class TopicsDelta:
             partitions = (
                 self.image.by_id[topic_id].partitions if topic is None else topic.all_partitions()
             )
-            # of a hundred thousand few have any: the others cost a look
+            # Few of a hundred thousand partitions have an ELR; the others only cost this check.
             cleared = [(i, p) for i, p in partitions.items() if p.elr or p.last_known_elr]
             for index, partition in cleared:
                 change = PartitionChangeRecord(
@@ -236,16 +240,16 @@ class TopicsDelta:
 
 @lru_cache(maxsize=SHARED_MAX)
 def shared(node_ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-    """An equal tuple, the same for all who ask while it is remembered.
+    """Returns an equal tuple, the same object for all callers while it is cached.
 
-    A cluster has few different assignments, and an ISR is mostly one of them: partitions that share them take a quarter
-    of the memory.
+    A cluster has few different assignments, and an ISR usually equals one of them: sharing them cuts the memory of
+    partitions to a quarter.
     """
     return node_ids
 
 
 def partition_of(record: PartitionRecord) -> PartitionImage:
-    """A partition as its first record, or a snapshot, says it."""
+    """Returns the partition of its first record or of a snapshot."""
     return PartitionImage(
         replicas := shared(tuple(record.replicas)),
         _directories(tuple(record.directories), len(replicas)),
@@ -262,7 +266,9 @@ def partition_of(record: PartitionRecord) -> PartitionImage:
 
 
 def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
-    """The partition after a change: every change is one partition epoch, one that names a leader one leader epoch."""
+    """Returns the partition after a change. Every change increases the partition epoch, and a change that names a
+    leader also increases the leader epoch.
+    """
     (
         replicas,
         directories,
@@ -315,7 +321,9 @@ def merge_change(partition: PartitionImage, record: PartitionChangeRecord) -> Pa
 
 @lru_cache(maxsize=SHARED_MAX)
 def _directories(directories: tuple[bytes, ...], replica_count: int) -> tuple[bytes, ...]:
-    """Logs from before KIP-858 have none: all are then as yet known only to their brokers. Shared as node ids are."""
+    """Returns the directories of a record. Logs from before KIP-858 have none, so only the brokers know them. Equal
+    tuples are shared.
+    """
     if all(directory == MIGRATING_DIRECTORY for directory in directories):
         return (MIGRATING_DIRECTORY,) * replica_count
     if len(directories) != replica_count:

@@ -1,11 +1,11 @@
-"""Features and their levels; those of `metadata.version` at which something begins to be written. Source: Kafka 4.3's
+"""Features and their levels: those of `metadata.version` that add records or fields. Source: Kafka 4.3's
 `MetadataVersion`.
 """
 
 from __future__ import annotations
 
 METADATA_VERSION = "metadata.version"
-# Kept by control records, not by FeatureLevelRecord; Kafka skips old ones that say it anyway (KAFKA-18979).
+# Stored in control records, not in a FeatureLevelRecord; Kafka skips old ones that have it (KAFKA-18979).
 KRAFT_VERSION = "kraft.version"
 
 OLDEST = 7  # 3.3-IV3, the oldest that Kafka 4 reads
@@ -18,11 +18,11 @@ ELIGIBLE_LEADER_REPLICAS = 23  # 4.0-IV1, KIP-966
 CORDONED_LOG_DIRS = 30  # 4.3-IV0
 LATEST = 30  # 4.3-IV0
 
-# Levels that changed what records hold: going below one of them would lose something.
+# Levels that changed the content of records: a downgrade below one of them loses metadata.
 CHANGED_METADATA = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 
 
-# How many levels each release has added, from OLDEST on; the first level of 3.3 here is its IV3.
+# The number of levels that each release added, from OLDEST on; the first level of 3.3 here is its IV3.
 _RELEASES = (
     ("3.4", 1),
     ("3.5", 3),
@@ -47,12 +47,12 @@ _NAMES = dict(
 
 
 def release_name(level: int) -> str:
-    """Returns the text that Apache Kafka's tools print for a level, `4.3-IV0`; the number if it has no name."""
+    """Returns the name that Apache Kafka's tools print for a level, `4.3-IV0`; the number if it has no name."""
     return _NAMES.get(level, str(level))
 
 
 def level_of(text: str) -> int:
-    """The level that `30`, `4.3-IV0`, or a release says: `4.3`, `4.3.1` and `4.3.x` are the newest level of 4.3.
+    """Returns the level for `30`, `4.3-IV0`, or a release: `4.3`, `4.3.1` and `4.3.x` mean the newest level of 4.3.
 
     Raises:
         ValueError: there is no such release between the oldest and the newest.
@@ -67,10 +67,10 @@ def level_of(text: str) -> int:
 
 
 def feature_level(text: str) -> tuple[str, int]:
-    """`kraft.version=1`, `metadata.version=30` or `metadata.version=4.3`: the name and the level.
+    """Parses `kraft.version=1`, `metadata.version=30` or `metadata.version=4.3` into name and level.
 
     Raises:
-        ValueError: it is not of that form, or there is no such release.
+        ValueError: the text does not have that form, or there is no such release.
     """
     name, _, level = text.partition("=")
     if name == METADATA_VERSION and level:
@@ -81,5 +81,5 @@ def feature_level(text: str) -> tuple[str, int]:
 
 
 def loses_metadata(present: int, wanted: int) -> bool:
-    """Whether a downgrade from `present` to `wanted` passes a level that changed what records hold."""
+    """Returns whether a downgrade from `present` to `wanted` crosses a level that changed the content of records."""
     return any(wanted < level <= present for level in CHANGED_METADATA)

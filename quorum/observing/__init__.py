@@ -1,1 +1,1 @@
-"""Reading a running quorum from outside."""
+"""Reading a running quorum as an observer."""

@@ -1,6 +1,6 @@
 """The state of a running quorum, ours or Apache Kafka's, as its leader describes it (DescribeQuorum: KIP-595, KIP-642).
 
-Commands import this at their start; reading the log (`live_quorum`) costs more.
+Commands import this module at their start, because importing `live_quorum` costs more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def describe_quorum(
 def describe_quorum_and_nodes(
     client: BlockingClient, *, timeout: float | None = None
 ) -> tuple[DescribeQuorumResponsePartitionData, list[Node]]:
-    """Returns the same as `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
+    """Returns the result of `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
     answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
     if answer.error_code:
         raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
@@ -45,13 +45,13 @@ def describe_quorum_and_nodes(
 
 
 def metadata_partition_of(topics: Any) -> Any:
-    """Returns the metadata partition's part of an answer. Raises RemoteProtocolError: there is none."""
+    """Returns the metadata partition of a response; raises RemoteProtocolError if there is none."""
     return single_item(single_item(topics, "topic").partitions, "partition")
 
 
 def describe_quorum_request() -> DescribeQuorumRequest:
-    """Returns the request for the state of the quorum: DescribeQuorum of its one partition (KIP-595, KIP-642). The
-    leader answers it, and brokers pass it on.
+    """Returns a DescribeQuorum request for the metadata partition (KIP-595, KIP-642). The leader answers it; brokers
+    forward it.
     """
     partition = DescribeQuorumRequestPartitionData(partition_index=PARTITION)
     topic = DescribeQuorumRequestTopicData(topic_name=TOPIC, partitions=[partition])

@@ -1,4 +1,6 @@
-"""A running quorum, ours or Apache Kafka's, asked as an observer without an id: its log and its snapshots."""
+"""A client of a running quorum, ours or Apache Kafka's, that reads its log and snapshots as an observer without
+an id.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,10 @@ from trimaran.wire.schema import Message
 FETCH_BYTES_MAX = 1 << 20
 FETCH_WAIT_MS = 500
 FETCH_VERSION = 17
-# Errors of a request from an older epoch: the leader is looked up again.
+# Errors of a request with an old epoch: the leader must be looked up again.
 EPOCH_IS_OVER = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH})
 NEWEST = LeaderEpoch((1 << 31) - 1)  # the epoch that the leader has now
-# As the mirror: a snapshot of a million partitions is about 100 MB.
+# The mirror's bound: a snapshot of a million partitions is about 100 MB.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
@@ -40,7 +42,7 @@ class LiveQuorum:
         self._leader_epoch: LeaderEpoch | None = None
 
     def begins_with(self) -> SnapshotId | None:
-        """The leader's snapshot, when it no longer has offset 0, or has a shorter way there."""
+        """Returns the leader's snapshot if its log no longer starts at 0, or if the snapshot is the shorter way."""
         snapshot: SnapshotId = self._fetch(Offset(0), NEWEST).snapshot_id
         return None if snapshot.end_offset < 0 else snapshot
 
@@ -49,10 +51,9 @@ class LiveQuorum:
         return Offset(self._fetch(Offset(0), NEWEST).high_watermark)
 
     def batches(self, start: Offset, *, follow: bool = False) -> Iterator[BatchView]:
-        """Committed batches up to the high watermark, or for ever."""
+        """Yields committed batches up to the high watermark, or without end if `follow` is set."""
         offset, epoch = start, NEWEST
-        # A caller that only wants the present records does not wait for more. Records that are fetched after the first
-        # answer exist, or come soon.
+        # A caller that reads only existing records does not wait for more; they exist already or arrive soon.
         wait_ms = FETCH_WAIT_MS if follow else 0
         while True:
             partition = self._fetch(offset, epoch, wait_ms)
@@ -74,11 +75,14 @@ class LiveQuorum:
             if offset >= watermark and not follow:
                 return
             if partition.diverging_epoch.epoch >= 0:
-                # A new leader in between: what was read is committed, so its epoch is the one the leader names.
+                # The leader changed in between. Everything read is committed, so the next epoch is the one that this
+                # leader names.
                 epoch = partition.diverging_epoch.epoch
 
     def _fetch(self, offset: Offset, epoch: LeaderEpoch, wait_ms: int = FETCH_WAIT_MS) -> Any:
-        """`epoch` is that of the record before `offset`; NEWEST fits wherever the log goes on without a snapshot."""
+        """Fetches from `offset`. `epoch` is the epoch of the record before it; NEWEST is valid wherever the log
+        continues without a snapshot.
+        """
 
         def ask(leader_epoch: LeaderEpoch) -> FetchRequest:
             wanted = FetchPartition(
@@ -99,7 +103,7 @@ class LiveQuorum:
         return metadata_partition_of(answer.responses)
 
     def snapshot(self, end_offset: Offset, epoch: LeaderEpoch) -> bytes:
-        """The whole snapshot of that id. Raises KafkaError when the leader no longer has it."""
+        """Returns the whole snapshot with that id. Raises KafkaError if the leader no longer has it."""
         data = bytearray()
 
         def ask(leader_epoch: LeaderEpoch) -> FetchSnapshotRequest:
@@ -134,17 +138,17 @@ class LiveQuorum:
         *,
         version: int | None = None,
     ) -> Any:
-        """Returns the leader's answer; looks up the leader first, and again if its epoch turns out to be over.
+        """Returns the leader's response; looks up the leader first, and again if its epoch has ended.
 
         Raises:
-            KafkaError: any other error in the answer.
+            KafkaError: any other error in the response.
         """
         while True:
             was_known = self._leader_epoch is not None
             if self._leader_epoch is None:
                 self._leader_epoch = LeaderEpoch(describe_quorum(self._client).leader_epoch)
             request = ask(self._leader_epoch)
-            # A leader that was just looked up may learn of its epoch a moment later; a newer epoch is news.
+            # A leader that was just looked up may not have noticed its epoch yet, but a newer epoch is a real change.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
             answer = self._client.call(Controller(), request, version=version, retried=retried)
             code = answer.error_code or metadata_partition_of(topics_of(answer)).error_code

@@ -81,7 +81,7 @@ class ProcessedPartitions:
     def others(
         self, state: ControllerState, keys: Iterable[TopicIdPartition]
     ) -> list[TopicIdPartition]:
-        """Returns the keys that were not decided on, or whose partitions have changed since."""
+        """Returns the keys without a decision, and those with partitions that have changed since."""
         if not self._left:
             return list(keys)
         return [

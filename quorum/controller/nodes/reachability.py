@@ -3,7 +3,7 @@
 A refusal proves that a process has ended only if the address accepted our connections before: behind NAT or in a
 container, the advertised address may never have been reachable. Each controller, active or not, therefore probes every
 incarnation of a broker once, and those that have not answered again from time to time. A heartbeat after a refusal
-discredits the addresses permanently; then only the lease decides on that incarnation. Source: none in Kafka, whose
+discredits the addresses permanently; then only the lease decides on that incarnation. Kafka has no equivalent; its
 controller uses only leases.
 """
 

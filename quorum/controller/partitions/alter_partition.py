@@ -94,7 +94,7 @@ def _decide(
 
 
 def proposed_isr(proposal: AlterPartitionRequestPartitionData) -> list[BrokerState]:
-    """Returns the proposed ISR. Version 2 of the request has plain ids, whose epochs are not checked."""
+    """Returns the proposed ISR. Version 2 of the request has plain ids; their epochs are not checked."""
     return proposal.new_isr_with_epochs or [
         BrokerState(broker_id=broker_id) for broker_id in proposal.new_isr
     ]

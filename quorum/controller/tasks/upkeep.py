@@ -89,7 +89,7 @@ async def schedule_unclean_elections(active: ActiveController, interval_seconds:
 
 
 async def drain_leaving_brokers(active: ActiveController) -> None:
-    """Moves the remaining partitions off brokers in controlled shutdown, whose first step moved only a part."""
+    """Moves the remaining partitions off brokers in controlled shutdown; the first step moved only a part."""
     while True:
         await active.draining.wait()
         for lease in active.leases.draining():
