@@ -41,9 +41,7 @@ def kafka_name(one) -> str:
 def judged(need: Need) -> str:
     if need == BY_CONTROLLER:
         return "by the controller"
-    return (
-        "nobody" if need.judged_by is JudgedBy.NOBODY else f"by the {need.judged_by.name.lower()}"
-    )
+    return "none" if need.judged_by is JudgedBy.NOBODY else f"by the {need.judged_by.name.lower()}"
 
 
 def cells(need: Need) -> list[str]:
