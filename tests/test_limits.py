@@ -366,12 +366,12 @@ TABLE = {
     "Quotas": [
         Limit(
             "clients that are remembered, by quota",
-            "trimaran.node.quotas.client_quotas:OWNERS_MAX",
+            "trimaran.node.quotas.client_limits:OWNERS_MAX",
             "the quiet are forgotten",
         ),
         Limit(
             "bytes of their names, by quota",
-            "trimaran.node.quotas.client_quotas:NAMES_BYTES_MAX",
+            "trimaran.node.quotas.client_limits:NAMES_BYTES_MAX",
             "the quiet are forgotten",
         ),
         Limit(

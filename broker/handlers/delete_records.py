@@ -12,13 +12,13 @@ from operator import attrgetter
 
 from trimaran.broker.handlers.context import DataContext
 from trimaran.broker.metadata.internal_topics import INTERNAL_TOPICS
-from trimaran.broker.partitions.awaiting import (
+from trimaran.broker.partitions.opening import opening
+from trimaran.broker.partitions.watermark_waits import (
     WatermarkWait,
     pending_flushes,
     wait_for_all,
     wait_for_flushes,
 )
-from trimaran.broker.partitions.opening import opening
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.delete_records import (

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from trimaran.broker.handlers.context import AdminContext
-from trimaran.quorum.metadata.client_quotas import describe_client_quotas as describe
+from trimaran.quorum.metadata.describe_client_quotas import describe_client_quotas as describe
 from trimaran.wire.messages.describe_client_quotas import (
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from trimaran.broker.fetching.fetch import READ_COMMITTED
 from trimaran.broker.handlers.context import DataContext
-from trimaran.broker.partitions.awaiting import pending_flushes, wait_for_flushes
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.lookups import in_steps, resolve_timestamp
 from trimaran.broker.partitions.opening import opening
+from trimaran.broker.partitions.watermark_waits import pending_flushes, wait_for_flushes
 from trimaran.log.partitions.timestamps import TimestampOffset
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import trio
 
 from trimaran.node.listening.addresses import AddressBook
-from trimaran.node.quotas.client_quotas import ClientQuota, ConnectionQuota, Entity
+from trimaran.node.quotas.client_limits import ClientQuota, ConnectionQuota, Entity
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import EMPTY, MetadataImage
 from trimaran.quorum.metadata.loader import Manifest

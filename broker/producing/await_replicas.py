@@ -14,9 +14,9 @@ from functools import partial
 import trio
 
 from trimaran.broker.metadata.endpoints import leader_endpoints
-from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.registry import Partitions
+from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
 from trimaran.quorum.metadata.image import ClusterImage

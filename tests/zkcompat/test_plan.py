@@ -16,7 +16,7 @@ from trimaran.zkcompat.quorum_feed.feed import TOUCHED_MAX, PendingChanges
 from trimaran.zkcompat.sections.registry import sections_of
 from trimaran.zkcompat.tree.operations import BATCH_BYTES_MAX, FoundZnode, Znode, batches, set_data
 from trimaran.zkcompat.znodes.entity_config import EntityConfig
-from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS
+from trimaran.zkcompat.znodes.parents import FIXED_PARENTS, TOKEN_PARENTS
 
 SESSION = 0x1000_0001
 # With all optional sections.
@@ -230,7 +230,7 @@ def test_token_parents_are_created_with_tokens_and_stay(sections):
 
 def test_standing_parents_may_hold_any_data():
     found = found_of(render(EMPTY, CLUSTER_ID))
-    found.update({path: FoundZnode(b"anything") for path in STANDING_PARENTS})
+    found.update({path: FoundZnode(b"anything") for path in FIXED_PARENTS})
     assert reconcile(found, EMPTY, CLUSTER_ID, SESSION) == []
 
 

@@ -15,7 +15,7 @@ from trimaran.cli.output import Format, say, show_rows
 from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.text.wording import entity_text
-from trimaran.quorum.metadata import client_quotas
+from trimaran.quorum.metadata.describe_client_quotas import DEFAULT, EXACT
 from trimaran.wire.client import response_checks
 from trimaran.wire.messages import alter_client_quotas, describe_client_quotas
 
@@ -144,7 +144,7 @@ def _described(
     components = [
         describe_client_quotas.ComponentData(
             entity_type=kind,
-            match_type=client_quotas.DEFAULT if name is None else client_quotas.EXACT,
+            match_type=DEFAULT if name is None else EXACT,
             match=name,
         )
         for kind, name in entity.items()

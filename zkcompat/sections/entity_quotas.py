@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP
 from trimaran.quorum.metadata.delta import MetadataDelta
+from trimaran.quorum.metadata.describe_client_quotas import CLIENT_ID, IP
 from trimaran.quorum.metadata.image import MetadataImage, QuotaEntity
 from trimaran.zkcompat.sections.configs import ConfigSection
 from trimaran.zkcompat.sections.quotas import quotas_of, quoted_name, znode_name

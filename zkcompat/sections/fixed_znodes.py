@@ -17,20 +17,20 @@ from trimaran.zkcompat.sections.section import Section
 from trimaran.zkcompat.tree.operations import OperationKind, TreeOperation, Znode
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
 from trimaran.zkcompat.znodes.feature import FeatureZnode
-from trimaran.zkcompat.znodes.parents import STANDING_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
+from trimaran.zkcompat.znodes.parents import FIXED_PARENTS, TOKEN_PARENTS, USER_ACL_PARENTS
 
 ALL = "all"
-_PARENTS = frozenset((*STANDING_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
+_PARENTS = frozenset((*FIXED_PARENTS, *TOKEN_PARENTS, *USER_ACL_PARENTS))
 
 
 class FixedZnodes(Section):
     """One entity; the image does not know the cluster's id, so it is given. `tokens`: whether they are mirrored."""
 
-    label = "Standing"
+    label = "Fixed"
 
     def __init__(self, cluster_id: str, *, tokens: bool = False) -> None:
         self._cluster_id = cluster_id
-        self._parents = (*STANDING_PARENTS, *(TOKEN_PARENTS if tokens else ()))
+        self._parents = (*FIXED_PARENTS, *(TOKEN_PARENTS if tokens else ()))
 
     def names(self, image: MetadataImage) -> Iterable[str]:
         return (ALL,)

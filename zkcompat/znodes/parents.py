@@ -14,7 +14,7 @@ ACL_TYPES = ("DelegationToken", "Topic", "Group", "Cluster", "User", "Transactio
 _OF_OLD = tuple(kind for kind in ACL_TYPES if kind != "User")
 
 # Parents before children.
-STANDING_PARENTS = (
+FIXED_PARENTS = (
     "/cluster",
     "/consumers",
     "/brokers",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from trimaran.node.quotas.client_quotas import MutationQuota
+from trimaran.node.quotas.client_limits import MutationQuota
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from trimaran.quorum.controller.configs.client_quotas import alter_client_quotas as decide
-from trimaran.quorum.controller.configs.client_quotas import fail_alter_quotas
+from trimaran.quorum.controller.configs.alter_client_quotas import alter_client_quotas as decide
+from trimaran.quorum.controller.configs.alter_client_quotas import fail_alter_quotas
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

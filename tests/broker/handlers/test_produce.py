@@ -13,8 +13,8 @@ from tests.broker.batches import batch
 from tests.broker.calls import Paused, call, finished, started, through_wire
 from tests.cluster.data_side import open_harness, partition, registration, topic, topic_id
 from trimaran.broker.handlers.produce import _fail_all, produce
-from trimaran.broker.partitions.awaiting import FLUSH_SECONDS_MAX
 from trimaran.broker.partitions.isr import FetchClock
+from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.batches.records import NewRecord, RecordHeader, build_batch
 from trimaran.log.codecs.compression import Compression

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimaran.node.quotas.client_quotas import TokenBucket
+from trimaran.node.quotas.client_limits import TokenBucket
 
 BURST_SECONDS = 100.0
 

@@ -10,7 +10,7 @@ from tests.broker.large_requests import array_paths, large_request
 from tests.quorum.controller.nodes.test_directories import IMAGE
 from tests.quorum.controller.states import state_of
 from tests.quorum.metadata.build import uid
-from trimaran.quorum.controller.configs.client_quotas import alter_client_quotas
+from trimaran.quorum.controller.configs.alter_client_quotas import alter_client_quotas
 from trimaran.quorum.controller.configs.configs import alter_configs, replace_configs
 from trimaran.quorum.controller.nodes.directories import assign_replicas
 from trimaran.quorum.controller.partitions.alter_partition import alter_partition

@@ -17,7 +17,7 @@ from tests.zkcompat.legacy.takeover import (
     quorum_request,
 )
 from tests.zkcompat.rig import PATIENCE, connected
-from trimaran.quorum.metadata.client_quotas import USER
+from trimaran.quorum.metadata.describe_client_quotas import USER
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE
 from trimaran.zkcompat.legacy.admin import LegacyAdmin
 from trimaran.zkcompat.legacy.controller_client import ControllerClient

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER
+from trimaran.quorum.metadata.describe_client_quotas import CLIENT_ID, IP, USER
 from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.quorum.metadata.build import image_of
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.configs.client_quotas import alter_client_quotas
-from trimaran.quorum.metadata.client_quotas import describe_client_quotas
+from trimaran.quorum.controller.configs.alter_client_quotas import alter_client_quotas
+from trimaran.quorum.metadata.describe_client_quotas import describe_client_quotas
 from trimaran.quorum.metadata.image import EMPTY
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_client_quotas import (

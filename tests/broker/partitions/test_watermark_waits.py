@@ -8,7 +8,7 @@ import trio.testing
 from tests.broker.batches import append
 from tests.broker.calls import started
 from tests.cluster.data_side import open_harness, partition, topic
-from trimaran.broker.partitions import awaiting
+from trimaran.broker.partitions import watermark_waits
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
@@ -19,7 +19,7 @@ async def test_search_for_flushes_pauses_after_each(tmp_path):
     harness.set_image(topic("t", *[partition()] * 3))
     for index in range(3):
         append(harness, b"x", index=index)
-    assert list(awaiting.pending_flushes(harness.partitions, keys(3))) == [None] * 3
+    assert list(watermark_waits.pending_flushes(harness.partitions, keys(3))) == [None] * 3
     assert [flush.key for flush in flushes_of(harness, keys(3))] == keys(3)
 
 
@@ -28,7 +28,7 @@ def keys(count):
 
 
 def flushes_of(harness, keys):
-    return started(awaiting.pending_flushes(harness.partitions, keys))
+    return started(watermark_waits.pending_flushes(harness.partitions, keys))
 
 
 def lead(tmp_path, count=1, **fields):
@@ -63,7 +63,7 @@ async def test_wait_ends_when_all_flushes_are_done(tmp_path, autojump_clock):
     late = []
 
     async def wait():
-        late.append(await awaiting.wait_for_flushes(flushes, 10.0))
+        late.append(await watermark_waits.wait_for_flushes(flushes, 10.0))
 
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
@@ -84,7 +84,7 @@ async def test_only_late_flushes_of_live_epochs_are_named(tmp_path, autojump_clo
     harness.partitions.find(TopicPartition("t", 0)).release_log()
     harness.leader(index=1).high_watermark.advance(1)
     began = trio.current_time()
-    assert await awaiting.wait_for_flushes(flushes, 10.0) == {TopicPartition("t", 2)}
+    assert await watermark_waits.wait_for_flushes(flushes, 10.0) == {TopicPartition("t", 2)}
     assert trio.current_time() - began == 10.0
 
 
@@ -100,8 +100,8 @@ async def test_each_part_of_answer_learns_its_outcome(autojump_clock):
     ended.close()
     parts = zip((done, ended, late, refused), results, strict=True)
     began = trio.current_time()
-    await awaiting.wait_for_all(
-        [awaiting.WatermarkWait(mark, 5, part) for mark, part in parts], 3.0
+    await watermark_waits.wait_for_all(
+        [watermark_waits.WatermarkWait(mark, 5, part) for mark, part in parts], 3.0
     )
     assert [result.error_code for result in results] == [
         ErrorCode.NONE,
@@ -116,7 +116,7 @@ async def test_offset_reached_before_epoch_end_counts(autojump_clock):
     mark, result = Watermark(), Result()
     mark.advance(5)
     mark.close()
-    await awaiting.wait_for_all([awaiting.WatermarkWait(mark, 5, result)], 3.0)
+    await watermark_waits.wait_for_all([watermark_waits.WatermarkWait(mark, 5, result)], 3.0)
     assert result.error_code == 0
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.controller.partitions.topics import RECORDS_MAX
-from trimaran.quorum.metadata.client_quotas import CLIENT_ID, IP, USER
+from trimaran.quorum.metadata.describe_client_quotas import CLIENT_ID, IP, USER
 from trimaran.quorum.metadata.image import QuotaEntity, QuotasImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.alter_client_quotas import (

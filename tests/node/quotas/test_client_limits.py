@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.node.quotas import client_quotas
-from trimaran.node.quotas.client_quotas import (
+from trimaran.node.quotas import client_limits
+from trimaran.node.quotas.client_limits import (
     IDLE_SECONDS,
     ClientQuota,
     ConnectionQuota,
@@ -87,7 +87,7 @@ def test_new_limit_applies_to_earlier_use():
 
 
 def test_idle_entries_go_when_names_are_long(monkeypatch):
-    monkeypatch.setattr(client_quotas, "NAMES_BYTES_MAX", 100_000)
+    monkeypatch.setattr(client_limits, "NAMES_BYTES_MAX", 100_000)
     made = ClientQuota(Windows())
     made.set_limits({(("client-id", None),): 100.0})
     for number in range(9):
