@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +23,11 @@ GRANDFATHERED: dict[str, int] = {}
 WITHOUT_CIRCLES = ("broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat")
 CHECK = re.compile(r"(check|assert)(_|$)|(raises|RaisesGroup|fail|until)$")
 MACHINE_PATH = re.compile(r"/(?:work|home|root)/\w+")
+
+
+# Classes that share a name on purpose, with the reason. Messages and records have the names of Kafka's schemas.
+SAME_NAMES: dict[str, str] = {}
+SCHEMAS = ("wire/messages", "wire/records")
 
 
 def sources(*folders: str) -> Iterator[Path]:
@@ -177,6 +182,33 @@ def test_later_imports_are_those_of_type_checkers():
     used.pop(ROOT / "wire/later.py")
     assert len(used) > 20
     assert {p for p, (checked, later) in used.items() if not later or not later <= checked} == set()
+
+
+def same_names(paths: Iterable[Path]) -> dict[str, list[str]]:
+    """Returns the files of each class name that several modules define."""
+    found: dict[str, list[str]] = {}
+    for path in paths:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(path.name)
+    return {name: files for name, files in found.items() if len(files) > 1}
+
+
+def test_each_class_has_a_name_of_its_own():
+    product = [folder for folder in PACKAGES if folder != "bench"]
+    found = same_names(
+        p
+        for p in sources(*product)
+        if not any(p.is_relative_to(ROOT / schemas) for schemas in SCHEMAS)
+    )
+    assert {name: files for name, files in found.items() if name not in SAME_NAMES} == {}
+    assert SAME_NAMES.keys() - found.keys() == set()
+
+
+def test_second_class_of_a_name_is_found(tmp_path):
+    for name, source in {"a.py": "class X: ...", "b.py": "class X: ...\nclass Y: ..."}.items():
+        (tmp_path / name).write_text(source)
+    assert same_names(sorted(tmp_path.iterdir())) == {"X": ["a.py", "b.py"]}
 
 
 def asserts(function: ast.AST) -> bool:

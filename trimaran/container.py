@@ -28,7 +28,7 @@ from trimaran.quorum.formatting.initial_voters import standalone_voter
 from trimaran.quorum.formatting.storage import format_directories, inspect_directories, random_uuid
 from trimaran.running.node_process import say_started, serve
 from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import Setting, from_environment, read_file
+from trimaran.settings.properties import PropertySetting, from_environment, read_file
 
 if TYPE_CHECKING:
     from trimaran.node.config.server import ServerConfig
@@ -52,7 +52,7 @@ SINGLE_NODE = {
 }
 
 
-def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str, Setting]:
+def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str, PropertySetting]:
     """Returns all settings of the node. Raises UserError if the mounted file cannot be read."""
     given = from_environment(environ)
     if mounted.exists():
@@ -62,12 +62,12 @@ def settings_of(environ: Mapping[str, str], mounted: Path = MOUNTED) -> dict[str
     advertised = given.get("advertised.listeners")
     if "listeners" not in given and advertised is not None:
         everywhere = re.sub(r"://[^,]*:", "://0.0.0.0:", advertised.value)
-        given["listeners"] = Setting(everywhere, advertised.origin)
+        given["listeners"] = PropertySetting(everywhere, advertised.origin)
     return _settings(DEFAULTS, "the image") | given
 
 
-def _settings(texts: Mapping[str, str], origin: str) -> dict[str, Setting]:
-    return {key: Setting(value, origin) for key, value in texts.items()}
+def _settings(texts: Mapping[str, str], origin: str) -> dict[str, PropertySetting]:
+    return {key: PropertySetting(value, origin) for key, value in texts.items()}
 
 
 def cluster_id_of(config: ServerConfig, environ: Mapping[str, str]) -> str:
@@ -127,7 +127,7 @@ def run() -> None:
     serve(config, lambda: say_started(config))
 
 
-def is_healthy(settings: Mapping[str, Setting]) -> bool:
+def is_healthy(settings: Mapping[str, PropertySetting]) -> bool:
     """Returns whether /healthz at the node's trimaran.metrics.listener responds with 200."""
     host, _, port = settings[METRICS_LISTENER].value.rpartition(":")
     connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=HEALTH_SECONDS)

@@ -21,7 +21,7 @@ from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import RETRIED, Ask, Pause, Steps, refresh, routed_call
 from trimaran.wire.client.conversation import ANSWER_BYTES_MAX, Conversation
-from trimaran.wire.client.destinations import AnyNode, Destination, Node
+from trimaran.wire.client.destinations import AnyNode, Destination, NodeWithId
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -217,7 +217,9 @@ class BlockingClient:
             ConnectionLost: only without `retry_unknown`.
             KafkaError: the coordinator that `to` names is not told to this user.
         """
-        destination = AnyNode() if to is None else Node(NodeId(to)) if isinstance(to, int) else to
+        destination = (
+            AnyNode() if to is None else NodeWithId(NodeId(to)) if isinstance(to, int) else to
+        )
         steps = routed_call(
             self.routing,
             request,

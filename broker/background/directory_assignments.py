@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerEpoch, BrokerId, TopicIdPartition
@@ -45,7 +45,10 @@ class DirectoryAssignments:
     """The queue; at most one assignment for each replica here."""
 
     def __init__(
-        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
+        self,
+        controller: ControllerCalls,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id

@@ -36,7 +36,7 @@ PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_MAX = 0.1
 
 
-class Controller(Protocol):
+class ControllerCalls(Protocol):
     """The part of `ControllerChannel` that most need."""
 
     async def call(self, request: Message, *, timeout: float) -> Message: ...  # noqa: ASYNC109

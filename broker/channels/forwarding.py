@@ -10,7 +10,7 @@ import ipaddress
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest
@@ -53,7 +53,7 @@ class Forwarder:
     answer.
     """
 
-    def __init__(self, controller: Controller, seconds_max: float) -> None:
+    def __init__(self, controller: ControllerCalls, seconds_max: float) -> None:
         """`seconds_max`: Kafka's request.timeout.ms, after which a client gives up."""
         self._controller = controller
         self._seconds_max = seconds_max

@@ -1,29 +1,21 @@
-"""The interface of a coordinator to the partitions of its topic.
+"""The interfaces of a coordinator to the partitions of its topic, and to the metadata.
 
 `trimaran.broker.partitions.leader.PartitionLeader` is a `CoordinatorPartition`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from trimaran.log.batches.batch import BatchView
+from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.runtime.watermark import Watermark
+from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.wire.identity import Offset
-
-
-class AppendInfo(Protocol):
-    """The offsets of an append, inclusive."""
-
-    @property
-    def base_offset(self) -> Offset: ...
-
-    @property
-    def last_offset(self) -> Offset: ...
 
 
 class CoordinatorLog(Protocol):
@@ -73,3 +65,12 @@ class CoordinatorPartition(Protocol):
 
     def expedite(self) -> None:
         """Says that a request waits for the commit of all that was appended."""
+
+
+class Metadata(Protocol):
+    """The newest applied metadata."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage: ...

@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
+from trimaran.broker.coordination.ports import CoordinatorPartition
 from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
+from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.latest import Latest

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from trimaran.broker.coordination.effects import EffectRunner, current_instant
-from trimaran.broker.coordination.ports import AppendInfo, CoordinatorPartition
+from trimaran.broker.coordination.ports import CoordinatorPartition
 from trimaran.broker.coordination.shard import CoordinatorShard, CoordinatorSpec, Write
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.coordination.writing import PartitionWriter
 from trimaran.broker.partitions.end_markers import append_end_marker
+from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse, Progress
 from trimaran.node.replicated.state_machine import Producer, ReplicatedStateMachine, Result

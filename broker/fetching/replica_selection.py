@@ -17,7 +17,7 @@ from trimaran.wire.identity import BrokerId
 FROM_LEADER = BrokerId(-1)
 
 
-class Client(NamedTuple):
+class ClientMetadata(NamedTuple):
     """The rack of a consumer, and the name of the listener of its connection."""
 
     rack: str
@@ -25,13 +25,17 @@ class Client(NamedTuple):
 
 
 ReplicaSelector: TypeAlias = Callable[
-    [PartitionLeader, int, Client, ClusterImage, BrokerId], BrokerId
+    [PartitionLeader, int, ClientMetadata, ClusterImage, BrokerId], BrokerId
 ]
 """Given leader, offset, client, cluster and the id of this broker: the broker to read from, or FROM_LEADER."""
 
 
 def rack_aware(
-    leader: PartitionLeader, offset: int, client: Client, cluster: ClusterImage, node_id: BrokerId
+    leader: PartitionLeader,
+    offset: int,
+    client: ClientMetadata,
+    cluster: ClusterImage,
+    node_id: BrokerId,
 ) -> BrokerId:
     """The replica in the client's rack: the leader if it is there, else the one in sync that is furthest.
 

@@ -39,7 +39,7 @@ def next_epoch(epoch: int) -> int:
 
 
 @dataclass(slots=True)
-class Room:
+class SessionCapacity:
     """How many partitions all sessions have, and may have."""
 
     partitions_max: int
@@ -58,7 +58,7 @@ class FetchSession:
     by_id: bool  # partitions are named by topic id
     reader: FetchReader
     used_at: float
-    room: Room
+    room: SessionCapacity
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[TopicPartition | TopicIdPartition, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
@@ -195,7 +195,7 @@ class FetchSessions:
     """The sessions of this broker, at most `sessions_max` of them, with at most `partitions_max` partitions."""
 
     def __init__(self, sessions_max: int, partitions_max: int = PARTITIONS_MAX) -> None:
-        self._room = Room(partitions_max)
+        self._room = SessionCapacity(partitions_max)
         self._sessions_max = sessions_max
         self._sessions: dict[int, FetchSession] = {}
 

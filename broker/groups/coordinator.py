@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from uuid import uuid4
 
-from trimaran.broker.coordination.ports import AppendInfo
+from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
@@ -27,10 +27,10 @@ from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
 from trimaran.broker.groups.consumer.topics import newest_topics
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupMemory
-from trimaran.broker.groups.ports import OFFSETS_TOPIC, Metadata
-from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord, GroupRecordSerde
 from trimaran.broker.groups.shard import GroupCoordinatorShard, LoadedRows
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
+from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.ports import KnowsTopic
-from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.records import GroupRecord, KnowsTopic
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID

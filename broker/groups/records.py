@@ -9,7 +9,7 @@ load skips their records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,6 +32,12 @@ from trimaran.wire.records.groups import (
     encode_group_key,
     encode_group_value,
 )
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+KnowsTopic = Callable[[str, bytes], bool]
+"""Whether a topic of this name and id is in the newest metadata; of an id of zeros, whether one of this name is."""
+
 
 OFFSET_VALUE_VERSION = 4
 OFFSET_VALUE_VERSION_WITH_EXPIRY = 1

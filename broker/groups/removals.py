@@ -12,8 +12,7 @@ from itertools import islice
 from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.ports import KnowsTopic
-from trimaran.broker.groups.records import GroupRecord, offset_tombstone
+from trimaran.broker.groups.records import GroupRecord, KnowsTopic, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.walks import RECORDS_PER_PIECE, Walk, Walks
 from trimaran.node.replicated.state_machine import Result

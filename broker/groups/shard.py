@@ -20,10 +20,10 @@ from trimaran.broker.groups.kinds import CheckPartition, GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, GroupMemory
 from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
-from trimaran.broker.groups.ports import KnowsTopic
 from trimaran.broker.groups.records import (
     GroupRecord,
     GroupRecordSerde,
+    KnowsTopic,
     Tombstones,
     offset_tombstone,
 )

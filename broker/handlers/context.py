@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from trimaran.broker.metadata.metadata_cache import BrokerMetadata
     from trimaran.broker.metadata.topic_creation import TopicCreation
     from trimaran.broker.partitions.registry import Partitions
-    from trimaran.broker.producing.producer_ids import ProducerIds
+    from trimaran.broker.producing.producer_ids import ProducerIdManager
     from trimaran.broker.storage.directories import LogDirectories
     from trimaran.broker.telemetry.clients import ClientMetrics
     from trimaran.broker.transactions.coordinator import TransactionCoordinator
@@ -100,7 +100,7 @@ class TransactionContext:
     partitions: Partitions
     groups: GroupCoordinator
     transactions: TransactionCoordinator
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdManager
     topic_creation: TopicCreation
     now_ms: Callable[[], int]
     authorizer: Authorizer | None = None

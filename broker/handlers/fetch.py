@@ -26,7 +26,7 @@ from trimaran.broker.fetching.old_formats import (
     down_converted,
     stored_bytes,
 )
-from trimaran.broker.fetching.replica_selection import Client
+from trimaran.broker.fetching.replica_selection import ClientMetadata
 from trimaran.broker.fetching.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -173,7 +173,7 @@ def _preference(
     """Returns a function that finds the replica that this consumer should read a partition from."""
     selector = ctx.replica_selector
     assert selector is not None
-    client = Client(request.rack_id, call.connection.listener)
+    client = ClientMetadata(request.rack_id, call.connection.listener)
     cluster = ctx.metadata.image.cluster
     return lambda leader, offset: selector(leader, offset, client, cluster, ctx.partitions.node_id)
 

@@ -53,7 +53,7 @@ _NOTHING = TimestampOffset(NO_TIMESTAMP, NO_OFFSET, NO_LEADER_EPOCH)
 LEADER_EPOCH_VERSION = 4
 
 
-class Reader(NamedTuple):
+class Requester(NamedTuple):
     """A client (of committed transactions only), or a follower."""
 
     is_client: bool
@@ -72,7 +72,7 @@ class Lookup(NamedTuple):
 
     ctx: DataContext
     version: int
-    reader: Reader
+    reader: Requester
     named: Mapping[TopicPartition, int]
     """How often the request names each partition."""
     late: Collection[TopicPartition]
@@ -100,7 +100,7 @@ def _fail(request: ListOffsetsRequest, code: ErrorCode, _message: str) -> ListOf
 def list_offsets(
     request: ListOffsetsRequest, ctx: DataContext, call: Call
 ) -> Handling[ListOffsetsResponse]:
-    reader = Reader(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
+    reader = Requester(request.replica_id < 0, request.isolation_level == READ_COMMITTED)
     named, near_the_end = Counter[TopicPartition](), []
     for topic in request.topics:
         for wanted in topic.partitions:
@@ -158,7 +158,10 @@ def _segment_offsets(
 
 
 def _visible(
-    offsets: Sequence[Offset], wanted: ListOffsetsPartition, leader: PartitionLeader, reader: Reader
+    offsets: Sequence[Offset],
+    wanted: ListOffsetsPartition,
+    leader: PartitionLeader,
+    reader: Requester,
 ) -> list[int]:
     visible = list[int](offsets[: max(0, wanted.max_num_offsets)])
     watermark = leader.high_watermark.offset
@@ -178,7 +181,7 @@ def _in_version(code: ErrorCode, version: int) -> ErrorCode:
 
 
 def _find(
-    leader: PartitionLeader, timestamp: int, version: int, reader: Reader
+    leader: PartitionLeader, timestamp: int, version: int, reader: Requester
 ) -> Handling[TimestampOffset]:
     if timestamp < EARLIEST and version < _SINCE.get(timestamp, 0x7FFF):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
@@ -201,7 +204,7 @@ def _find(
 
 
 def _below_end(
-    found: TimestampOffset | None, leader: PartitionLeader, reader: Reader
+    found: TimestampOffset | None, leader: PartitionLeader, reader: Requester
 ) -> TimestampOffset:
     if found is None or found.offset >= reader.end_of(leader):
         _check_caught_up(leader, reader.is_client)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
@@ -34,7 +34,7 @@ class TopicCreation:
     """One request to the controller for all names of a call; names under way are waited for, not asked for again."""
 
     def __init__(
-        self, controller: Controller, metadata: BrokerMetadata, config: ServerConfig
+        self, controller: ControllerCalls, metadata: BrokerMetadata, config: ServerConfig
     ) -> None:
         self._controller = controller
         self._forwarder = Forwarder(controller, CREATE_SECONDS)

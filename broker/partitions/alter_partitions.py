@@ -12,7 +12,7 @@ from typing import TypeAlias
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -40,7 +40,10 @@ class AlterPartitions:
     """The queue of changes; a newer change of a partition replaces one that has not been sent."""
 
     def __init__(
-        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
+        self,
+        controller: ControllerCalls,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id

@@ -11,7 +11,7 @@ from typing import TypeVar
 import outcome
 
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.log.partitions.timestamps import Candidate, TimestampLookup, TimestampOffset
+from trimaran.log.partitions.timestamps import CandidateBatch, TimestampLookup, TimestampOffset
 from trimaran.log.steps import Steps
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
@@ -36,7 +36,8 @@ def resolve_timestamp(
     """Returns what the look-up in the log of `leader` finds.
 
     Raises:
-        KafkaError: NOT_LEADER_OR_FOLLOWER, the epoch has ended, and perhaps the log is closed; as `Candidate.find`.
+        KafkaError: NOT_LEADER_OR_FOLLOWER, the epoch has ended, and perhaps the log is closed; as
+            `CandidateBatch.find`.
     """
     result: outcome.Outcome[TimestampOffset | None] = outcome.Value(None)
     while True:
@@ -47,7 +48,7 @@ def resolve_timestamp(
             found: TimestampOffset | None = end.value
             return found
         result = outcome.Value(None)
-        if not isinstance(step, Candidate):
+        if not isinstance(step, CandidateBatch):
             yield None
             continue
         cost = 0 if step.is_small else INLINE_COST_MAX + 1

@@ -34,7 +34,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.services import Services
 from trimaran.broker.process.ports import Ports
 from trimaran.broker.process.publisher import BrokerPublisher
-from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.producing.producer_ids import ProducerIdManager
 from trimaran.broker.replication.fetch_client import FetchSettings
 from trimaran.broker.replication.fetchers import Fetchers
 from trimaran.broker.storage.broker_storage import Cordons
@@ -135,7 +135,7 @@ def families(
     config, metadata = cluster.config, cluster.metadata
     data = _data(cluster, ports)
     groups = _groups(cluster, data.partitions)
-    producer_ids = ProducerIds(ports.controller, config.broker_id, ports.broker_epoch)
+    producer_ids = ProducerIdManager(ports.controller, config.broker_id, ports.broker_epoch)
     transacting = _transactions(cluster, ports, data.partitions, groups, producer_ids)
     context = Context(
         config=config,
@@ -208,7 +208,7 @@ def _transactions(
     ports: Ports,
     partitions: Partitions,
     groups: GroupCoordinator,
-    producer_ids: ProducerIds,
+    producer_ids: ProducerIdManager,
 ) -> Transactions:
     config, metadata = cluster.config, cluster.metadata
     seconds = config["request.timeout.ms"] / 1000

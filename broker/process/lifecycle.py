@@ -15,7 +15,7 @@ from enum import Enum
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.node.runtime.latest import Latest
 from trimaran.quorum.metadata import versions
 from trimaran.quorum.metadata.delta import MetadataDelta
@@ -92,7 +92,7 @@ class Lifecycle:
 
     def __init__(
         self,
-        controller: Controller,
+        controller: ControllerCalls,
         identity: BrokerIdentity,
         times: LifecycleTimes,
         applied_offset: Callable[[], Offset],

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimaran.broker.channels.broker_channels import Channels
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.partitions.isr_change import IsrChanges
 from trimaran.broker.partitions.registry import FetcherManager
 from trimaran.broker.storage.directories import LogDirectories
@@ -24,7 +24,7 @@ class Ports:
 
     directories: LogDirectories
     durability: Durability
-    controller: Controller
+    controller: ControllerCalls
     isr_changes: IsrChanges
     fetchers: FetcherManager
     open_channels: Callable[[str], Channels]

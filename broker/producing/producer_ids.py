@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import trio
 
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerEpoch, BrokerId
 from trimaran.wire.messages.allocate_producer_ids import (
@@ -20,11 +20,14 @@ from trimaran.wire.messages.allocate_producer_ids import (
 ALLOCATE_SECONDS = 5.0
 
 
-class ProducerIds:
+class ProducerIdManager:
     """Hands out ids one by one; asks for a block when there is none left."""
 
     def __init__(
-        self, controller: Controller, broker_id: BrokerId, broker_epoch: Callable[[], BrokerEpoch]
+        self,
+        controller: ControllerCalls,
+        broker_id: BrokerId,
+        broker_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         self._controller = controller
         self._broker_id = broker_id

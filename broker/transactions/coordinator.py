@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import trio
 
+from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
@@ -25,7 +26,6 @@ from trimaran.broker.transactions.markers import MarkerWriter
 from trimaran.broker.transactions.memory import TransactionMemory
 from trimaran.broker.transactions.ports import (
     TRANSACTION_TOPIC,
-    Metadata,
     ProducerIds,
     has_partition,
 )

@@ -22,9 +22,10 @@ from trimaran.broker import events
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
 from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.gathering import Gathering
+from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.transactions.marking import Marking
-from trimaran.broker.transactions.ports import Metadata, has_partition
+from trimaran.broker.transactions.ports import has_partition
 from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction, TransactionState

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Protocol
 
 from trimaran.quorum.metadata.image import MetadataImage
@@ -17,15 +16,6 @@ def has_partition(image: MetadataImage, key: TopicPartition) -> bool:
     """Returns whether the metadata has it: a partition that is missing was deleted, or the metadata is far behind."""
     topic = image.topics.by_name.get(key.topic)
     return topic is not None and key.partition in topic.partitions
-
-
-class Metadata(Protocol):
-    """The newest applied metadata."""
-
-    @property
-    def image(self) -> MetadataImage: ...
-
-    async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage: ...
 
 
 class ProducerIds(Protocol):

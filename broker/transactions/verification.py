@@ -17,8 +17,9 @@ import trio
 from trimaran.broker.channels.broker_channel import NotSent, OutcomeUnknown
 from trimaran.broker.channels.broker_channels import Channels
 from trimaran.broker.channels.gathering import Gathering
+from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.transactions.coordinator import TransactionCoordinator
-from trimaran.broker.transactions.ports import TRANSACTION_TOPIC, Metadata
+from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.records import partitions_by_topic
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
 from trimaran.node.replicated.state_machine import Producer

@@ -22,7 +22,7 @@ from trimaran.log.batches.columns import Columns, decode_columns_within, decode_
 from trimaran.log.batches.records import rebuilt, records_bytes
 from trimaran.log.codecs.compression import compress
 from trimaran.log.compaction.offset_map import OffsetMap
-from trimaran.log.compaction.retention import Fate, Retention, Verdict
+from trimaran.log.compaction.retention import Fate, Retention, RetentionDecision
 from trimaran.wire.identity import NO_TIMESTAMP
 
 # Each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of records.
@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 def clean_run(
     run: Run,
-    verdicts: Sequence[Verdict],
+    verdicts: Sequence[RetentionDecision],
     offsets: OffsetMap,
     latest_offset: int,
     retention: Retention,
@@ -106,7 +106,11 @@ def clean_run(
 
 
 def _thinned(
-    batch: BatchView, verdict: Verdict, keep: bytes, retention: Retention, body: Buffer | None
+    batch: BatchView,
+    verdict: RetentionDecision,
+    keep: bytes,
+    retention: Retention,
+    body: Buffer | None,
 ) -> BatchView | None:
     count = len(keep) - keep.count(0)
     if not count:

@@ -63,7 +63,7 @@ class CleanerLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceSegment:
     """A sealed segment as of the plan."""
 
     segment: Segment  # for comparing, and as a name
@@ -87,7 +87,7 @@ class Round:
     directory: Path
     files: Files
     config: LogConfig
-    sources: Sequence[Source]  # from the first segment of the log on
+    sources: Sequence[SourceSegment]  # from the first segment of the log on
     first_dirty_offset: int
     retention: Retention
     aborted: Sequence[AbortedTransaction]
@@ -118,7 +118,7 @@ class Round:
             self.latest_offset = source.next_base_offset - 1
         return self.latest_offset + 1
 
-    def _mapped_end(self, source: Source) -> Offset:
+    def _mapped_end(self, source: SourceSegment) -> Offset:
         if self.latest_offset < self.first_dirty_offset:
             raise Uncleanable(
                 f"{source.segment!r}: the keys of one batch at {self.first_dirty_offset} do not fit into the offset "
@@ -127,7 +127,7 @@ class Round:
             )
         return self.latest_offset + 1
 
-    def _note(self, run: Run, transactions: CleanedTransactions, source: Source) -> bool:
+    def _note(self, run: Run, transactions: CleanedTransactions, source: SourceSegment) -> bool:
         """Whether all records found room."""
         batches, wanted = run.batches, []
         for index, batch in enumerate(batches):
@@ -150,7 +150,7 @@ class Round:
 
     # Second pass
 
-    def groups(self, end_offset: Offset) -> list[list[Source]]:
+    def groups(self, end_offset: Offset) -> list[list[SourceSegment]]:
         """The sources below `end_offset`, those that become one segment together."""
         sources = [source for source in self.sources if source.base_offset < end_offset]
         members = [
@@ -171,7 +171,7 @@ class Round:
         except FileNotFoundError:
             return 0
 
-    def clean(self, sources: Sequence[Source]) -> CleanedSegment:
+    def clean(self, sources: Sequence[SourceSegment]) -> CleanedSegment:
         """Writes what stays of the sources, durably; groups in order. Raises Uncleanable, CleaningStopped, OSError."""
         base_offset = sources[0].base_offset
         for suffix in SEGMENT_SUFFIXES:
@@ -199,7 +199,7 @@ class Round:
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(cleaned.path(suffix))
 
-    def _write(self, cleaned: CleanedSegment, run: Run, source: Source) -> None:
+    def _write(self, cleaned: CleanedSegment, run: Run, source: SourceSegment) -> None:
         verdicts = [self.retention.verdict(batch, self._transactions) for batch in run.batches]
         for aborted in self._transactions.kept_aborts:
             cleaned.transaction_index.append(aborted)
@@ -222,7 +222,7 @@ class Round:
                 continue
             self.files.fdatasync(file)
 
-    def _keep_age(self, cleaned: CleanedSegment, last: Source) -> None:
+    def _keep_age(self, cleaned: CleanedSegment, last: SourceSegment) -> None:
         """Where records have no timestamps, `retention.ms` counts from when a segment was written."""
         try:
             modified_ms = self.files.status(last.segment.path(LOG_SUFFIX)).modified_ms
@@ -232,7 +232,7 @@ class Round:
 
     # Reading
 
-    def _runs(self, source: Source) -> Iterator[Run]:
+    def _runs(self, source: SourceSegment) -> Iterator[Run]:
         """All batches of a source, whole and checked, some at a time; a compressed one by itself: it may expand."""
         try:
             file = self.files.open(source.segment.path(LOG_SUFFIX), write=False)
@@ -272,7 +272,7 @@ class Round:
         return memoryview(block)
 
     @staticmethod
-    def _of_v2(batch: BatchView, source: Source) -> BatchView:
+    def _of_v2(batch: BatchView, source: SourceSegment) -> BatchView:
         """Old formats end here, as in Kafka: what stays of them is written as v2."""
         try:
             return as_v2(batch, keep_codec=True)
@@ -280,7 +280,7 @@ class Round:
             raise Uncleanable(f"{source.segment!r}: {error}") from error
 
     @staticmethod
-    def _check(batch: BatchView, source: Source, position: int) -> None:
+    def _check(batch: BatchView, source: SourceSegment, position: int) -> None:
         if not has_valid_crc(batch):
             raise Uncleanable(f"{source.segment!r}: wrong CRC at position {position}")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from trimaran.log.compaction.choosing import Dirt, SealedSegment, measure
-from trimaran.log.compaction.cleaning import CleanerLimits, Round, Source
+from trimaran.log.compaction.cleaning import CleanerLimits, Round, SourceSegment
 from trimaran.log.compaction.retention import LastRecord, Retention
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.partitions.retention import newest_ms
@@ -68,7 +68,7 @@ def plan_round(
     }
     aborted = log.aborted_transactions(Offset(log.segment_base_offsets[0]), Offset(dirt.end_offset))
     sources = [
-        Source(segment, segment.size, segment.base_offset, end)
+        SourceSegment(segment, segment.size, segment.base_offset, end)
         for segment, end in zip(sealed, ends, strict=True)
         if end <= dirt.end_offset
     ]

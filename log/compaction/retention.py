@@ -33,7 +33,7 @@ class LastRecord(NamedTuple):
     epoch: int
 
 
-class Verdict(NamedTuple):
+class RetentionDecision(NamedTuple):
     fate: Fate
     keeps_empty: bool  # stays as a header when no record does
     needs_horizon: bool  # a marker whose transaction has no batches, met the first time
@@ -53,7 +53,7 @@ class Retention:
         """The horizon that batches get in this round."""
         return self.now_ms + self.delete_retention_ms
 
-    def verdict(self, batch: BatchView, transactions: CleanedTransactions) -> Verdict:
+    def verdict(self, batch: BatchView, transactions: CleanedTransactions) -> RetentionDecision:
         """To be asked for every batch in order."""
         unneeded = transactions.is_unneeded(batch)
         horizon = batch.delete_horizon_ms
@@ -62,11 +62,13 @@ class Retention:
         if batch.is_control:
             goes = unneeded and is_over
             needs_horizon = unneeded and horizon is None and batch.count > 0
-            return Verdict(Fate.DROP_ALL if goes else Fate.KEEP_ALL, keeps_empty, needs_horizon)
+            return RetentionDecision(
+                Fate.DROP_ALL if goes else Fate.KEEP_ALL, keeps_empty, needs_horizon
+            )
         if unneeded:
-            return Verdict(Fate.DROP_ALL, keeps_empty, needs_horizon=False)
+            return RetentionDecision(Fate.DROP_ALL, keeps_empty, needs_horizon=False)
         fate = Fate.BY_KEY_WITHOUT_TOMBSTONES if is_over else Fate.BY_KEY
-        return Verdict(fate, keeps_empty, needs_horizon=False)
+        return RetentionDecision(fate, keeps_empty, needs_horizon=False)
 
     def _is_last_of_producer(self, batch: BatchView) -> bool:
         """Whether the producer's sequence (or, without data, its epoch) is to be learnt from this batch (I3)."""

@@ -114,7 +114,7 @@ def _read_large(
     return header_at(memoryview(data), 0)
 
 
-class Boundary(NamedTuple):
+class BatchStart(NamedTuple):
     """A batch of a segment, by its header."""
 
     position: int
@@ -134,15 +134,15 @@ def split_segment(
 
 def segment_boundaries(
     segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
-) -> list[Boundary]:
+) -> list[BatchStart]:
     """Batches about `target_bytes` apart, the first one of the segment before all; none when it holds no batch.
 
     They come from the `.index` when it is sound, and each is checked against the log; otherwise from the headers.
     """
-    found: list[Boundary] = []
+    found: list[BatchStart] = []
     for position, header in _headers(segment, target_bytes, files):
         if not found or position - found[-1].position >= target_bytes:
-            found.append(Boundary(position, header.base_offset, header.crc))
+            found.append(BatchStart(position, header.base_offset, header.crc))
     return found
 
 

@@ -54,7 +54,7 @@ PROBLEMS_OF_A_FILE_MAX = 20  # a file that is of another log would give one for 
 END_BLOCK_BYTES = 1 << 20
 
 
-class Problem(NamedTuple):
+class LogProblem(NamedTuple):
     """`position` is that in the file, None when it is about all of it."""
 
     file: str
@@ -81,7 +81,7 @@ class _Place(NamedTuple):
     magic: int
 
 
-def verify(directory: Path) -> Iterator[Problem]:
+def verify(directory: Path) -> Iterator[LogProblem]:
     """The problems of a partition's directory, file by file. Raises OSError."""
     check = _Check(directory)
     segments = list_segments(directory)
@@ -105,7 +105,7 @@ class _Check:
         self._aborted: list[AbortedTransaction] = []  # of the segment
         self._places: list[_Place] = []  # of the segment
 
-    def segment(self, segment: SegmentFile, end: Offset | None) -> Iterator[Problem]:
+    def segment(self, segment: SegmentFile, end: Offset | None) -> Iterator[LogProblem]:
         self._markers, self._aborted, self._places = {}, [], []
         self._expected = max(self._expected, segment.base_offset)
         yield from _first(self._batches(segment, end))
@@ -115,7 +115,7 @@ class _Check:
 
     # Batches
 
-    def _batches(self, segment: SegmentFile, end: Offset | None) -> Iterator[Problem]:
+    def _batches(self, segment: SegmentFile, end: Offset | None) -> Iterator[LogProblem]:
         path = Path(segment.path)
         file = REAL_FILES.open(path, write=False)
         reached = 0
@@ -125,18 +125,18 @@ class _Check:
                 break
             reached = position + batch.size
             if not has_valid_crc(batch):
-                yield Problem(segment.path, position, f"wrong CRC in {batch!r}")
+                yield LogProblem(segment.path, position, f"wrong CRC in {batch!r}")
                 continue
             batch = opened(batch)
             yield from self._snapshots_until(batch.base_offset)
             yield from (
-                Problem(segment.path, position, what) for what in self._wrong_in(batch, end)
+                LogProblem(segment.path, position, what) for what in self._wrong_in(batch, end)
             )
             self._note(position, batch)
         yield from self._snapshots_until(self._expected if end is None else end)
         if reached < segment.size and not (end is None and _is_zero(path, reached, segment.size)):
             left = segment.size - reached
-            yield Problem(segment.path, reached, f"no batch begins here, {left} bytes are left")
+            yield LogProblem(segment.path, reached, f"no batch begins here, {left} bytes are left")
 
     def _wrong_in(self, batch: BatchView, end: int | None) -> Iterator[str]:
         if batch.base_offset < self._expected:
@@ -182,23 +182,23 @@ class _Check:
 
     # Indexes
 
-    def _offset_index(self, segment: SegmentFile) -> Iterator[Problem]:
+    def _offset_index(self, segment: SegmentFile) -> Iterator[LogProblem]:
         path = Path(segment.path).with_suffix(INDEX_SUFFIX)
         known = {place.position: number for number, place in enumerate(self._places)}
         try:
             entries = _entries(path, OffsetIndex.layout)
         except IndexDamaged as damage:
-            yield Problem(str(path), None, str(damage))
+            yield LogProblem(str(path), None, str(damage))
             return
         for relative, position in entries:
             offset, number = segment.base_offset + relative, known.get(position)
             if number is None:
                 what = f"offset {offset}: no batch begins at position {position}"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
             elif not self._is_reached_from(number, offset):
                 place = self._places[number]
                 what = f"offset {offset} at position {position}, where {place.base_offset} to {place.last_offset} are"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
 
     def _is_reached_from(self, number: int, offset: Offset) -> bool:
         """Whether the look-up of `offset` may begin at a batch: it is in it or behind, as Kafka names what was appended
@@ -206,13 +206,13 @@ class _Check:
         """
         return self._places[number].base_offset <= offset <= self._places[-1].last_offset
 
-    def _time_index(self, segment: SegmentFile) -> Iterator[Problem]:
+    def _time_index(self, segment: SegmentFile) -> Iterator[LogProblem]:
         path = Path(segment.path).with_suffix(TIME_INDEX_SUFFIX)
         lasts = [place.last_offset for place in self._places]
         try:
             entries = _entries(path, TimeIndex.layout)
         except IndexDamaged as damage:
-            yield Problem(str(path), None, str(damage))
+            yield LogProblem(str(path), None, str(damage))
             return
         for timestamp, relative in entries:
             offset = segment.base_offset + relative
@@ -221,67 +221,67 @@ class _Check:
                 continue  # Kafka 0.10 indexed what the producer had said, which v0 cannot hold
             if at == len(lasts) or self._places[at].max_timestamp != timestamp:
                 what = f"timestamp {timestamp}: the batch with offset {offset} has another, or is not there"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
             elif any(place.max_timestamp > timestamp for place in self._places[:at]):
-                yield Problem(
+                yield LogProblem(
                     str(path),
                     None,
                     f"timestamp {timestamp}: a batch before offset {offset} is later",
                 )
 
-    def _transaction_index(self, segment: SegmentFile) -> Iterator[Problem]:
+    def _transaction_index(self, segment: SegmentFile) -> Iterator[LogProblem]:
         path = Path(segment.path).with_suffix(TRANSACTION_INDEX_SUFFIX)
         try:
             entries = TransactionIndex(path, REAL_FILES).entries()
         except IndexDamaged as damage:
-            yield Problem(str(path), None, str(damage))
+            yield LogProblem(str(path), None, str(damage))
             return
         listed = {(entry.producer_id, entry.last_offset): entry for entry in entries}
         for entry in entries:
             if self._markers.get(entry.last_offset) != entry.producer_id:
                 what = f"{entry}: no abort of this producer at offset {entry.last_offset}"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
             elif entry.last_stable_offset > entry.last_offset + 1:
                 what = f"{entry}: what was stable does not reach beyond its marker"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
         for aborted in self._aborted:
             found = listed.get((aborted.producer_id, aborted.last_offset))
             if found is None:
-                yield Problem(str(path), None, f"{aborted} is missing")
+                yield LogProblem(str(path), None, f"{aborted} is missing")
             elif found.first_offset > aborted.first_offset:
                 what = f"{found} begins at offset {aborted.first_offset} by the batches"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
 
     # Beside the segments
 
-    def _snapshots_until(self, offset: Offset) -> Iterator[Problem]:
+    def _snapshots_until(self, offset: Offset) -> Iterator[LogProblem]:
         while self._snapshots and self._snapshots[0] <= offset:
             yield from _first(self._snapshot(self._snapshots.pop(0)))
 
-    def _snapshot(self, offset: Offset) -> Iterator[Problem]:
+    def _snapshot(self, offset: Offset) -> Iterator[LogProblem]:
         path = self._directory / file_name(offset, SNAPSHOT_SUFFIX)
         try:
             entries = list(parse_snapshot(REAL_FILES.read_bytes(path), offset).entries())
         except ValueError as error:
-            yield Problem(str(path), None, str(error))
+            yield LogProblem(str(path), None, str(error))
             return
         for producer_id, entry in entries:
             known = self._producers.get(producer_id)
             if known is not None and _facts(known) != _facts(entry):
-                yield Problem(
+                yield LogProblem(
                     str(path),
                     None,
                     f"producer {producer_id}: {_facts(entry)}, by the batches {_facts(known)}",
                 )
 
-    def epochs(self) -> Iterator[Problem]:
+    def epochs(self) -> Iterator[LogProblem]:
         path = self._directory / LEADER_EPOCHS
         try:
             epochs = LeaderEpochs.parse(path, REAL_FILES.read_bytes(path))
         except FileNotFoundError:
             return
         except CheckpointDamaged as damage:
-            yield Problem(str(path), None, str(damage))
+            yield LogProblem(str(path), None, str(damage))
             return
         log_start = next((start for _, start in epochs.entries()), 0)
         flushed_offset = self._recovery_point()
@@ -290,7 +290,7 @@ class _Check:
             is_news = first >= flushed_offset and epoch > epochs.latest_epoch
             if found != epoch and last >= log_start and not is_news:
                 what = f"offset {first} is of epoch {found}, its batch of {epoch}"
-                yield Problem(str(path), None, what)
+                yield LogProblem(str(path), None, what)
 
     def _recovery_point(self) -> int:
         """Records above it are not flushed yet, and neither is the file of epochs. Without a checkpoint nothing is
@@ -349,10 +349,10 @@ def _is_zero(path: Path, start: int, end: int) -> bool:
     return True
 
 
-def _first(problems: Iterator[Problem]) -> Iterator[Problem]:
+def _first(problems: Iterator[LogProblem]) -> Iterator[LogProblem]:
     """So many of a file, and that there are more."""
     for number, problem in enumerate(problems):
         if number == PROBLEMS_OF_A_FILE_MAX:
-            yield Problem(problem.file, None, "… and more")
+            yield LogProblem(problem.file, None, "… and more")
             return
         yield problem

@@ -53,7 +53,7 @@ SET_BYTES_MAX = 128 << 20  # of all decompressed bytes of a set: above the large
 MESSAGES_MAX = 1_000_000
 
 
-class Message:
+class LegacyRecord:
     """One message of a set, a wrapper or a plain one; `key` and `value` are views into what was received."""
 
     __slots__ = ("attributes", "body", "key", "magic", "offset", "timestamp_ms", "value")
@@ -130,7 +130,7 @@ def _sized(body: memoryview, position: int) -> tuple[memoryview | None, int]:
     return body[position : position + size], position + size
 
 
-def iter_messages(view: Buffer) -> Iterator[Message]:
+def iter_messages(view: Buffer) -> Iterator[LegacyRecord]:
     """The messages that lie end to end in `view`, wrappers as they are; one cut short at the end is left out, as Kafka
     does.
 
@@ -148,11 +148,13 @@ def iter_messages(view: Buffer) -> Iterator[Message]:
         position += PREFIX_BYTES
         if size > end - position:
             return
-        yield Message(offset, view[position : position + size])
+        yield LegacyRecord(offset, view[position : position + size])
         position += size
 
 
-def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> Iterator[Message]:
+def inner_messages(
+    wrapper: LegacyRecord, limit_bytes: int = SET_BYTES_MAX
+) -> Iterator[LegacyRecord]:
     """The messages in a wrapper, with absolute offsets and the timestamps that hold.
 
     One by one: a list of a million objects would be gone through by the garbage collector again and again.
@@ -182,7 +184,7 @@ def inner_messages(wrapper: Message, limit_bytes: int = SET_BYTES_MAX) -> Iterat
         yield message
 
 
-def _base_offset(wrapper: Message, data: bytes) -> int:
+def _base_offset(wrapper: LegacyRecord, data: bytes) -> int:
     """The base of the inner offsets."""
     count, last = _count_and_last_offset(data)
     if not count:
@@ -232,7 +234,7 @@ def decode_message_set(view: Buffer, limit_bytes: int = SET_BYTES_MAX) -> list[R
     return records
 
 
-def _check_crc(message: Message) -> None:
+def _check_crc(message: LegacyRecord) -> None:
     if not message.has_valid_crc():
         raise RemoteProtocolError(f"wrong CRC in {message}")
 

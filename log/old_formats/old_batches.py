@@ -13,7 +13,7 @@ from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, MAGIC, BatchView,
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import (
-    Message,
+    LegacyRecord,
     decode_message_set,
     inner_messages,
     iter_messages,
@@ -34,7 +34,7 @@ def opened(view: BatchView) -> BatchView:
         return view
     try:
         [wrapper] = iter_messages(view.buffer)
-        first: Message | None = None
+        first: LegacyRecord | None = None
         count = 0
         for message in inner_messages(wrapper):
             first = first or message

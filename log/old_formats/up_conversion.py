@@ -34,7 +34,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.codecs.compression import Compression, OutputTooLarge
 from trimaran.log.old_formats.message_sets import (
     MESSAGES_MAX,
-    Message,
+    LegacyRecord,
     inner_messages,
     iter_messages,
 )
@@ -80,9 +80,11 @@ def _too_large(size: int, rules: ProduceRules) -> KafkaError:
     return KafkaError(ErrorCode.MESSAGE_TOO_LARGE, why)
 
 
-def _check_outer(records: memoryview, rules: ProduceRules) -> tuple[Message | None, Compression]:
+def _check_outer(
+    records: memoryview, rules: ProduceRules
+) -> tuple[LegacyRecord | None, Compression]:
     """The checks of every message without opening it; the first one, and the compression of all."""
-    first: Message | None = None
+    first: LegacyRecord | None = None
     count = compressed = 0
     several_formats = False
     try:
@@ -106,7 +108,7 @@ def _check_outer(records: memoryview, rules: ProduceRules) -> tuple[Message | No
     return first, Compression.NONE if first is None else _known_compression(first)
 
 
-def _known_compression(message: Message) -> Compression:
+def _known_compression(message: LegacyRecord) -> Compression:
     try:
         compression = message.compression
     except RemoteProtocolError as error:
@@ -116,7 +118,7 @@ def _known_compression(message: Message) -> Compression:
     return compression
 
 
-def _checked_inner(wrapper: Message, rules: ProduceRules) -> Iterator[Message]:
+def _checked_inner(wrapper: LegacyRecord, rules: ProduceRules) -> Iterator[LegacyRecord]:
     try:
         for message in inner_messages(wrapper, rules.decompressed_bytes_max):
             if message.magic != wrapper.magic:
@@ -130,7 +132,9 @@ def _checked_inner(wrapper: Message, rules: ProduceRules) -> Iterator[Message]:
         raise _invalid(str(error)) from None
 
 
-def _checked(outer: Message, message: Message, rules: ProduceRules, now_ms: int) -> NewRecord:
+def _checked(
+    outer: LegacyRecord, message: LegacyRecord, rules: ProduceRules, now_ms: int
+) -> NewRecord:
     if rules.requires_keys and message.key is None:
         raise _invalid(f"{message} has no key, the topic is compacted")
     timestamp = message.timestamp_ms

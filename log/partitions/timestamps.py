@@ -54,7 +54,7 @@ class TimestampOffset(NamedTuple):
     leader_epoch: LeaderEpoch
 
 
-class Candidate(NamedTuple):
+class CandidateBatch(NamedTuple):
     """A batch in which the record that is looked for lies, if it has one of at least `timestamp_ms` at or above
     `start_offset`.
 
@@ -124,7 +124,7 @@ def _find_message(batch: BatchView, timestamp_ms: int, start_offset: Offset) -> 
 
 
 TimestampLookup: TypeAlias = Generator[
-    int | Candidate, TimestampOffset | None, TimestampOffset | None
+    int | CandidateBatch, TimestampOffset | None, TimestampOffset | None
 ]
 
 
@@ -146,11 +146,11 @@ def resolve(lookup: TimestampLookup, headers_max: int | None = None) -> Timestam
         if isinstance(step, int):
             done += step
         if headers_max is not None and (
-            done > headers_max or (isinstance(step, Candidate) and not step.is_small)
+            done > headers_max or (isinstance(step, CandidateBatch) and not step.is_small)
         ):
             lookup.close()
             raise TakesLong
-        if isinstance(step, Candidate):
+        if isinstance(step, CandidateBatch):
             try:
                 found = step.find()
             except Exception as error:
@@ -183,7 +183,7 @@ def find_timestamp(
         for position, header in scan_headers(segment.files, file, start, segment.size):
             yield 1
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
-                found = yield Candidate(
+                found = yield CandidateBatch(
                     segment.files, file, position, header, timestamp_ms, start_offset
                 )
                 if found is not None:
@@ -220,7 +220,7 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
     for position, header in scan_headers(files, file, start or 0, largest.size):
         if not header.count:
             return None  # compaction left its header only; Kafka finds nothing then either
-        found = yield Candidate(files, file, position, header, timestamp, largest.base_offset)
+        found = yield CandidateBatch(files, file, position, header, timestamp, largest.base_offset)
         if found is not None:
             return found
         break

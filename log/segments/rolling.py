@@ -13,7 +13,7 @@ import crc32c
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.segments.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from trimaran.log.segments.segment import LOG_SUFFIX, Room, Segment
+from trimaran.log.segments.segment import LOG_SUFFIX, Segment, SegmentRoom
 from trimaran.wire.identity import Offset
 
 JITTER_PATH_BYTES = 64  # the segment's name and its partition's
@@ -38,7 +38,7 @@ def must_roll(
     )
 
 
-def room_left(active: Segment, config: LogConfig) -> Room:
+def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
     """Returns the room as the segment is now; it holds while batches are appended."""
     # At once an index may get one entry, and each further one after more than `index.interval.bytes`.
     entries = entries_left(active, config.segment_index_bytes) - 1
@@ -47,7 +47,7 @@ def room_left(active: Segment, config: LogConfig) -> Room:
     if first is not None and first >= 0:
         newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
     last_offset = active.base_offset + RELATIVE_OFFSET_MAX
-    return Room(config, min(indexed, config.segment_bytes), last_offset, newest_ms)
+    return SegmentRoom(config, min(indexed, config.segment_bytes), last_offset, newest_ms)
 
 
 def entries_left(active: Segment, index_bytes_max: int) -> int:

@@ -63,7 +63,7 @@ class Boundary(NamedTuple):
     offset: Offset
 
 
-class Room(NamedTuple):
+class SegmentRoom(NamedTuple):
     """Batches for which `must_roll` is False by `config`: to position `end`, `last_offset`, timestamp `newest_ms`."""
 
     config: LogConfig
@@ -72,7 +72,7 @@ class Room(NamedTuple):
     newest_ms: int
 
 
-NO_ROOM = Room(LogConfig(), -1, -1, -1)
+NO_ROOM = SegmentRoom(LogConfig(), -1, -1, -1)
 
 
 def file_name(base_offset: Offset, suffix: str) -> str:

@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """`ConfigSource` of Kafka."""
 
     TOPIC = 1

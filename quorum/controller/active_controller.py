@@ -42,7 +42,7 @@ T = TypeVar("T")
 RECORDS_PER_BATCH = 10_000
 
 
-class Node(Protocol):
+class ProposingNode(Protocol):
     """The part of `QuorumNode` that writes. Records are encoded for `metadata_version`."""
 
     metadata_version: int
@@ -68,7 +68,7 @@ class ActiveController:
     def __init__(
         self,
         epoch: LeaderEpoch,
-        node: Node,
+        node: ProposingNode,
         image: MetadataImage,
         index: PartitionIndex,
         config: ServerConfig,

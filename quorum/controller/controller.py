@@ -22,8 +22,7 @@ from trimaran.node.replicated.state_machine import Result
 from trimaran.node.runtime.epoch import open_epoch
 from trimaran.node.runtime.steps import Steps, at_once
 from trimaran.quorum import events
-from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.active_controller import Node as ActiveNode
+from trimaran.quorum.controller.active_controller import ActiveController, ProposingNode
 from trimaran.quorum.controller.configs.policies import NO_POLICIES, Policies
 from trimaran.quorum.controller.nodes.reachability import Reachability
 from trimaran.quorum.controller.partitions.index import PartitionIndex
@@ -48,7 +47,7 @@ Decision = Result[Message, R] | Steps[Result[Message, R]]
 """What is decided on many partitions comes in steps."""
 
 
-class Node(ActiveNode, Protocol):
+class Node(ProposingNode, Protocol):
     """The part of `QuorumNode` that the controller needs."""
 
     @property

@@ -102,7 +102,7 @@ class _Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gate:
+class _ControllerAccess:
     """The authentication and authorization of clients."""
 
     authorizer: Authorizer | None
@@ -141,13 +141,13 @@ def _compose(config: ServerConfig, sockets: Mapping[str, socket.socket] | None) 
     listeners = bind(config, config.controller_listeners, sockets, logins)
     with closed_on_failure(listeners):
         return _composed(
-            config, _Gate(authorizer, accounts, logins, policies), directory, listeners
+            config, _ControllerAccess(authorizer, accounts, logins, policies), directory, listeners
         )
 
 
 def _composed(
     config: ServerConfig,
-    gate: _Gate,
+    gate: _ControllerAccess,
     directory: LogDirectory,
     listeners: Sequence[Listener],
 ) -> _Parts:

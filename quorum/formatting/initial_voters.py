@@ -6,7 +6,7 @@ Source: KIP-853, Kafka's `DynamicVoters`, `StorageTool`.
 from __future__ import annotations
 
 from trimaran.node.config.server import ServerConfig
-from trimaran.quorum.raft.types import EPOCH_MAX, Endpoint, ReplicaKey
+from trimaran.quorum.raft.types import EPOCH_MAX, ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_from_text
 from trimaran.wire.identity import NodeId
@@ -41,7 +41,7 @@ def _parse(text: str, listener: str) -> Voter:
         key = ReplicaKey(NodeId(node_id), uuid_from_text(directory))
     except ValueError as error:
         raise ValueError(f"{text!r} is not a voter, which is written {FORM}: {error}") from None
-    endpoint = Endpoint(listener.upper(), host.strip("[]"), int(port))
+    endpoint = VoterEndpoint(listener.upper(), host.strip("[]"), int(port))
     return Voter(key, (endpoint,), STATIC_QUORUM, DYNAMIC_QUORUM)
 
 
@@ -54,6 +54,6 @@ def standalone_voter(config: ServerConfig, directory_id: bytes) -> VoterSet:
     if not config.is_controller:
         raise ValueError("only a controller can be a quorum by itself")
     first = config.advertised_controller_listeners[0]
-    endpoint = Endpoint(first.name.upper(), first.host or "localhost", first.port)
+    endpoint = VoterEndpoint(first.name.upper(), first.host or "localhost", first.port)
     key = ReplicaKey(config.node_id, directory_id)
     return VoterSet.of([Voter(key, (endpoint,), STATIC_QUORUM, DYNAMIC_QUORUM)])

@@ -19,7 +19,7 @@ from trimaran.quorum.metadata.image import (
     ScramImage,
     TopicImage,
 )
-from trimaran.quorum.metadata.replay import MetadataState, Voter
+from trimaran.quorum.metadata.replay import LoggedVoter, MetadataState
 from trimaran.quorum.metadata.scram import MECHANISMS
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_to_text
 from trimaran.wire.records.security import AccessControlEntryRecord, DelegationTokenRecord
@@ -212,7 +212,7 @@ def _ranges(features: Iterable[FeatureRange]) -> dict[str, list[int]]:
     return {feature.name: [feature.min_level, feature.max_level] for feature in sorted(features)}
 
 
-def _voter(voter: Voter) -> dict[str, Any]:
+def _voter(voter: LoggedVoter) -> dict[str, Any]:
     return {
         "voter_id": voter.id,
         "directory_id": None

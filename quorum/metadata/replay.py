@@ -37,7 +37,7 @@ from trimaran.wire.schema import Message
 
 
 @dataclass(frozen=True, slots=True)
-class Voter:
+class LoggedVoter:
     """One voter as recorded in the log; the voters of a static quorum have neither directory nor endpoints there."""
 
     id: int
@@ -53,7 +53,7 @@ class MetadataState:
     """
 
     image: MetadataImage = EMPTY
-    voters: tuple[Voter, ...] = ()
+    voters: tuple[LoggedVoter, ...] = ()
     kraft_version: int = 0
     leader_id: NodeId = NO_NODE
     unknown_control: int = 0
@@ -74,7 +74,7 @@ class Replay:
 
     def __init__(self) -> None:
         self._loader = MetadataLoader()
-        self._voters: tuple[Voter, ...] = ()
+        self._voters: tuple[LoggedVoter, ...] = ()
         self._kraft_version = 0
         self._leader_id = NO_NODE
         self._unknown_control = 0
@@ -176,7 +176,8 @@ class Replay:
                 self._leader_id = NodeId(value.leader_id)
                 if not self._kraft_version:
                     self._voters = tuple(
-                        Voter(voter.voter_id, voter.voter_directory_id) for voter in value.voters
+                        LoggedVoter(voter.voter_id, voter.voter_directory_id)
+                        for voter in value.voters
                     )
             case KRaftVersionRecord():
                 self._kraft_version = value.kraft_version
@@ -187,10 +188,10 @@ class Replay:
         return value
 
 
-def _voter(record: VotersRecord) -> Iterable[Voter]:
+def _voter(record: VotersRecord) -> Iterable[LoggedVoter]:
     for voter in record.voters:
         feature = voter.kraft_version_feature
-        yield Voter(
+        yield LoggedVoter(
             voter.voter_id,
             voter.voter_directory_id,
             tuple((endpoint.name, endpoint.host, endpoint.port) for endpoint in voter.endpoints),

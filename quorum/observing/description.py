@@ -9,7 +9,7 @@ from typing import Any
 
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.client.destinations import Controller
+from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_quorum import (
@@ -37,7 +37,7 @@ def describe_quorum_and_nodes(
     client: BlockingClient, *, timeout: float | None = None
 ) -> tuple[DescribeQuorumResponsePartitionData, list[Node]]:
     """Returns the result of `describe_quorum`, and the voters' listeners if the leader names them (KIP-853)."""
-    answer = client.call(Controller(), describe_quorum_request(), timeout=timeout)
+    answer = client.call(ControllerNode(), describe_quorum_request(), timeout=timeout)
     if answer.error_code:
         raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message or "")
     found: DescribeQuorumResponsePartitionData = metadata_partition_of(answer.topics)

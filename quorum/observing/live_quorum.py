@@ -12,7 +12,7 @@ from trimaran.quorum.observing.description import describe_quorum, metadata_part
 from trimaran.quorum.raft_log.partition import TOPIC, TOPIC_ID
 from trimaran.wire.blocking import BlockingClient
 from trimaran.wire.client.calls import RETRIED
-from trimaran.wire.client.destinations import Controller
+from trimaran.wire.client.destinations import ControllerNode
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset, Position
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, SnapshotId
@@ -150,7 +150,7 @@ class LiveQuorum:
             request = ask(self._leader_epoch)
             # A leader that was just looked up may not have noticed its epoch yet, but a newer epoch is a real change.
             retried = RETRIED - (EPOCH_IS_OVER if was_known else {ErrorCode.FENCED_LEADER_EPOCH})
-            answer = self._client.call(Controller(), request, version=version, retried=retried)
+            answer = self._client.call(ControllerNode(), request, version=version, retried=retried)
             code = answer.error_code or metadata_partition_of(topics_of(answer)).error_code
             if code not in EPOCH_IS_OVER:
                 if code:

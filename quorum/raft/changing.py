@@ -31,7 +31,14 @@ from trimaran.quorum.raft.ready import ControlBatch, KRaftVersionChange, VotersC
 from trimaran.quorum.raft.refusals import leader_refusal
 from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.state import State
-from trimaran.quorum.raft.types import ASKED_ID, NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
+from trimaran.quorum.raft.types import (
+    ASKED_ID,
+    NO_DIRECTORY,
+    Peer,
+    ReplicaKey,
+    VoterEndpoint,
+    ensure,
+)
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode
@@ -43,7 +50,7 @@ class UpgradeRefused(Exception):
     """The quorum cannot move to the requested kraft.version; the text says why."""
 
 
-class _Refused(Exception):
+class _ChangeRefused(Exception):
     def __init__(self, error: ErrorCode, message: str | None = None) -> None:
         super().__init__(message)
         self.error = error
@@ -66,7 +73,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
         voters = _committed_voters(state, leader, "adding")
         voter = Voter(request.voter, request.endpoints)
         if voter.id in voters.by_id:
-            raise _Refused(
+            raise _ChangeRefused(
                 ErrorCode.DUPLICATE_VOTER,
                 f"The voter id for {_full(voter.key)} is already part of the set of voters {_keys(voters)}.",
             )
@@ -78,7 +85,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
             ack_when_committed=request.ack_when_committed,
         )
         _ask(state, leader, change, now)
-    except _Refused as refusal:
+    except _ChangeRefused as refusal:
         _refuse(state, AddVoterResponse, refusal, token)
 
 
@@ -90,7 +97,7 @@ def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> Non
     assert change.voter is not None
     peer = state.peer_of(change.voter)._replace(id=NodeId(ASKED_ID - change.voter.id))
     if not state.requests.is_ready(peer, now):
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             f"New voter {_full(change.voter.key)} is not ready to receive requests",
         )
@@ -122,7 +129,7 @@ def on_answer(
         if change.response_class is AddVoterResponse:
             _check_caught_up(role, change.voter, now)
         change.question = state.send(source, state.announcement(change.voter), now)
-    except _Refused as refusal:
+    except _ChangeRefused as refusal:
         _finish(state, role, refusal.error, refusal.message)
     return True
 
@@ -132,14 +139,14 @@ def _supporting(state: State, change: PendingChange, response: ApiVersionsRespon
     verb, voter = _verb(change), change.voter
     error = ErrorCode.BROKER_NOT_AVAILABLE if response is None else ErrorCode.of(response.error)
     if response is None or error:
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             f"Aborted {verb} voter operation for since API_VERSIONS returned an error {error.name}",
         )
     low, high = response.kraft_versions or (0, 0)
     level = state.log.history.kraft_version
     if not low <= level <= high:
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.INVALID_REQUEST,
             f"Aborted {verb} voter operation for {_full(voter.key)} since the kraft.version range"
             f" (min: {low}, max: {high}) doesn't support the finalized version {level}",
@@ -155,7 +162,7 @@ def _verb(change: PendingChange) -> str:
 
 def _check_caught_up(leader: Leader, voter: Voter, now: float) -> None:
     if not leader.leader_state.has_caught_up(voter.key, now):
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             f"Aborted add voter operation for {_full(voter.key)} since it is lagging behind",
         )
@@ -183,7 +190,7 @@ def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochRespon
         return
     code, why = _OTHER_NODES.get(error, (ErrorCode.REQUEST_TIMED_OUT, f"answers {error.name}"))
     peer = state.peer_of(voter)
-    raise _Refused(
+    raise _ChangeRefused(
         code, f"The node at {peer.host}:{peer.port} is not voter {_full(voter.key)}: it {why}"
     )
 
@@ -216,11 +223,11 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
         before = _committed_voters(state, leader, "removing")
         voters = before.remove(key)
         if voters is None:
-            raise _Refused(
+            raise _ChangeRefused(
                 ErrorCode.VOTER_NOT_FOUND,
                 f"Cannot remove voter {_full(key)} from the set of voters {_keys(before)}",
             )
-    except _Refused as refusal:
+    except _ChangeRefused as refusal:
         _refuse(state, RemoveVoterResponse, refusal, token)
         return
     leader.leader_state.change = PendingChange(
@@ -240,7 +247,7 @@ def on_update(state: State, request: UpdateVoterRequest, token: int, now: float)
     """
     try:
         is_known = _check_update(state, request, token, now)
-    except _Refused as refusal:
+    except _ChangeRefused as refusal:
         state.reply(token, state.make_response(UpdateVoterResponse, refusal.error))
         return
     if is_known:
@@ -251,23 +258,23 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
     """True if nothing of it is new; else the voter's endpoint is being asked."""
     refusal = leader_refusal(state, request.cluster_id, request.epoch)
     if refusal is not None:
-        raise _Refused(refusal)
+        raise _ChangeRefused(refusal)
     leader, key = state.role, request.voter
     assert isinstance(leader, Leader)
     low, high = request.kraft_version_min, request.kraft_version_max
     if key is None or not _is_full(key) or key.id == state.key.id or not 0 <= low <= high:
-        raise _Refused(ErrorCode.INVALID_REQUEST)  # and our own listeners stay unsaid
+        raise _ChangeRefused(ErrorCode.INVALID_REQUEST)  # and our own listeners stay unsaid
     _check_endpoints(state, request.endpoints)
     if leader.leader_state.change is not None or leader.leader_state.high_watermark is None:
-        raise _Refused(ErrorCode.REQUEST_TIMED_OUT)
+        raise _ChangeRefused(ErrorCode.REQUEST_TIMED_OUT)
     before = _updatable(state, leader)
     if before is None:
-        raise _Refused(ErrorCode.REQUEST_TIMED_OUT)
+        raise _ChangeRefused(ErrorCode.REQUEST_TIMED_OUT)
     if not low <= state.log.history.kraft_version <= high:
-        raise _Refused(ErrorCode.INVALID_REQUEST)
+        raise _ChangeRefused(ErrorCode.INVALID_REQUEST)
     voter = Voter(key, request.endpoints, low, high)
     if before.update(voter) is None:
-        raise _Refused(ErrorCode.VOTER_NOT_FOUND)
+        raise _ChangeRefused(ErrorCode.VOTER_NOT_FOUND)
     if not before.needs_update(voter):
         leader.leader_state.update_check_quorum(key, now)
         return True
@@ -358,13 +365,13 @@ def _check_change(
     refusal = leader_refusal(state, cluster_id, state.epoch)
     if refusal is ErrorCode.INCONSISTENT_CLUSTER_ID:
         ours = state.identity.cluster_id
-        raise _Refused(
+        raise _ChangeRefused(
             refusal, f'The given id "{cluster_id}" doesn\'t match the cluster id "{ours}"'
         )
     if refusal is not None:
-        raise _Refused(refusal)
+        raise _ChangeRefused(refusal)
     if voter is None or not _is_full(voter):
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.INVALID_REQUEST, f"{verb} voter request didn't include a valid voter"
         )
     assert isinstance(state.role, Leader)
@@ -375,23 +382,23 @@ def _committed_voters(state: State, leader: Leader, doing: str) -> VoterSet:
     """The set that the next one is made of."""
     reached, history = leader.leader_state.high_watermark, state.log.history
     if leader.leader_state.change is not None:
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             "Request timed out waiting for leader to handle previous voter change request",
         )
     if reached is None:
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             "Request timed out waiting for leader to establish HWM and fence previous voter changes",
         )
     if not history.is_dynamic:
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.UNSUPPORTED_VERSION,
             f"Cluster doesn't support {doing} voter because the kraft.version feature is"
             f" {history.kraft_version}",
         )
     if not _is_committed(state, leader):
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.REQUEST_TIMED_OUT,
             "Request timed out waiting for voters to commit the latest voter change at"
             f" {history.voters_offset} with HWM {reached}",
@@ -420,26 +427,26 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
     state.answer_change(change, error, message)
 
 
-def _refuse(state: State, cls: type[ChangeResponse], refusal: _Refused, token: int) -> None:
+def _refuse(state: State, cls: type[ChangeResponse], refusal: _ChangeRefused, token: int) -> None:
     response = cls(error=int(refusal.error), message=refusal.message)
     state.reply(token, response)  # type: ignore[arg-type]
 
 
-def _check_endpoints(state: State, endpoints: tuple[Endpoint, ...]) -> None:
+def _check_endpoints(state: State, endpoints: tuple[VoterEndpoint, ...]) -> None:
     if endpoints and (why := endpoints_problem(endpoints)) is not None:
-        raise _Refused(ErrorCode.INVALID_REQUEST, f"The voter's endpoints are invalid: {why}")
+        raise _ChangeRefused(ErrorCode.INVALID_REQUEST, f"The voter's endpoints are invalid: {why}")
     if not _names_listener(state, endpoints):
         listed = ", ".join(
             f"{endpoint.name}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints
         )
-        raise _Refused(
+        raise _ChangeRefused(
             ErrorCode.INVALID_REQUEST,
             f"Add voter request didn't include the endpoint ({listed}) for the default listener"
             f" {state.identity.listener}",
         )
 
 
-def _names_listener(state: State, endpoints: tuple[Endpoint, ...]) -> bool:
+def _names_listener(state: State, endpoints: tuple[VoterEndpoint, ...]) -> bool:
     return any(endpoint.name == state.identity.listener for endpoint in endpoints)
 
 

@@ -46,7 +46,7 @@ from trimaran.quorum.raft.roles import (
     describe,
 )
 from trimaran.quorum.raft.state import State
-from trimaran.quorum.raft.types import Election, Identity, Peer, Prng, Timeouts, ensure
+from trimaran.quorum.raft.types import ElectionState, Identity, Peer, Prng, Timeouts, ensure
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
@@ -63,14 +63,14 @@ class Raft:
 
     Args:
         log: the log as opened and flushed: everything in it counts as durable.
-        election: what the vote file says (`Election()` if there is none).
+        election: what the vote file says (`ElectionState()` if there is none).
     """
 
     def __init__(
         self,
         identity: Identity,
         log: LogView,
-        election: Election,
+        election: ElectionState,
         *,
         timeouts: Timeouts | None = None,
         prng: Prng,
@@ -261,7 +261,7 @@ class Raft:
         return self._state.identity
 
     @property
-    def election(self) -> Election:
+    def election(self) -> ElectionState:
         return self._state.election
 
     def __str__(self) -> str:
@@ -383,7 +383,12 @@ class Raft:
 
 
 def _first_role(
-    identity: Identity, log: LogView, election: Election, timeouts: Timeouts, prng: Prng, now: float
+    identity: Identity,
+    log: LogView,
+    election: ElectionState,
+    timeouts: Timeouts,
+    prng: Prng,
+    now: float,
 ) -> Role:
     """Returns the role in which a replica starts: never one that lets it lead or vote twice in one epoch."""
     voters = log.history.voters

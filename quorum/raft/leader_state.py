@@ -31,7 +31,7 @@ JOINING_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
-class Progress:
+class FetchProgress:
     """One replica as its fetches show it. -1: never fetched; times on the core's clock."""
 
     key: ReplicaKey
@@ -98,12 +98,12 @@ class LeaderState:
     granting: frozenset[NodeId]
     check_deadline: float
     begin_deadline: float
-    own: Progress
+    own: FetchProgress
     others: tuple[Voter, ...] = ()
     needed: int = 0
     high_watermark: Offset | None = None
-    voters: dict[NodeId, Progress] = field(default_factory=dict)
-    observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
+    voters: dict[NodeId, FetchProgress] = field(default_factory=dict)
+    observers: dict[ReplicaKey, FetchProgress] = field(default_factory=dict)
     deferred: dict[int, DeferredFetch] = field(default_factory=dict)
     fetched: set[NodeId] = field(default_factory=set)
     change: PendingChange | None = None
@@ -129,7 +129,7 @@ class LeaderState:
             granting,
             check_deadline=inf if alone else now + timeouts.check_quorum,
             begin_deadline=inf if alone else now,
-            own=Progress(me.key),
+            own=FetchProgress(me.key),
         )
         leader_state._classify_replicas()
         return leader_state
@@ -156,7 +156,7 @@ class LeaderState:
                 self.voters[voter.id] = self.own
                 continue
             progress = known.pop(voter.key, None) or known.pop(ReplicaKey(voter.id), None)
-            self.voters[voter.id] = progress or Progress(voter.key)
+            self.voters[voter.id] = progress or FetchProgress(voter.key)
             self.voters[voter.id].key = voter.key
         known.pop(self.me.key, None)
         self.observers = known
@@ -217,18 +217,18 @@ class LeaderState:
                 earliest = fetch.expires
         return earliest if self.change is None else min(earliest, self.change.expires)
 
-    def active_observers(self, now: float) -> list[Progress]:
+    def active_observers(self, now: float) -> list[FetchProgress]:
         return [p for p in self.observers.values() if now - p.last_fetch < OBSERVER_SECONDS]
 
-    def _find(self, replica: ReplicaKey, now: float) -> Progress:
+    def _find(self, replica: ReplicaKey, now: float) -> FetchProgress:
         voter = self.voters.get(replica.id)
         if voter is not None and voter.key.matches(replica):
             return voter
         if replica not in self.observers and len(self.observers) >= OBSERVERS_MAX:
             self.observers = {p.key: p for p in self.active_observers(now)}
             if len(self.observers) >= OBSERVERS_MAX:
-                return Progress(replica)
-        return self.observers.setdefault(replica, Progress(replica))
+                return FetchProgress(replica)
+        return self.observers.setdefault(replica, FetchProgress(replica))
 
     def _advance(self) -> bool:
         """Moves the high watermark to what a majority has flushed, once that includes a record of our own epoch."""

@@ -16,7 +16,7 @@ from trimaran.quorum.raft.leader_state import (
     DeferredFetch,
     LeaderState,
 )
-from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
+from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchValidation, validate_fetch
 from trimaran.quorum.raft.messages import (
     EndQuorumEpochRequest,
     FetchRequest,
@@ -125,7 +125,7 @@ def _defer(state: State, leader_state: LeaderState, fetch: DeferredFetch) -> Non
 
 
 def _fetch_response(
-    state: State, leader: Leader, request: FetchRequest, position: FetchPosition
+    state: State, leader: Leader, request: FetchRequest, position: FetchValidation
 ) -> FetchResponse:
     read = None
     if position == ON_OUR_LOG and request.fetch_offset < state.log.end_offset:

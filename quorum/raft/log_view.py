@@ -48,26 +48,28 @@ class LogView(Protocol):
         """Bytes of a complete snapshot, None if there is none of that id."""
 
 
-class FetchPosition(NamedTuple):
+class FetchValidation(NamedTuple):
     """The offset at which the logs part, or the snapshot to begin with; neither for a fetch that may go on."""
 
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None
 
 
-ON_OUR_LOG = FetchPosition()
+ON_OUR_LOG = FetchValidation()
 
 
 def end_of(log: LogView) -> OffsetAndEpoch:
     return OffsetAndEpoch(log.end_offset, log.last_epoch)
 
 
-def validate_fetch(log: LogView, offset: Offset, last_fetched_epoch: LeaderEpoch) -> FetchPosition:
+def validate_fetch(
+    log: LogView, offset: Offset, last_fetched_epoch: LeaderEpoch
+) -> FetchValidation:
     """Places a fetch from `offset` in our log: on it, on a diverged one, or before its start."""
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
         # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated
-        return FetchPosition(snapshot_id=latest)
+        return FetchValidation(snapshot_id=latest)
     if offset == 0 and log.start_offset == 0:
         return ON_OUR_LOG
     earliest = log.earliest_snapshot
@@ -76,10 +78,10 @@ def validate_fetch(log: LogView, offset: Offset, last_fetched_epoch: LeaderEpoch
         and latest is not None
         and _is_before(log, earliest, offset, last_fetched_epoch)
     ):
-        return FetchPosition(snapshot_id=latest)
+        return FetchValidation(snapshot_id=latest)
     known = log.end_offset_for_epoch(last_fetched_epoch)
     if known.epoch != last_fetched_epoch or known.offset < offset:
-        return FetchPosition(diverging=known)
+        return FetchValidation(diverging=known)
     return ON_OUR_LOG
 
 

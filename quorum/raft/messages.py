@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar, dataclass_transform
 
-from trimaran.quorum.raft.types import Endpoint, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.types import OffsetAndEpoch, Peer, ReplicaKey, VoterEndpoint
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import (
     NO_LEADER_EPOCH,
@@ -42,7 +42,7 @@ class BeginQuorumEpochRequest(NamedTuple):
     epoch: LeaderEpoch
     leader_id: NodeId
     voter: ReplicaKey | None
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
 
     def __str__(self) -> str:
         return f"Begin epoch={self.epoch} leader={self.leader_id}"
@@ -53,7 +53,7 @@ class EndQuorumEpochRequest(NamedTuple):
     epoch: LeaderEpoch
     leader_id: NodeId
     successors: tuple[ReplicaKey, ...]
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
 
     def __str__(self) -> str:
         successors = ",".join(map(str, self.successors))
@@ -96,7 +96,7 @@ class AddVoterRequest(NamedTuple):
 
     cluster_id: str | None
     voter: ReplicaKey | None
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[VoterEndpoint, ...]
     ack_when_committed: bool = True
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class UpdateVoterRequest(NamedTuple):
     cluster_id: str | None
     epoch: LeaderEpoch
     voter: ReplicaKey | None
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[VoterEndpoint, ...]
     kraft_version_min: int
     kraft_version_max: int
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trimaran.quorum.raft.messages import AnyResponse, Request
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch, Peer
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.identity import LeaderEpoch, NodeId, Offset, Position
 
@@ -107,7 +107,7 @@ class Ready(NamedTuple):
     committed: the new high watermark; apply up to there.
     """
 
-    election: Election | None = None
+    election: ElectionState | None = None
     truncate_to: Offset | None = None
     snapshot: SnapshotChunk | None = None
     append: LeaderAppend | FollowerAppend | None = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch, Peer, ReplicaKey
 from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset, Position
 
 if TYPE_CHECKING:
@@ -152,13 +152,13 @@ def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
     return now.voted == was.voted
 
 
-def election_of(role: Role, node_id: NodeId) -> Election:
+def election_of(role: Role, node_id: NodeId) -> ElectionState:
     """What `quorum-state` says of a role; `node_id` is our own."""
     if isinstance(role, (Follower, Unattached, Prospective)):
-        return Election(role.epoch, role.leader_id, role.voted)
+        return ElectionState(role.epoch, role.leader_id, role.voted)
     if isinstance(role, Candidate):
-        return Election(role.epoch, NO_NODE, role.voted)
-    return Election(role.epoch, node_id, None)
+        return ElectionState(role.epoch, NO_NODE, role.voted)
+    return ElectionState(role.epoch, node_id, None)
 
 
 def grants(role: Role, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:

@@ -42,7 +42,7 @@ from trimaran.quorum.raft.roles import (
     Role,
     Unattached,
 )
-from trimaran.quorum.raft.types import Election, Identity, Peer, Prng, Timeouts, ensure
+from trimaran.quorum.raft.types import ElectionState, Identity, Peer, Prng, Timeouts, ensure
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, STATIC_QUORUM, Voter, VoterSet
 from trimaran.wire.client.backoff import exponential_seconds
 from trimaran.wire.errors import ErrorCode
@@ -79,7 +79,7 @@ class State:
         timeouts: Timeouts,
         prng: Prng,
         role: Role,
-        persisted: Election,
+        persisted: ElectionState,
     ) -> None:
         self.identity = identity
         self.key = identity.key
@@ -91,7 +91,7 @@ class State:
         self.prng = prng
         self.role: Role
         self.epoch: LeaderEpoch
-        self.election: Election
+        self.election: ElectionState
         self._take_role(role)
         self.requests = RequestManager(timeouts)
         self.high_watermark: Offset | None = None
@@ -459,7 +459,7 @@ class State:
         self.is_drained, self.has_log_work = True, False
         return ready
 
-    def _persist(self) -> Election:
+    def _persist(self) -> ElectionState:
         election = self.election
         ensure(
             election.epoch >= self._persisted.epoch,

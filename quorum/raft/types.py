@@ -72,7 +72,7 @@ class Peer(NamedTuple):
     port: int = 0
 
 
-class Endpoint(NamedTuple):
+class VoterEndpoint(NamedTuple):
     """One advertised listener of a node."""
 
     name: str
@@ -80,7 +80,7 @@ class Endpoint(NamedTuple):
     port: int
 
 
-class Election(NamedTuple):
+class ElectionState(NamedTuple):
     """What `quorum-state` keeps: must be on disk before any message of its epoch leaves (R2, R3)."""
 
     epoch: LeaderEpoch = LeaderEpoch(0)
@@ -160,7 +160,7 @@ class Identity:
     cluster_id: str | None = None
     voters: Mapping[NodeId, Peer] = field(default_factory=dict)
     bootstrap: tuple[Peer, ...] = ()
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
     listener: str = ""
     is_controller: bool = False
     auto_join: bool = False

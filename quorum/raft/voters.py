@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey, ensure
+from trimaran.quorum.raft.types import NO_DIRECTORY, Peer, ReplicaKey, VoterEndpoint, ensure
 from trimaran.wire.identity import NodeId, Offset
 
 # Levels of the feature `kraft.version`.
@@ -27,7 +27,7 @@ class Voter(NamedTuple):
     """
 
     key: ReplicaKey
-    endpoints: tuple[Endpoint, ...] = ()
+    endpoints: tuple[VoterEndpoint, ...] = ()
     kraft_version_min: int = STATIC_QUORUM
     kraft_version_max: int = STATIC_QUORUM
 
@@ -74,7 +74,7 @@ class VoterSet:
     def static(cls, peers: Iterable[Peer]) -> VoterSet:
         """The set of `controller.quorum.voters`: node ids and addresses, nothing more is known."""
         return cls.of(
-            Voter(ReplicaKey(peer.id), (Endpoint("", peer.host, peer.port),)) for peer in peers
+            Voter(ReplicaKey(peer.id), (VoterEndpoint("", peer.host, peer.port),)) for peer in peers
         )
 
     def __len__(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from trimaran.log.batches.batch import BatchView, Buffer, iter_batches
 from trimaran.log.batches.control_records import build_control_batch, read_control_records
 from trimaran.quorum.raft.ready import ControlBatch, ControlRecord, KRaftVersionChange, LeaderChange
-from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft.types import ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
 from trimaran.wire.identity import NodeId, Offset
 from trimaran.wire.messages import control
@@ -72,7 +72,7 @@ def read_voters(record: control.VotersRecord) -> VoterSet:
         Voter(
             ReplicaKey(NodeId(voter.voter_id), voter.voter_directory_id),
             tuple(
-                Endpoint(endpoint.name, endpoint.host, endpoint.port)
+                VoterEndpoint(endpoint.name, endpoint.host, endpoint.port)
                 for endpoint in voter.endpoints
             ),
             voter.kraft_version_feature.min_supported_version,

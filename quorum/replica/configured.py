@@ -13,8 +13,7 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.formatting.storage import BOOTSTRAP
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.metadata.records import image_to_records
-from trimaran.quorum.raft.types import Endpoint as RaftEndpoint
-from trimaran.quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts, VoterEndpoint
 from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.quorum.raft_log.metadata_log import MetadataLog, open_metadata_log
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
@@ -55,13 +54,15 @@ def identity_of(
     )
 
 
-def _default_first(config: ServerConfig, endpoints: Sequence[Endpoint]) -> tuple[RaftEndpoint, ...]:
+def _default_first(
+    config: ServerConfig, endpoints: Sequence[Endpoint]
+) -> tuple[VoterEndpoint, ...]:
     """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in
     capitals, as Kafka writes them.
     """
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
     ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
-    return tuple(RaftEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
+    return tuple(VoterEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
 
 
 def timeouts_of(config: ServerConfig) -> Timeouts:

@@ -37,7 +37,7 @@ from trimaran.quorum.replica.appliers import Applier
 from trimaran.quorum.replica.metrics import QuorumMetrics
 from trimaran.quorum.replica.peers import CALL_ERRORS, Peers
 from trimaran.quorum.replica.quorum_state_file import save_election
-from trimaran.quorum.replica.snapshot_fetch import SnapshotFetch
+from trimaran.quorum.replica.snapshot_fetch import SnapshotReceiver
 from trimaran.quorum.translate.responses import read_response
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
@@ -161,7 +161,7 @@ class Driver:
         self._on_done = done
         self._inbox: deque[Input] = deque()
         self._pending_requests = PendingRequests()
-        self._snapshot_fetch = SnapshotFetch(metadata_log, applier)
+        self._snapshot_fetch = SnapshotReceiver(metadata_log, applier)
         self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
         # The task that brings an input works, unless another does already, or may not: before `run`, behind it, and

@@ -37,7 +37,7 @@ from trimaran.quorum.raft.changing import UpgradeRefused
 from trimaran.quorum.raft.core import NotLeader, Raft
 from trimaran.quorum.raft.listener import LeaderAndEpoch, MetadataListener
 from trimaran.quorum.raft.roles import Leader, describe
-from trimaran.quorum.raft.types import Election, Identity, Peer, Timeouts, ensure
+from trimaran.quorum.raft.types import ElectionState, Identity, Peer, Timeouts, ensure
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.raft_log.metadata_log import MetadataLog
@@ -173,7 +173,7 @@ class QuorumNode:
 
     async def _open(self) -> Driver:
         """Loads what is on disk; blocks in threads."""
-        election = Election()
+        election = ElectionState()
         if self._directory is not None:
             election = await run_blocking(load_election, self._directory)
         if isinstance(self.log, MetadataLog):

@@ -22,7 +22,7 @@ import crc32c
 from trimaran.log.disk.atomic_file import write_atomically
 from trimaran.log.disk.files import REAL_FILES, Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
-from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, Election, ReplicaKey
+from trimaran.quorum.raft.types import EPOCH_MAX, NO_DIRECTORY, ElectionState, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory
 from trimaran.wire.buffers.primitives import uuid_from_text, uuid_to_text
 from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId
@@ -35,8 +35,8 @@ class QuorumStateError(Exception):
     """The vote file cannot be trusted; the node must not vote until an operator has looked."""
 
 
-def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
-    """Returns the election of the file; `Election()` if there is none.
+def load_election(directory: Path, files: Files = REAL_FILES) -> ElectionState:
+    """Returns the election of the file; `ElectionState()` if there is none.
 
     Raises:
         QuorumStateError: it is there but not what Kafka or we write, or cannot be read.
@@ -50,7 +50,7 @@ def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
             f"{damage}; restore it or reformat the node, as it may vote twice in an epoch without it"
         ) from damage
     if data is None:
-        return Election()
+        return ElectionState()
     try:
         return decode_election(data)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -59,7 +59,7 @@ def load_election(directory: Path, files: Files = REAL_FILES) -> Election:
         ) from error
 
 
-def decode_election(data: bytes) -> Election:
+def decode_election(data: bytes) -> ElectionState:
     """Raises ValueError, KeyError, TypeError for what is not the bytes of such a file."""
     line, _, rest = data.partition(b"\n")
     if rest:
@@ -69,7 +69,7 @@ def decode_election(data: bytes) -> Election:
     return _parse(json.loads(line))
 
 
-def _parse(data: dict[str, Any]) -> Election:
+def _parse(data: dict[str, Any]) -> ElectionState:
     version = data["data_version"]
     if version not in (0, 1):
         raise ValueError(f"data_version {version}")
@@ -77,7 +77,7 @@ def _parse(data: dict[str, Any]) -> Election:
     if not 0 <= epoch <= EPOCH_MAX or leader < NO_NODE or voted < NO_NODE:
         raise ValueError(f"epoch {epoch}, leader {leader}, voted {voted}")
     directory = uuid_from_text(data["votedDirectoryId"]) if version == 1 else NO_DIRECTORY
-    return Election(
+    return ElectionState(
         LeaderEpoch(epoch),
         NodeId(leader),
         ReplicaKey(NodeId(voted), directory) if voted >= 0 else None,
@@ -91,19 +91,19 @@ def _integer(value: object) -> int:
 
 
 def save_election(
-    directory: Path, election: Election, history: QuorumHistory, files: Files = REAL_FILES
+    directory: Path, election: ElectionState, history: QuorumHistory, files: Files = REAL_FILES
 ) -> None:
     """Replaces the file, in the version that the quorum is at. Blocks for an fsync; raises OSError."""
     write_atomically(directory / FILE_NAME, encode_election(election, history), files)
 
 
-def encode_election(election: Election, history: QuorumHistory) -> bytes:
+def encode_election(election: ElectionState, history: QuorumHistory) -> bytes:
     make = _version_1 if history.is_dynamic else partial(_version_0, voters=history.voters.ids)
     line = json.dumps(make(election), separators=(",", ":")).encode()
     return line + b"\ncrc32c %08x\n" % crc32c.crc32c(line)
 
 
-def _version_0(election: Election, voters: Iterable[NodeId]) -> dict[str, Any]:
+def _version_0(election: ElectionState, voters: Iterable[NodeId]) -> dict[str, Any]:
     return {
         "clusterId": "",
         "leaderId": election.leader_id,
@@ -115,7 +115,7 @@ def _version_0(election: Election, voters: Iterable[NodeId]) -> dict[str, Any]:
     }
 
 
-def _version_1(election: Election) -> dict[str, Any]:
+def _version_1(election: ElectionState) -> dict[str, Any]:
     voted = election.voted or ReplicaKey(NO_NODE)
     return {
         "leaderId": election.leader_id,

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
-class SnapshotFetch:
+class SnapshotReceiver:
     """`check` for each answer, `take` for each piece that the core wants written."""
 
     def __init__(self, metadata_log: MetadataLog | MemoryLog, applier: Applier) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import isinf
 
 from trimaran.quorum.raft.core import Raft
-from trimaran.quorum.raft.leader_state import Progress
+from trimaran.quorum.raft.leader_state import FetchProgress
 from trimaran.quorum.raft.roles import Leader
 from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
@@ -72,7 +72,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
     )
 
 
-def _replica(raft: Raft, progress: Progress, now: float, wall_ms: int) -> ReplicaStatus:
+def _replica(raft: Raft, progress: FetchProgress, now: float, wall_ms: int) -> ReplicaStatus:
     is_self = progress.key == raft.identity.key
     return ReplicaStatus(
         id=progress.key.id,

@@ -11,7 +11,7 @@ from typing import Any
 
 from trimaran.node.config.client_metrics_keys import CLIENT_METRICS_CONFIGS
 from trimaran.node.config.config_def import ConfigKey, ConfigTypeId
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.node.config.dynamic_keys import SECURITY, declared_key
 from trimaran.node.config.group_keys import GROUP_CONFIGS, broker_synonym
 from trimaran.node.config.loggers import logger_levels
@@ -24,7 +24,7 @@ from trimaran.quorum.metadata.image import (
     TOPIC_RESOURCE,
     ConfigsImage,
 )
-from trimaran.quorum.serving.config_sources import NodeSettings, Setting, text_of
+from trimaran.quorum.serving.config_sources import ConfigSynonym, NodeConfigLayers, text_of
 from trimaran.wire.messages.describe_configs import (
     DescribeConfigsResourceResult,
     DescribeConfigsSynonym,
@@ -45,7 +45,7 @@ class ConfigDescription:
         self, config: ServerConfig, configs: ConfigsImage, *, synonyms: bool, documentation: bool
     ) -> None:
         self._configs = configs
-        self._node = NodeSettings(config, configs)
+        self._node = NodeConfigLayers(config, configs)
         self._synonyms = synonyms
         self._documentation = documentation
 
@@ -58,7 +58,7 @@ class ConfigDescription:
         self, key: ConfigKey, own: Mapping[str, str]
     ) -> DescribeConfigsResourceResult:
         servers = SERVER_SYNONYMS.get(key.name, ())
-        settings = [*_own(own, key, Source.TOPIC)]
+        settings = [*_own(own, key, ConfigSource.TOPIC)]
         value = settings[0].value if settings else self._topic_default(key)
         settings += self._node.of(servers[0][0]) if servers else []
         return self._result(key.name, key, value, settings)
@@ -73,22 +73,22 @@ class ConfigDescription:
 
     def created_topic(
         self, own: Mapping[str, str], wanted: Iterable[str] | None = None
-    ) -> Iterator[Setting]:
+    ) -> Iterator[ConfigSynonym]:
         """Yields the configs that CreateTopics answers for a topic that sets `own`: each with its effective text and
         its name as a topic config. Source: `KafkaConfigSchema.resolveEffectiveTopicConfigs`.
         """
         for key in _chosen(TOPIC_CONFIGS, wanted):
             if key.name in own:
-                yield Setting(key.name, own[key.name], Source.TOPIC)
+                yield ConfigSynonym(key.name, own[key.name], ConfigSource.TOPIC)
             else:
                 yield self._created_default(key)
 
-    def _created_default(self, key: ConfigKey) -> Setting:
+    def _created_default(self, key: ConfigKey) -> ConfigSynonym:
         for texts, source in self._node.layers:
             for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
                 if server_key in texts:
-                    return Setting(key.name, _scaled(texts[server_key], factor), source)
-        return Setting(key.name, key.text_of(key.default), Source.DEFAULT)
+                    return ConfigSynonym(key.name, _scaled(texts[server_key], factor), source)
+        return ConfigSynonym(key.name, key.text_of(key.default), ConfigSource.DEFAULT)
 
     def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """All configs of a group, whether there is one or not."""
@@ -98,13 +98,13 @@ class ConfigDescription:
     def _group_config(
         self, key: ConfigKey, own: Mapping[str, str]
     ) -> DescribeConfigsResourceResult:
-        settings = [*_own(own, key, Source.GROUP)]
+        settings = [*_own(own, key, ConfigSource.GROUP)]
         server_key = broker_synonym(key.name)
         if server_key in SERVER_CONFIGS:
             defaults, default = self._node.of(server_key), self._node.value(server_key)
         else:
             default = key.text_of(key.default)
-            defaults = [Setting(key.name, default, Source.DEFAULT)]
+            defaults = [ConfigSynonym(key.name, default, ConfigSource.DEFAULT)]
         value = settings[0].value if settings else default
         return self._result(key.name, key, value, settings + defaults)
 
@@ -115,7 +115,7 @@ class ConfigDescription:
         own = self._configs.of(CLIENT_METRICS_RESOURCE, name)
         results = []
         for key in _chosen(CLIENT_METRICS_CONFIGS, wanted):
-            settings = [*_own(own, key, Source.CLIENT_METRICS)]
+            settings = [*_own(own, key, ConfigSource.CLIENT_METRICS)]
             value = settings[0].value if settings else key.text_of(key.default)
             results.append(self._result(key.name, key, value, settings))
         return results
@@ -127,7 +127,7 @@ class ConfigDescription:
                 name=name,
                 value=level,
                 read_only=False,
-                config_source=Source.LOGGER,
+                config_source=ConfigSource.LOGGER,
                 is_sensitive=False,
                 synonyms=[],
                 config_type=ConfigTypeId.UNKNOWN,
@@ -150,13 +150,15 @@ class ConfigDescription:
     def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
         """The dynamic configs of all brokers."""
         return [
-            self._node_config(name, text, [Setting(name, text, Source.DYNAMIC_DEFAULT_BROKER)])
+            self._node_config(
+                name, text, [ConfigSynonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
+            )
             for name, text in sorted(self._node.of_all.items())
             if wanted is None or name in wanted
         ]
 
     def _node_config(
-        self, name: str, value: str | None, settings: Sequence[Setting]
+        self, name: str, value: str | None, settings: Sequence[ConfigSynonym]
     ) -> DescribeConfigsResourceResult:
         key = declared_key(name)
         # As in Kafka also of a listener's, which may be altered.
@@ -170,7 +172,7 @@ class ConfigDescription:
         name: str,
         key: ConfigKey | None,
         value: str | None,
-        settings: Sequence[Setting],
+        settings: Sequence[ConfigSynonym],
         *,
         read_only: bool = False,
     ) -> DescribeConfigsResourceResult:
@@ -181,7 +183,7 @@ class ConfigDescription:
             name=name,
             value=None if sensitive else value,
             read_only=read_only,
-            config_source=settings[0].source if settings else Source.DEFAULT,
+            config_source=settings[0].source if settings else ConfigSource.DEFAULT,
             is_sensitive=sensitive,
             synonyms=[
                 DescribeConfigsSynonym(
@@ -196,10 +198,10 @@ class ConfigDescription:
         )
 
 
-def _own(own: Mapping[str, str], key: ConfigKey, source: Source) -> Iterator[Setting]:
+def _own(own: Mapping[str, str], key: ConfigKey, source: ConfigSource) -> Iterator[ConfigSynonym]:
     """Yields the resource's own value, as Kafka writes it."""
     if key.name in own:
-        yield Setting(key.name, text_of(key, own[key.name]), source)
+        yield ConfigSynonym(key.name, text_of(key, own[key.name]), source)
 
 
 def _scaled(text: str, factor: int) -> str:

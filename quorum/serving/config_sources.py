@@ -12,7 +12,7 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from trimaran.node.config.config_def import ConfigError, ConfigKey
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.node.config.dynamic_keys import declared_key
 from trimaran.node.config.server import ServerConfig
 from trimaran.node.config.server_keys import SERVER_CONFIGS
@@ -27,25 +27,25 @@ _DEFAULTS = {
 }
 
 
-class Setting(NamedTuple):
+class ConfigSynonym(NamedTuple):
     """One place that gives a value, as it was written there."""
 
     name: str
     value: str
-    source: Source
+    source: ConfigSource
 
 
-class NodeSettings:
+class NodeConfigLayers:
     """All that sets configs of one node, by the configs of one image."""
 
     def __init__(self, config: ServerConfig, configs: ConfigsImage) -> None:
         own = configs.of(BROKER_RESOURCE, str(config.node_id))
         self.of_all = configs.of(BROKER_RESOURCE, "")
         # In the order in which they count.
-        self.layers: tuple[tuple[Mapping[str, str], Source], ...] = (
-            (own, Source.DYNAMIC_BROKER),
-            (self.of_all, Source.DYNAMIC_DEFAULT_BROKER),
-            (config.texts, Source.STATIC_BROKER),
+        self.layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
+            (own, ConfigSource.DYNAMIC_BROKER),
+            (self.of_all, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            (config.texts, ConfigSource.STATIC_BROKER),
         )
 
     @cached_property
@@ -54,14 +54,14 @@ class NodeSettings:
         own, of_all, file = (texts for texts, _ in self.layers)
         return _in_force(file, of_all, own)
 
-    def of(self, name: str) -> list[Setting]:
+    def of(self, name: str) -> list[ConfigSynonym]:
         """Returns the settings of a config and of its synonyms, the effective one first; as in Kafka, beginning with
         the first of this very name.
         """
         names = broker_synonyms(name)
         found = [
-            Setting(each_name, texts[each_name], source)
-            for texts, source in (*self.layers, (_DEFAULTS, Source.DEFAULT))
+            ConfigSynonym(each_name, texts[each_name], source)
+            for texts, source in (*self.layers, (_DEFAULTS, ConfigSource.DEFAULT))
             for each_name in names
             if each_name in texts
         ]

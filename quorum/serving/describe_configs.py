@@ -7,7 +7,7 @@ Versions: 0 says only what is default, 1 sources and synonyms, 3 types and docum
 
 from __future__ import annotations
 
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.quorum.metadata.authorizer import Action, config_refusal, config_resource
 from trimaran.quorum.metadata.image import (
     BROKER_LOGGER_RESOURCE,
@@ -137,7 +137,7 @@ def describe_configs_of_controller(
 def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:
     """Version 0 has no sources."""
     for config in configs:
-        config.is_default = config.config_source == Source.DEFAULT
+        config.is_default = config.config_source == ConfigSource.DEFAULT
 
 
 def _check_access(resource: DescribeConfigsResource, ctx: Guarded, call: Call) -> None:

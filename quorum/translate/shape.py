@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft.types import ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft_log.partition import PARTITION, TOPIC, TOPIC_ID
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NodeId
@@ -47,6 +47,6 @@ def voter_key(voter_id: NodeId, directory_id: bytes) -> ReplicaKey | None:
     return ReplicaKey(voter_id, directory_id) if voter_id >= 0 else None
 
 
-def endpoints_of(listed: list[Any]) -> tuple[Endpoint, ...]:
+def endpoints_of(listed: list[Any]) -> tuple[VoterEndpoint, ...]:
     """Names of listeners are the same in any case (Kafka's `ListenerName.normalised`)."""
-    return tuple(Endpoint(e.name.upper(), e.host, e.port) for e in listed)
+    return tuple(VoterEndpoint(e.name.upper(), e.host, e.port) for e in listed)

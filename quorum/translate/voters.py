@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Peer, ReplicaKey
+from trimaran.quorum.raft.types import NO_DIRECTORY, Peer, ReplicaKey, VoterEndpoint
 from trimaran.quorum.translate.shape import endpoints_of, voter_key
 from trimaran.wire.client.conversation import SOFTWARE_NAME, SOFTWARE_VERSION
 from trimaran.wire.errors import RemoteProtocolError, cut_message
@@ -85,7 +85,7 @@ def write_update(request: core.UpdateVoterRequest) -> update.UpdateRaftVoterRequ
     )
 
 
-def _listener(cls: Any, endpoint: Endpoint) -> Any:
+def _listener(cls: Any, endpoint: VoterEndpoint) -> Any:
     return cls(name=endpoint.name, host=endpoint.host, port=endpoint.port)
 
 

@@ -18,7 +18,7 @@ from immutables import Map
 
 from tests.cluster.nodes import CLUSTER_ID, dotted, format_directory, server_config
 from trimaran.broker.channels.broker_connector import BrokerConnector
-from trimaran.broker.channels.controller_channel import Controller
+from trimaran.broker.channels.controller_channel import ControllerCalls
 from trimaran.broker.handlers.registry import broker_registry
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
 from trimaran.broker.partitions.isr_change import IsrChange, IsrChangeOwner
@@ -200,7 +200,7 @@ def open_harness(
     node_id: int = 11,
     *,
     replicates: bool = False,
-    controller: Controller | None = None,
+    controller: ControllerCalls | None = None,
     now_ms: Callable[[], int] = now_ms,
     **settings: str,
 ) -> Harness:

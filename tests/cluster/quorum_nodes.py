@@ -22,7 +22,7 @@ from trimaran.quorum.handlers.fetch import fetch
 from trimaran.quorum.handlers.fetch_snapshot import fetch_snapshot
 from trimaran.quorum.handlers.vote import vote
 from trimaran.quorum.raft.listener import CommittedBatch, LoadedSnapshot
-from trimaran.quorum.raft.types import Endpoint, Identity, Peer, Timeouts
+from trimaran.quorum.raft.types import Identity, Peer, Timeouts, VoterEndpoint
 from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.raft_log.metadata_log import open_metadata_log
 from trimaran.quorum.replica.node import NodeSettings, QuorumNode
@@ -91,7 +91,7 @@ class QuorumNodes:
 
     def identity(self, node_id: int) -> Identity:
         peer = self.voters.get(node_id)
-        endpoints = (Endpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
+        endpoints = (VoterEndpoint("CONTROLLER", peer.host, peer.port),) if peer else ()
         return Identity(
             node_id, bytes([node_id]) * 16, CLUSTER_ID, self.voters, endpoints=endpoints
         )

@@ -17,7 +17,7 @@ from trimaran.quorum.raft.core import Raft
 from trimaran.quorum.raft.ready import FollowerAppend, LeaderAppend, Proposal, Ready
 from trimaran.quorum.raft.requests import RequestManager
 from trimaran.quorum.raft.roles import Follower, Leader
-from trimaran.quorum.raft.types import Election, Identity, OffsetAndEpoch, Peer, Timeouts
+from trimaran.quorum.raft.types import ElectionState, Identity, OffsetAndEpoch, Peer, Timeouts
 from trimaran.quorum.raft.voters import QuorumHistory
 
 Permutation = tuple[int, ...]
@@ -106,7 +106,7 @@ class Replica:
         self.discovery = discovery
         self.life = 0
         self.log = ModelLog(QuorumHistory())
-        self.election = Election()
+        self.election = ElectionState()
         self._open()
 
     def _open(self) -> None:

@@ -12,7 +12,7 @@ from tests.processes.test_produce_consume import consumed, started
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.destinations import CoordinatorNode, LeaderNode
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.init_producer_id import InitProducerIdRequest
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -73,7 +73,7 @@ def hang(cluster):
     """A batch of a transaction of which no coordinator knows, as a late producer leaves it."""
     with BlockingClient(cluster.bootstrap) as client:
         producer = client.call(
-            Coordinator("late", 1),
+            CoordinatorNode("late", 1),
             InitProducerIdRequest(transactional_id="late", transaction_timeout_ms=1000),
         )
         assert producer.error_code == 0
@@ -90,7 +90,7 @@ def hang(cluster):
         request = ProduceRequest(
             transactional_id="late", acks=-1, timeout_ms=5000, topic_data=[data]
         )
-        answer = client.call(Leader(TopicPartition("hung", 0)), request, version=9)
+        answer = client.call(LeaderNode(TopicPartition("hung", 0)), request, version=9)
         assert answer.responses[0].partition_responses[0].error_code == 0
 
 

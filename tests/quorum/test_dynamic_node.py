@@ -25,7 +25,7 @@ from trimaran.quorum.handlers.fetch import fetch
 from trimaran.quorum.handlers.remove_raft_voter import remove_raft_voter
 from trimaran.quorum.handlers.update_raft_voter import update_raft_voter
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts, VoterEndpoint
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM, Voter, VoterSet
 from trimaran.quorum.raft_log.metadata_log import open_metadata_log
 from trimaran.quorum.replica.quorum_state_file import FILE_NAME
@@ -55,7 +55,7 @@ class DynamicCluster(QuorumNodes):
             key(node_id).directory_id,
             self.cluster_id,
             bootstrap=tuple(Peer(-2 - i, p.host, p.port) for i, p in self.voters.items()),
-            endpoints=(Endpoint("CONTROLLER", peer.host, peer.port),),
+            endpoints=(VoterEndpoint("CONTROLLER", peer.host, peer.port),),
             listener="CONTROLLER",
             is_controller=True,
             auto_join=self.auto_join,
@@ -211,12 +211,12 @@ async def test_voter_is_written_only_after_its_controller_answers(
 
 def addition(node_id: int, port: int) -> core.AddVoterRequest:
     return core.AddVoterRequest(
-        CLUSTER_ID, key(node_id), endpoints=(Endpoint("CONTROLLER", HOST, port),)
+        CLUSTER_ID, key(node_id), endpoints=(VoterEndpoint("CONTROLLER", HOST, port),)
     )
 
 
 def update(leader: Member, node_id: int, port: int) -> core.UpdateVoterRequest:
-    endpoints = (Endpoint("CONTROLLER", HOST, port),)
+    endpoints = (VoterEndpoint("CONTROLLER", HOST, port),)
     epoch = leader.node.leader.value.epoch
     return core.UpdateVoterRequest(CLUSTER_ID, epoch, key(node_id), endpoints, 0, 1)
 

@@ -22,7 +22,7 @@ from tests.wire.random_messages import random_message
 from trimaran.log.batches.control_records import build_control_batch
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import Endpoint, Peer, Timeouts
+from trimaran.quorum.raft.types import Peer, Timeouts, VoterEndpoint
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 from trimaran.quorum.raft_log.voter_records import kraft_version_record, voters_record
 from trimaran.quorum.translate import requests, voters
@@ -71,9 +71,9 @@ class OnTheWire(Nonsense):
     def cluster_id(self) -> str | None:
         return self.prng.choice((CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, "theirs"))
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        one = Endpoint("CONTROLLER", HOST, 1)
-        return self.prng.choice(((one,), (one,), (), (Endpoint("", "", 0),), (one, one)))
+    def endpoints(self) -> tuple[VoterEndpoint, ...]:
+        one = VoterEndpoint("CONTROLLER", HOST, 1)
+        return self.prng.choice(((one,), (one,), (), (VoterEndpoint("", "", 0),), (one, one)))
 
     def _error(self) -> int:
         error = super()._error()

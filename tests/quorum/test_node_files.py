@@ -16,7 +16,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.directories.meta_properties import MetaProperties
 from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange, Proposal
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Peer, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch, Peer, ReplicaKey
 from trimaran.quorum.raft.voters import QuorumHistory, VoterSet
 from trimaran.quorum.raft_log.damage import LogDamaged
 from trimaran.quorum.raft_log.memory_log import MemoryLog
@@ -49,15 +49,20 @@ STATIC = QuorumHistory(VoterSet.static([Peer(2), Peer(1)]))
 
 @pytest.mark.parametrize(
     "election",
-    [Election(), Election(3, 2), Election(4, -1, ReplicaKey(1)), Election(4, 2, ReplicaKey(1))],
+    [
+        ElectionState(),
+        ElectionState(3, 2),
+        ElectionState(4, -1, ReplicaKey(1)),
+        ElectionState(4, 2, ReplicaKey(1)),
+    ],
 )
-def test_a_vote_file_comes_back(tmp_path: Path, election: Election) -> None:
+def test_a_vote_file_comes_back(tmp_path: Path, election: ElectionState) -> None:
     save_election(tmp_path, election, STATIC)
     assert load_election(tmp_path) == election
 
 
 def test_the_vote_file_is_as_kafka_writes_it(tmp_path: Path) -> None:
-    save_election(tmp_path, Election(2, 1), STATIC)
+    save_election(tmp_path, ElectionState(2, 1), STATIC)
     assert (tmp_path / FILE_NAME).read_text().splitlines()[0] == (
         '{"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,'
         '"currentVoters":[{"voterId":1},{"voterId":2}],"data_version":0}'
@@ -81,7 +86,7 @@ def test_version_1_has_the_directory(tmp_path: Path) -> None:
 
 
 def test_no_flipped_bit_makes_another_vote() -> None:
-    election = Election(4, -1, ReplicaKey(1))
+    election = ElectionState(4, -1, ReplicaKey(1))
     good = encode_election(election, STATIC)
     for bit in range(8 * len(good)):
         bad = bytearray(good)

@@ -34,7 +34,7 @@ from trimaran.quorum.raft.ready import (
     Proposal,
     VotersChange,
 )
-from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, ReplicaKey
 from trimaran.quorum.raft.voters import DYNAMIC_QUORUM
 from trimaran.quorum.raft_log.metadata_log import open_metadata_log
 from trimaran.quorum.raft_log.refetch import RefetchMark, RefetchMarkDamaged
@@ -67,7 +67,7 @@ def build(path: Path) -> None:
     metadata.reach_recovery_point()
     metadata.save_recovery_point()
     RefetchMark(path / METADATA).set(4)
-    election = Election(3, 1, ReplicaKey(1, bytes([1]) * 16))
+    election = ElectionState(3, 1, ReplicaKey(1, bytes([1]) * 16))
     save_election(path / METADATA, election, metadata.history)
     log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     _ = log.producers

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, replace
 
 from tests.simulation.snapshots import key_of, voter_of
-from trimaran.quorum.raft.types import Endpoint, Identity, Peer
+from trimaran.quorum.raft.types import Identity, Peer, VoterEndpoint
 from trimaran.quorum.raft.voters import VoterSet
 
 # share of seeds with dynamic quorums (KIP-853), in which voters change
@@ -55,7 +55,7 @@ class Cast:
             node_id,
             key_of(node_id).directory_id,
             "sim",
-            endpoints=(Endpoint("C", "sim", node_id),) if self.dynamic or is_voter else (),
+            endpoints=(VoterEndpoint("C", "sim", node_id),) if self.dynamic or is_voter else (),
             listener="C",
         )
         if not self.dynamic:

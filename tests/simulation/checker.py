@@ -23,7 +23,7 @@ from trimaran.quorum.raft.messages import (
 )
 from trimaran.quorum.raft.ready import ControlRecord, VotersChange
 from trimaran.quorum.raft.roles import Follower, Leader, Resigned, Role, vote_of
-from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, ReplicaKey
 from trimaran.quorum.raft.voters import VoterSet
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ class Checker:
         if watermark == below < max(promised, default=0) and is_same:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
-    def opened(self, node: SimNode, election: Election) -> None:
+    def opened(self, node: SimNode, election: ElectionState) -> None:
         """R3: a start finds the vote that was written, or none and does not start; R4: and batches that were appended
         once.
         """

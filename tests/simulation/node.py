@@ -27,7 +27,13 @@ from trimaran.quorum.raft.ready import (
     SnapshotChunk,
 )
 from trimaran.quorum.raft.roles import Leader
-from trimaran.quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Timeouts
+from trimaran.quorum.raft.types import (
+    ElectionState,
+    Identity,
+    OffsetAndEpoch,
+    Timeouts,
+    VoterEndpoint,
+)
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.quorum.replica.node import RECOVERY_POINT_SECONDS
 from trimaran.wire.errors import ErrorCode
@@ -106,7 +112,7 @@ class SimNode:
         if latest is not None and latest.offset > 0:  # else it has the first voters and no state
             self._load_snapshot(latest)
         if self.prng.random() < self.world.faults.moves:
-            there = Endpoint("C", f"sim-{self.life}", self.id)
+            there = VoterEndpoint("C", f"sim-{self.life}", self.id)
             self.identity = replace(self.identity, endpoints=(there,))
         self.raft = Raft(
             self.identity, self.log, election, timeouts=self.timeouts, prng=self.prng, now=self.now
@@ -115,7 +121,7 @@ class SimNode:
         self.checker.started(self)
         self.settle()
 
-    def _open(self) -> Election | None:
+    def _open(self) -> ElectionState | None:
         """The election on disk; None if it cannot be trusted and nothing can be done about it."""
         promised = self.log.durable_chains()
         try:

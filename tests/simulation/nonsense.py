@@ -20,10 +20,10 @@ from trimaran.quorum.raft.types import (
     EPOCH_LIMIT,
     EPOCH_MAX,
     NO_DIRECTORY,
-    Endpoint,
     OffsetAndEpoch,
     Peer,
     ReplicaKey,
+    VoterEndpoint,
 )
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
@@ -73,9 +73,9 @@ class Nonsense(NamedTuple):
     def cluster_id(self) -> str | None:
         return self.prng.choice(("sim", "sim", "sim", None, "theirs"))
 
-    def endpoints(self) -> tuple[Endpoint, ...]:
-        one = Endpoint("C", "sim", self.prng.choice(IDS))
-        return self.prng.choice(((one,), (one,), (), (Endpoint("", "", 0),), (one, one)))
+    def endpoints(self) -> tuple[VoterEndpoint, ...]:
+        one = VoterEndpoint("C", "sim", self.prng.choice(IDS))
+        return self.prng.choice(((one,), (one,), (), (VoterEndpoint("", "", 0),), (one, one)))
 
     def voters(self) -> VoterSet:
         size = self.prng.randint(0, len(IDS))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import zlib
 from typing import NamedTuple
 
-from trimaran.quorum.raft.types import Endpoint, ReplicaKey
+from trimaran.quorum.raft.types import ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import Voter, VoterSet
 
 # Three pieces of a fetch (`snapshot_max_bytes` of the simulation).
@@ -29,7 +29,7 @@ def key_of(node_id: int) -> ReplicaKey:
 
 
 def voter_of(node_id: int, host: str = "sim") -> Voter:
-    return Voter(key_of(node_id), (Endpoint("C", host, node_id),), 0, 1)
+    return Voter(key_of(node_id), (VoterEndpoint("C", host, node_id),), 0, 1)
 
 
 def encode(content: Content) -> bytes:

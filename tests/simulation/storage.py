@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tests.simulation.snapshots import decode
 from trimaran.quorum.raft.ready import ControlRecord, KRaftVersionChange, VotersChange
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch
 from trimaran.quorum.raft.voters import QuorumHistory, VoterSet
 from trimaran.quorum.replica.quorum_state_file import decode_election, encode_election
 
@@ -395,19 +395,19 @@ class Disk:
     """Everything of a node that survives its process."""
 
     def __init__(self) -> None:
-        self.election = Election()
+        self.election = ElectionState()
         self.vote_file: bytes | None = None
         self.log = SimLog()
 
-    def save(self, election: Election) -> None:
+    def save(self, election: ElectionState) -> None:
         """`election` is what the checker believes to be on disk, `vote_file` what a start finds there."""
         self.election = election
         self.vote_file = encode_election(election, self.log.history)
 
-    def load(self) -> Election:
+    def load(self) -> ElectionState:
         """Raises Refused."""
         if self.vote_file is None:
-            return Election()
+            return ElectionState()
         try:
             return decode_election(self.vote_file)
         except (ValueError, KeyError, TypeError) as error:

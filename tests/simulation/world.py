@@ -30,8 +30,8 @@ from trimaran.quorum.controller.nodes import liveness
 from trimaran.quorum.controller.nodes.liveness import Look
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
-from trimaran.quorum.raft.types import Endpoint as Listener
 from trimaran.quorum.raft.types import Timeouts
+from trimaran.quorum.raft.types import VoterEndpoint as Listener
 from trimaran.wire.text.endpoint import Endpoint
 
 CHAOS_SECONDS = 12.0

@@ -13,7 +13,7 @@ from trimaran import container
 from trimaran.errors.user_error import UserError
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import HOST, port_of, reserve
-from trimaran.settings.properties import Setting
+from trimaran.settings.properties import PropertySetting
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 CONTROLLER = {
@@ -31,7 +31,7 @@ def texts(environ, tmp_path):
 
 def config_of(environ, tmp_path):
     settings = texts(environ, tmp_path) | {"log.dirs": str(tmp_path / "data")}
-    return parse({key: Setting(value, "") for key, value in settings.items()})
+    return parse({key: PropertySetting(value, "") for key, value in settings.items()})
 
 
 def test_without_a_variable_it_is_a_whole_cluster(tmp_path):

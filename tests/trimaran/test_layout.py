@@ -8,7 +8,7 @@ from trimaran.local.layout import FREE_PORTS, FreePorts, escaped, plan_cluster, 
 from trimaran.quorum.formatting.storage import inspect_directories
 from trimaran.quorum.raft.types import ReplicaKey
 from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import Setting, read_file
+from trimaran.settings.properties import PropertySetting, read_file
 
 
 def plan(tmp_path, **changes):
@@ -72,7 +72,7 @@ def test_node_properties_form_a_valid_configuration(tmp_path):
     found = plan(tmp_path, settings={"num.partitions": "7"}, static_quorum=True)
     for node in found.nodes[:6]:
         settings = {
-            key: Setting(value, "test") for key, value in properties_of(found, node).items()
+            key: PropertySetting(value, "test") for key, value in properties_of(found, node).items()
         }
         config = parse_config(settings)
         assert config.warnings == {}

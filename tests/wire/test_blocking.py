@@ -8,7 +8,7 @@ import trio
 
 from tests.wire.transport.cluster import open_cluster
 from trimaran.wire.blocking import BlockingClient, BlockingConnection
-from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.destinations import CoordinatorNode, LeaderNode
 from trimaran.wire.client.errors import (
     ConnectionLost,
     ConnectRefused,
@@ -33,18 +33,18 @@ async def test_calls_go_where_they_belong():
 
         def use():
             with BlockingClient(list(cluster.addresses.values()), client_id="me") as client:
-                for to in (None, 2, Leader(TopicPartition("t", 0)), Coordinator("g")):
+                for to in (None, 2, LeaderNode(TopicPartition("t", 0)), CoordinatorNode("g")):
                     assert client.call(to, ANY).cluster_id == "toy"
-                client.call(Leader(TopicPartition("t", 0)), LIST)
+                client.call(LeaderNode(TopicPartition("t", 0)), LIST)
                 cluster.move(2)
                 assert (
-                    client.call(Leader(TopicPartition("t", 0)), LIST)
+                    client.call(LeaderNode(TopicPartition("t", 0)), LIST)
                     .topics[0]
                     .partitions[0]
                     .error_code
                     == 0
                 )
-                assert client.call(Coordinator("g"), HEARTBEAT).error_code == 0
+                assert client.call(CoordinatorNode("g"), HEARTBEAT).error_code == 0
                 with pytest.raises(VersionMismatch):
                     client.call(None, DescribeGroupsRequest(groups=[]))
                 assert client.refresh(["t"]).topics[0].name == "t"

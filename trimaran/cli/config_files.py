@@ -35,7 +35,7 @@ from trimaran.settings import node_config, properties
 if TYPE_CHECKING:
     from trimaran.node.config.config_def import ConfigKey
     from trimaran.node.config.server import ServerConfig
-    from trimaran.settings.properties import Setting
+    from trimaran.settings.properties import PropertySetting
 
 HIDDEN = "(hidden)"
 DEFAULT = "default"
@@ -66,7 +66,7 @@ def check(*, config: ConfigFile, override: Overrides = None, output: Format = "t
     return Exit.NO if errors else Exit.OK
 
 
-def _findings(settings: Mapping[str, Setting]) -> Iterator[dict[str, str]]:
+def _findings(settings: Mapping[str, PropertySetting]) -> Iterator[dict[str, str]]:
     """Returns warnings, then errors: of each key separately, and of all together only if there are none."""
     for key, setting in settings.items():
         if (warning := key_warnings.warning_of(key)) is not None:
@@ -231,7 +231,9 @@ def effective(
     show_rows(rows, output, columns=("key", "value", "default", "origin"), noun="key")
 
 
-def _effective(settings: Mapping[str, Setting], parsed: ServerConfig) -> Iterator[dict[str, Any]]:
+def _effective(
+    settings: Mapping[str, PropertySetting], parsed: ServerConfig
+) -> Iterator[dict[str, Any]]:
     """Returns the configs; variables are not expanded, since their values may be secrets."""
     for key, setting in settings.items():
         yield _row(key, setting.value.strip(), setting.origin)
@@ -286,11 +288,11 @@ def diff(first: Path, second: Path, /, *, output: Format = "table") -> int:
     return Exit.NO if rows else Exit.OK
 
 
-def _told(key: str, settings: Mapping[str, Setting]) -> str | None:
+def _told(key: str, settings: Mapping[str, PropertySetting]) -> str | None:
     return _shown(key, settings[key].value.strip()) if key in settings else _default(key)
 
 
-def _meaning(key: str, settings: Mapping[str, Setting]) -> object:
+def _meaning(key: str, settings: Mapping[str, PropertySetting]) -> object:
     """Returns the parsed value; if it cannot be parsed, its text."""
     known = _known(key)
     setting = settings.get(key)

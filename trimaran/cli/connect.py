@@ -128,7 +128,7 @@ class _Target:
         """Returns the seconds to wait for a leader of the quorum."""
         return min(LEADER_SECONDS, self.timeout)
 
-    def settings(self) -> dict[str, properties.Setting]:
+    def settings(self) -> dict[str, properties.PropertySetting]:
         """Returns the client keys of the profile, the file and `-X`; a later one takes precedence. Raises UserError."""
         found = dict(_profile(self.profile))
         if self.command_config is not None and self.command_config.name:
@@ -138,11 +138,11 @@ class _Target:
         } | _extras(self.extra)
 
 
-def _profile(name: str | None) -> Mapping[str, properties.Setting]:
+def _profile(name: str | None) -> Mapping[str, properties.PropertySetting]:
     return {} if not name else profiles.load(name)
 
 
-def _extras(words: tuple[str, ...]) -> dict[str, properties.Setting]:
+def _extras(words: tuple[str, ...]) -> dict[str, properties.PropertySetting]:
     found = {}
     for word in words:
         key, equals, value = word.partition("=")
@@ -153,7 +153,7 @@ def _extras(words: tuple[str, ...]) -> dict[str, properties.Setting]:
                 "for example -X security.protocol=SSL -X ssl.truststore.location=ca.pem",
                 exit_code=Exit.USAGE,
             )
-        found[key] = properties.Setting(value, "-X")
+        found[key] = properties.PropertySetting(value, "-X")
     return found
 
 

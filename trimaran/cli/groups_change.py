@@ -162,7 +162,7 @@ def delete(
                 _tell_deletion(client, group)
                 continue
             answer = client.call(
-                destinations.Coordinator(group),
+                destinations.CoordinatorNode(group),
                 delete_groups.DeleteGroupsRequest(groups_names=[group]),
             )
             code = response_checks.single_item(answer.results, "group").error_code
@@ -216,7 +216,7 @@ def delete_offsets(
                 for t, p in by_topic.items()
             ],
         )
-        answer = client.call(destinations.Coordinator(group), request)
+        answer = client.call(destinations.CoordinatorNode(group), request)
         refused.check_group(group, answer.error_code)
         deleted = [partition for found in answer.topics for partition in _deleted(found)]
     say(f"deleted {counted(len(deleted), 'offset')}")

@@ -96,7 +96,7 @@ def _ask(controllers: Controllers, request: Message, dry_run: bool, what: str) -
         say(f"would {what}")
         return
     with controllers.connected() as client:
-        answer: Any = client.call(destinations.Controller(), request)
+        answer: Any = client.call(destinations.ControllerNode(), request)
         refused.check(answer.error_code, answer.error_message)
     say(f"done: {what}")
 

@@ -25,7 +25,7 @@ from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerId, TopicPartition
 from trimaran.wire.messages import describe_cluster
 
 if TYPE_CHECKING:
-    from trimaran.quorum.controller.partitions.placement import Prng
+    from trimaran.quorum.controller.partitions.placement import PlacementPrng
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
 PLAN_VERSION = 1
@@ -78,7 +78,9 @@ def _chosen(racks: Mapping[int, str | None], to: list[int] | None) -> Mapping[in
     return {i: rack for i, rack in racks.items() if to is None or i in to}
 
 
-def propose(current: Assignment, racks: Mapping[int, str | None], prng: Prng) -> Assignment:
+def propose(
+    current: Assignment, racks: Mapping[int, str | None], prng: PlacementPrng
+) -> Assignment:
     """Returns new replicas for each topic separately, with the number of replicas of its first partition; `racks` has
     the brokers to use by id.
 

@@ -105,7 +105,7 @@ def describe(
     """
     with brokers.connected() as client:
         found = _described(client, transactional_id)
-        where = client.routing.locate(destinations.Coordinator(transactional_id, key_type=1))
+        where = client.routing.locate(destinations.CoordinatorNode(transactional_id, key_type=1))
         nodes = {address: node for node, address in client.routing.nodes.items()}
     refused.check_transactional_id(transactional_id, found.error_code)
     start_ms = found.transaction_start_time_ms
@@ -133,7 +133,7 @@ def _described(client: BlockingClient, transactional_id: str) -> Any:
     request = describe_transactions.DescribeTransactionsRequest(
         transactional_ids=[transactional_id]
     )
-    answer = client.call(destinations.Coordinator(transactional_id, key_type=1), request)
+    answer = client.call(destinations.CoordinatorNode(transactional_id, key_type=1), request)
     return response_checks.single_item(answer.transaction_states, "transaction")
 
 
@@ -192,7 +192,7 @@ def _producers(client: BlockingClient, topic: str, partition: int) -> list[Produ
     request = describe_producers.DescribeProducersRequest(
         topics=[describe_producers.TopicRequest(name=topic, partition_indexes=[partition])]
     )
-    answer = client.call(destinations.Leader(TopicPartition(topic, partition)), request)
+    answer = client.call(destinations.LeaderNode(TopicPartition(topic, partition)), request)
     found = response_checks.single_item(
         response_checks.single_item(answer.topics, "topic").partitions, "partition"
     )
@@ -286,7 +286,7 @@ def _write_abort(
         coordinator_epoch=max(0, producer.coordinator_epoch),
     )
     answer = client.call(
-        destinations.Leader(TopicPartition(topic, partition)),
+        destinations.LeaderNode(TopicPartition(topic, partition)),
         write_txn_markers.WriteTxnMarkersRequest(markers=[marker]),
     )
     found = response_checks.single_item(

@@ -35,7 +35,7 @@ from trimaran.zkcompat.commands import mirror_process, tree_views
 from trimaran.zkcompat.zookeeper import server_process
 
 if TYPE_CHECKING:
-    from trimaran.settings.properties import Setting
+    from trimaran.settings.properties import PropertySetting
     from trimaran.zkcompat.commands.mirror_process import Beside
     from trimaran.zkcompat.commands.tree_views import ZooKeeperStatus
 
@@ -132,7 +132,7 @@ def _metrics_of(properties: Mapping[str, str]) -> Beside:
     return partial(mirror_monitor.mirror_with_metrics, address)
 
 
-def _warn_without_effect(settings: Mapping[str, Setting]) -> None:
+def _warn_without_effect(settings: Mapping[str, PropertySetting]) -> None:
     """Warns about the mirror's keys only, since its file may be that of a broker."""
     for key, setting in settings.items():
         is_own = key.startswith("zookeeper.") and not key.endswith(".migration.enable")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.reader import TopicReader
 from trimaran.errors.refused import check
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -198,7 +198,7 @@ def _send(client: BlockingClient, producing: Producing, partition: int, batch: b
         timeout_ms=producing.timeout_ms,
         topic_data=[TopicProduceData(name=producing.topic, partition_data=[produced])],
     )
-    answer = client.call(Leader(TopicPartition(producing.topic, partition)), request, version=9)
+    answer = client.call(LeaderNode(TopicPartition(producing.topic, partition)), request, version=9)
     result = single_item(single_item(answer.responses, "topic").partition_responses, "partition")
     check(result.error_code, result.error_message)
 

@@ -9,7 +9,7 @@ from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_of
 from trimaran.errors.refused import check, check_resource, check_topic
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.wire.buffers.primitives import NIL_UUID
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset, TopicPartition
@@ -153,7 +153,7 @@ def commit_offsets(
         group_id=group,
         topics=[OffsetCommitRequestTopic(name=t, partitions=p) for t, p in by_topic.items()],
     )
-    for topic in client.call(Coordinator(group), request, version=8).topics:
+    for topic in client.call(CoordinatorNode(group), request, version=8).topics:
         for partition in topic.partitions:
             check_idle(group, partition.error_code)
             check(partition.error_code, f"{topic.name}-{partition.partition_index}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors.refused import check_resource
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
@@ -74,7 +74,7 @@ def told_configs(
 
 
 def _row(config: Any) -> dict[str, Any]:
-    sources = {source.value: source.name.lower() for source in Source}
+    sources = {source.value: source.name.lower() for source in ConfigSource}
     return {
         "name": config.name,
         "value": "(sensitive)" if config.is_sensitive else config.value,
@@ -89,6 +89,6 @@ def _row(config: Any) -> dict[str, Any]:
             }
             for synonym in config.synonyms
         ],
-        "is_set": config.config_source != Source.DEFAULT,
+        "is_set": config.config_source != ConfigSource.DEFAULT,
         "config_source": SOURCES.get(config.config_source, "UNKNOWN"),
     }

@@ -34,18 +34,18 @@ from trimaran.wire.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from trimaran.node.security import listener_security
-    from trimaran.settings.properties import Setting
+    from trimaran.settings.properties import PropertySetting
     from trimaran.wire.security.listener import ClientSecurity
 else:
     listener_security = imported_later("trimaran.node.security.listener_security")
 
 # The wait before the next node is tried; a slow node is tried again later.
 HELLO_SECONDS = 1.0
-NO_SETTINGS: Mapping[str, Setting] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, PropertySetting] = MappingProxyType({})
 
 
 def _security(
-    command_config: Path | None, settings: Mapping[str, Setting]
+    command_config: Path | None, settings: Mapping[str, PropertySetting]
 ) -> ClientSecurity | None:
     """Returns the security settings of the file and the options; None for plaintext."""
     if command_config is None or not command_config.name:
@@ -78,7 +78,7 @@ def connected(
     *,
     of_controllers: bool = False,
     command_config: Path | None = None,
-    settings: Mapping[str, Setting] = NO_SETTINGS,
+    settings: Mapping[str, PropertySetting] = NO_SETTINGS,
     timeout: float = TIMEOUT_SECONDS,
     waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> Iterator[BlockingClient]:

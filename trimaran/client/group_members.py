@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from trimaran.errors.refused import check, no_group
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
@@ -34,7 +34,7 @@ def group_described(client: BlockingClient, group: str) -> dict[str, Any]:
     for kind, describe in _KINDS.items():
         found = describe(client, group)
         if found is not None:
-            address = client.routing.locate(Coordinator(group))
+            address = client.routing.locate(CoordinatorNode(group))
             nodes = {where: node for node, where in client.routing.nodes.items()}
             return {
                 "group": group,
@@ -62,7 +62,7 @@ def owners_of(described: Mapping[str, Any]) -> dict[TopicPartition, Mapping[str,
 
 def _classic(client: BlockingClient, group: str) -> dict[str, Any] | None:
     """Returns a classic group; None for a dead one, as which Kafka describes a missing group."""
-    answer = client.call(Coordinator(group), DescribeGroupsRequest(groups=[group]))
+    answer = client.call(CoordinatorNode(group), DescribeGroupsRequest(groups=[group]))
     found = single_item(answer.groups, "group")
     if found.error_code == ErrorCode.GROUP_ID_NOT_FOUND or found.group_state == "Dead":
         return None
@@ -102,7 +102,7 @@ def _modern(client: BlockingClient, group: str, request: type[Message]) -> dict[
     """
     asked = request(group_ids=[group], include_authorized_operations=False)
     try:
-        found = single_item(client.call(Coordinator(group), asked).groups, "group")
+        found = single_item(client.call(CoordinatorNode(group), asked).groups, "group")
     except VersionMismatch:
         return None
     if found.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):

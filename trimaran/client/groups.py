@@ -9,7 +9,7 @@ from trimaran.client.offsets import end_offsets
 from trimaran.client.reader import TopicReader
 from trimaran.errors.refused import check
 from trimaran.node.runtime.clock import now_ms
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.describe_share_group_offsets import (
@@ -48,7 +48,9 @@ def group_rows(client: BlockingClient) -> list[dict[str, Any]]:
 def _of_coordinator(
     client: BlockingClient, group: str, request: Message, version: int | None = None
 ) -> Any:
-    return single_item(client.call(Coordinator(group), request, version=version).groups, "group")
+    return single_item(
+        client.call(CoordinatorNode(group), request, version=version).groups, "group"
+    )
 
 
 def committed_offsets(client: BlockingClient, group: str) -> dict[TopicPartition, Offset]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from trimaran.errors.refused import check
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
@@ -71,7 +71,7 @@ class IdempotentProducer:
             topic_data=[TopicProduceData(name=self._topic, partition_data=[produced])],
         )
         answer = self._client.call(
-            Leader(TopicPartition(self._topic, partition)), request, version=9
+            LeaderNode(TopicPartition(self._topic, partition)), request, version=9
         )
         result = single_item(
             single_item(answer.responses, "topic").partition_responses, "partition"

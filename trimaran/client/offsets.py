@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from trimaran.errors.refused import check
-from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
@@ -42,7 +42,7 @@ def end_offset(
         isolation_level=isolation,
         topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
     )
-    topics = client.call(Leader(TopicPartition(topic, partition)), request).topics
+    topics = client.call(LeaderNode(TopicPartition(topic, partition)), request).topics
     answer = single_item(single_item(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return Offset(answer.offset)

@@ -10,7 +10,7 @@ from trimaran.client.positions import Position
 from trimaran.errors.refused import check
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import iter_records
-from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -94,7 +94,7 @@ class TopicReader:
             isolation_level=self._isolation,
             topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
         )
-        leader = Leader(TopicPartition(self._topic, partition))
+        leader = LeaderNode(TopicPartition(self._topic, partition))
         answer = self._client.call(leader, request, version=12).responses
         if not answer:
             return []

@@ -10,7 +10,7 @@ from trimaran.client.log_dirs import replica_sizes
 from trimaran.client.offsets import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, end_offsets
 from trimaran.client.partitions import topics_of
 from trimaran.errors.refused import check, check_topic
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.response_checks import single_item
@@ -78,7 +78,7 @@ def set_configs_of(client: BlockingClient, topic: str) -> dict[str, str | None]:
     return {
         name: told[name].value
         for name in java_hash_order(list(told))
-        if told[name].config_source != Source.DEFAULT
+        if told[name].config_source != ConfigSource.DEFAULT
     }
 
 

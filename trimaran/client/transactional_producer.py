@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.idempotent_producer import IdempotentProducer, Lines, ProducerIdentity
 from trimaran.errors.refused import check
 from trimaran.wire.client.calls import RETRIED
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.add_partitions_to_txn import (
@@ -85,6 +85,6 @@ class TransactionalProducer(IdempotentProducer):
         return f"transactional id {self._id}"
 
     def _ask(self, request: Message, version: int | None = None) -> Any:
-        to = Coordinator(self._id, key_type=1)
+        to = CoordinatorNode(self._id, key_type=1)
         retried = RETRIED | {ErrorCode.CONCURRENT_TRANSACTIONS}
         return self._client.call(to, request, version=version, retried=retried)

@@ -11,7 +11,7 @@ _LEAST_WIDTH = 2.0  # makes short intervals visible
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TimeSpan:
     """A time span in the row called `row`; `label` describes it."""
 
     row: str
@@ -42,7 +42,7 @@ class Bands:
         return ROW_HEIGHT * len(self.rows)
 
 
-def bands(spans: Sequence[Span]) -> Bands | None:
+def bands(spans: Sequence[TimeSpan]) -> Bands | None:
     """Returns a row for each name, in the order of names; adjacent spans become one bar. None without spans."""
     if not spans:
         return None
@@ -59,9 +59,9 @@ def bands(spans: Sequence[Span]) -> Bands | None:
     return Bands(rows, start, end)
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
+def _joined(spans: Sequence[TimeSpan]) -> list[TimeSpan]:
     """Joins adjacent spans, in the order of time within a row; a bar has the label of its first span."""
-    joined: list[Span] = []
+    joined: list[TimeSpan] = []
     for each_span in sorted(spans, key=lambda span: (span.row, span.from_ms)):
         last = joined[-1] if joined else None
         if last and last.row == each_span.row and last.to_ms == each_span.from_ms:

@@ -18,7 +18,7 @@ from trimaran.console.samples import Samples
 from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
-    from trimaran.settings.properties import Setting
+    from trimaran.settings.properties import PropertySetting
     from trimaran.wire.blocking import BlockingClient
     from trimaran.wire.messages.metadata import MetadataResponseTopic
 
@@ -66,7 +66,7 @@ class ConsoleCluster:
         controllers: str | None = None,
         zookeeper: str | None = None,
         *,
-        settings: Mapping[str, Setting] = NO_SETTINGS,
+        settings: Mapping[str, PropertySetting] = NO_SETTINGS,
         command_config: Path | None = None,
         data: Path | None = None,
         metrics: Callable[[], Mapping[str, str]] = dict,

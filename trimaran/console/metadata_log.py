@@ -53,7 +53,7 @@ CONFIGS_MAX = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ShownSnapshot:
     """The state at the offsets below `end_offset`, which were written by `timestamp_ms`."""
 
     end_offset: Offset
@@ -101,7 +101,7 @@ class MetadataHistory:
         self._events: deque[MetadataEvent] = deque(maxlen=EVENTS_MAX)
         self._epochs: deque[Epoch] = deque(maxlen=EPOCHS_MAX)
         self._configs: deque[ConfigChange] = deque(maxlen=CONFIGS_MAX)
-        self._snapshot: Snapshot | None = None
+        self._snapshot: ShownSnapshot | None = None
         self._partitions = PartitionHistory()
         self._last_change = -1
 
@@ -188,7 +188,7 @@ class MetadataHistory:
             self._catch_up()
             return list(reversed(self._configs))
 
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> ShownSnapshot | None:
         """Returns the snapshot with which the leader's log began; None if the log was complete."""
         with self._lock:
             self._catch_up()
@@ -252,7 +252,7 @@ class MetadataHistory:
             self._replay.load_snapshot(base.end_offset, base.epoch, base.data)
             image = self._replay.state.image
             written = image.provenance.timestamp_ms
-            self._snapshot = Snapshot(base.end_offset, base.epoch, len(base.data), written)
+            self._snapshot = ShownSnapshot(base.end_offset, base.epoch, len(base.data), written)
             self._configs.extend(configs_of(image, base.end_offset - 1))
         self._keep_state()
 

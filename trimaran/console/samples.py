@@ -90,7 +90,7 @@ class SamplePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
+class _NodeSample:
     at_ms: int
     nodes: Mapping[str, Values]
 
@@ -102,7 +102,7 @@ class Samples:
 
     def __init__(self, sources: Callable[[], Mapping[str, str]]) -> None:
         self._sources = sources
-        self._samples: deque[_Sample] = deque(maxlen=SAMPLES_MAX)
+        self._samples: deque[_NodeSample] = deque(maxlen=SAMPLES_MAX)
         self._looked_at = time.monotonic()
         self._lock = threading.Lock()
         self.silent: list[str] = []  # nodes that did not respond to the last scrape
@@ -129,7 +129,7 @@ class Samples:
                 silent.append(name)
             slowest = max(slowest, time.monotonic() - began)
         with self._lock:
-            self._samples.append(_Sample(now_ms(), found))
+            self._samples.append(_NodeSample(now_ms(), found))
         self.silent = silent
         return slowest
 
@@ -148,7 +148,7 @@ class Samples:
         return {name: list(_points(samples, name, series)) for name in nodes}
 
 
-def _points(samples: list[_Sample], node: str, series: Series) -> Iterable[SamplePoint]:
+def _points(samples: list[_NodeSample], node: str, series: Series) -> Iterable[SamplePoint]:
     before: tuple[int, float] | None = None
     for sample in samples:
         value = sample.nodes.get(node, {}).get(series.name)

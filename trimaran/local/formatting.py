@@ -18,7 +18,7 @@ from trimaran.quorum.formatting.initial_voters import parse_initial_voters
 from trimaran.quorum.formatting.storage import format_directories, random_uuid
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.settings.node_config import parse_config
-from trimaran.settings.properties import Setting, read_file
+from trimaran.settings.properties import PropertySetting, read_file
 
 
 def format_cluster(plan: ClusterPlan) -> None:
@@ -63,7 +63,9 @@ def write_all_properties(plan: ClusterPlan) -> None:
 
 def _config(properties: Mapping[str, str]) -> ServerConfig:
     try:
-        return parse({key: Setting(value, "--override") for key, value in properties.items()})
+        return parse(
+            {key: PropertySetting(value, "--override") for key, value in properties.items()}
+        )
     except ConfigError as error:
         raise of_config(error) from error
 

@@ -17,7 +17,7 @@ from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
 
-class ReplicaStatus(NamedTuple):
+class ReplicaMetrics(NamedTuple):
     """A replica of the metadata log at one moment; `now` is a time of `time.monotonic`."""
 
     node: QuorumNode
@@ -30,7 +30,7 @@ _RAFT = "kafka_server_raftmetrics"
 _CHANNEL = "kafka_server_raftchannelmetrics"
 _BROKER = "kafka_server_brokermetadatametrics"
 _CONTROLLER = "kafka_controller_kafkacontroller"
-RAFT_METRICS: Table[ReplicaStatus] = (
+RAFT_METRICS: Table[ReplicaMetrics] = (
     gauges(
         f"{_RAFT}_current_state",
         "1, with the role in its label.",
@@ -187,7 +187,7 @@ CONTROLLER_METADATA_METRICS: Table[AppliedMetadata] = (
 
 
 def raft_metrics(node: QuorumNode) -> Families:
-    replica = ReplicaStatus(node, node.describe(), node.traffic(), time.monotonic())
+    replica = ReplicaMetrics(node, node.describe(), node.traffic(), time.monotonic())
     return families(RAFT_METRICS, replica)
 
 
@@ -209,7 +209,7 @@ def _longest_ms(histogram: TimeHistogram) -> float:
     return longest * 1000
 
 
-def _role(replica: ReplicaStatus) -> str:
+def _role(replica: ReplicaMetrics) -> str:
     role = replica.status.role.lower()
     if not replica.node.settings.identity.can_vote:
         return "observer"

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from trimaran.errors.config import of_config
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import ServerConfig, parse
-from trimaran.settings.properties import Setting, resolved
+from trimaran.settings.properties import PropertySetting, resolved
 
 
-def parse_config(settings: Mapping[str, Setting], *, to_serve: bool = False) -> ServerConfig:
+def parse_config(
+    settings: Mapping[str, PropertySetting], *, to_serve: bool = False
+) -> ServerConfig:
     """Checks all settings; a wrong value is a `UserError` that names its origin.
 
     Keys without effect warn on stderr; with `to_serve` it is `serve` that warns of them, in the node's log.

@@ -15,7 +15,7 @@ from trimaran.errors.user_error import Exit, UserError
 from trimaran.settings.properties import read_file
 
 if TYPE_CHECKING:
-    from trimaran.settings.properties import Setting
+    from trimaran.settings.properties import PropertySetting
 
 BROKERS, CONTROLLERS, ZOOKEEPER = "bootstrap.servers", "bootstrap.controllers", "zookeeper.connect"
 ADDRESSES = frozenset({BROKERS, CONTROLLERS, ZOOKEEPER})
@@ -33,7 +33,7 @@ def names() -> list[str]:
     return sorted(path.stem for path in folder().glob(f"*{SUFFIX}"))
 
 
-def load(name: str) -> dict[str, Setting]:
+def load(name: str) -> dict[str, PropertySetting]:
     """Its settings. Raises UserError: there is none of this name."""
     path = folder() / f"{name}{SUFFIX}"
     if Path(name).name != name or not path.is_file():

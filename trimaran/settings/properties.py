@@ -39,14 +39,14 @@ NOT_KEYS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class PropertySetting:
     """A value and where it came from: `file:line`, `environment NAME` or `--override`."""
 
     value: str
     origin: str
 
 
-def read_file(path: Path) -> dict[str, Setting]:
+def read_file(path: Path) -> dict[str, PropertySetting]:
     """Reads a `.properties` file; a later line wins, as in Java."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -60,20 +60,20 @@ def read_file(path: Path) -> dict[str, Setting]:
         ) from error
 
 
-def _parse(path: Path, text: str) -> dict[str, Setting]:
+def _parse(path: Path, text: str) -> dict[str, PropertySetting]:
     """Raises ValueError where the text is no properties file (javaproperties' errors are such)."""
     settings, line = {}, 1
     for element in javaproperties.parse(text):
         if isinstance(element, javaproperties.KeyValue):
-            settings[element.key] = Setting(element.value, f"{path}:{line}")
+            settings[element.key] = PropertySetting(element.value, f"{path}:{line}")
         line += element.source.count("\n")
     return settings
 
 
-def from_environment(environ: Mapping[str, str]) -> dict[str, Setting]:
+def from_environment(environ: Mapping[str, str]) -> dict[str, PropertySetting]:
     """Maps `KAFKA_LOG_DIRS` to `log.dirs`; `__` means `_`, `___` means `-`."""
     return {
-        key_of_variable(name): Setting(value, f"environment {name}")
+        key_of_variable(name): PropertySetting(value, f"environment {name}")
         for name, value in environ.items()
         if name.startswith(ENVIRONMENT_PREFIX) and name not in NOT_KEYS
     }
@@ -99,7 +99,7 @@ def variable_of_key(key: str) -> str | None:
     return ENVIRONMENT_PREFIX + body.upper()
 
 
-def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
+def from_overrides(overrides: Sequence[str]) -> dict[str, PropertySetting]:
     """Parses `key=value` words of the command line."""
     settings = {}
     for word in overrides:
@@ -111,16 +111,20 @@ def from_overrides(overrides: Sequence[str]) -> dict[str, Setting]:
                 "for example --override num.partitions=3",
                 exit_code=Exit.USAGE,
             )
-        settings[key.strip()] = Setting(value.strip(), "--override")
+        settings[key.strip()] = PropertySetting(value.strip(), "--override")
     return settings
 
 
-def load(path: Path, overrides: Sequence[str], environ: Mapping[str, str]) -> dict[str, Setting]:
+def load(
+    path: Path, overrides: Sequence[str], environ: Mapping[str, str]
+) -> dict[str, PropertySetting]:
     """All settings of a node, by precedence."""
     return read_file(path) | from_environment(environ) | from_overrides(overrides)
 
 
-def resolved(settings: Mapping[str, Setting], environ: Mapping[str, str]) -> dict[str, Setting]:
+def resolved(
+    settings: Mapping[str, PropertySetting], environ: Mapping[str, str]
+) -> dict[str, PropertySetting]:
     """With secrets that stand elsewhere in their places (`trimaran.node.config.providers`). Raises UserError."""
     try:
         return providers.resolve(settings, lambda one, value: replace(one, value=value), environ)

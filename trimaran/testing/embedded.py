@@ -20,7 +20,7 @@ import trio
 
 from trimaran.node.config.server import parse
 from trimaran.node.runtime.ports import port_of, reserve
-from trimaran.settings.properties import Setting
+from trimaran.settings.properties import PropertySetting
 from trimaran.testing.kafka import Kafka
 from trimaran.wire.later import imported_later
 
@@ -110,7 +110,9 @@ class EmbeddedKafka(Kafka):
             "log.dirs": str(self._directory),
             **self._settings,
         }
-        config = parse({key: Setting(value, "EmbeddedKafka") for key, value in texts.items()})
+        config = parse(
+            {key: PropertySetting(value, "EmbeddedKafka") for key, value in texts.items()}
+        )
         self._cluster_id = self._cluster_id or storage.random_uuid()
         storage.format_directories(config, self._cluster_id, ignore_formatted=True)
         return config

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trimaran.wire.client.backoff import ExponentialBackoff
-from trimaran.wire.client.destinations import AnyNode, Coordinator, Destination, Leader
+from trimaran.wire.client.destinations import AnyNode, CoordinatorNode, Destination, LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.codec.declarations import Struct
@@ -124,10 +124,12 @@ def _find(routing: Routing, destination: Destination, backoff: ExponentialBackof
         )
         source = routing.bootstrap.current
         try:
-            if isinstance(destination, Coordinator):
+            if isinstance(destination, CoordinatorNode):
                 yield from _ask_coordinator(routing, source, destination)
             else:
-                topics = [destination.partition.topic] if isinstance(destination, Leader) else []
+                topics = (
+                    [destination.partition.topic] if isinstance(destination, LeaderNode) else []
+                )
                 yield from _refresh_once(routing, source, topics)
         except ConnectionLost as error:
             _lost(routing, AnyNode(), source)
@@ -151,7 +153,7 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
     return response
 
 
-def _ask_coordinator(routing: Routing, address: Address, wanted: Coordinator) -> Steps:
+def _ask_coordinator(routing: Routing, address: Address, wanted: CoordinatorNode) -> Steps:
     """Raises KafkaError: retries cannot help, as if an ACL is missing."""
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)

@@ -16,7 +16,7 @@ class AnyNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeWithId:
     """The node of this id."""
 
     node_id: NodeId
@@ -26,7 +26,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class ControllerNode:
     """The active controller, or a broker that forwards to it."""
 
     def __str__(self) -> str:
@@ -34,7 +34,7 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
-class Leader:
+class LeaderNode:
     """The leader of a partition."""
 
     partition: TopicPartition
@@ -44,7 +44,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Coordinator:
+class CoordinatorNode:
     """The coordinator of a group (`key_type` 0) or of a transactional id (1)."""
 
     key: str
@@ -54,4 +54,4 @@ class Coordinator:
         return f"the coordinator of {self.key}"
 
 
-Destination = AnyNode | Node | Controller | Leader | Coordinator
+Destination = AnyNode | NodeWithId | ControllerNode | LeaderNode | CoordinatorNode

@@ -13,11 +13,11 @@ from typing import NamedTuple
 from trimaran.wire.client.bootstrap import Bootstrap
 from trimaran.wire.client.destinations import (
     AnyNode,
-    Controller,
-    Coordinator,
+    ControllerNode,
+    CoordinatorNode,
     Destination,
-    Leader,
-    Node,
+    LeaderNode,
+    NodeWithId,
 )
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE, Address, LeaderEpoch, NodeId, TopicPartition
@@ -37,14 +37,14 @@ class LeaderOf:
     leader_epoch: LeaderEpoch
 
 
-class _Topic(NamedTuple):
+class _RoutedTopic(NamedTuple):
     """The known facts about a topic: its id, and its leaders by partition."""
 
     id: bytes
     leaders: dict[int, LeaderOf]
 
 
-_NO_TOPIC = _Topic(b"", {})
+_NO_TOPIC = _RoutedTopic(b"", {})
 
 
 class Routing:
@@ -56,22 +56,22 @@ class Routing:
         self.cluster_id: str | None = None
         self.controller_id = NO_NODE
         self.nodes: dict[NodeId, Address] = {}
-        self._topics: dict[str, _Topic] = {}
-        self._coordinators: dict[Coordinator, NodeId] = {}
+        self._topics: dict[str, _RoutedTopic] = {}
+        self._coordinators: dict[CoordinatorNode, NodeId] = {}
 
     def locate(self, destination: Destination) -> Address | None:
         """Returns the address of a destination; None if it must be requested first."""
         match destination:
             case AnyNode():
                 return self.bootstrap.current
-            case Node(node_id):
+            case NodeWithId(node_id):
                 return self.nodes.get(node_id)
-            case Controller():
+            case ControllerNode():
                 return self.nodes.get(self.controller_id)
-            case Leader(partition):
+            case LeaderNode(partition):
                 leader = self.leader(partition)
                 return self.nodes.get(leader.leader_id) if leader else None
-            case Coordinator():
+            case CoordinatorNode():
                 return self.nodes.get(self._coordinators.get(destination, NO_NODE))
 
     def leader(self, partition: TopicPartition) -> LeaderOf | None:
@@ -86,16 +86,16 @@ class Routing:
     def forget(self, destination: Destination) -> None:
         """Forgets the route to `destination`, which proved wrong."""
         match destination:
-            case Controller():
+            case ControllerNode():
                 self.controller_id = NO_NODE
-            case Node(node_id):
+            case NodeWithId(node_id):
                 self.nodes.pop(node_id, None)
-            case Leader(partition):
+            case LeaderNode(partition):
                 known, index = self._topics.get(partition.topic), partition.partition
                 leader = known.leaders.get(index) if known else None
                 if known and leader:
                     known.leaders[index] = LeaderOf(NO_NODE, leader.leader_epoch)
-            case Coordinator():
+            case CoordinatorNode():
                 self._coordinators.pop(destination, None)
             case AnyNode():
                 self.bootstrap.failed(self.bootstrap.current)
@@ -122,7 +122,7 @@ class Routing:
             if old and before.id == topic.topic_id and 0 <= new.leader_epoch < old.leader_epoch:
                 new = old
             leaders[partition.partition_index] = new
-        self._topics[name] = _Topic(topic.topic_id, leaders)
+        self._topics[name] = _RoutedTopic(topic.topic_id, leaders)
         if len(self._topics) > _REMEMBERED_MAX:
             del self._topics[next(iter(self._topics))]
 
@@ -137,7 +137,9 @@ class Routing:
         self.nodes = nodes
         self.bootstrap.learned(nodes.values())
 
-    def update_coordinator(self, wanted: Coordinator, response: FindCoordinatorResponse) -> None:
+    def update_coordinator(
+        self, wanted: CoordinatorNode, response: FindCoordinatorResponse
+    ) -> None:
         """Takes an answer of version 3 or below; one with an error is ignored."""
         if response.error_code:
             return

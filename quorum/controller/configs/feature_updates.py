@@ -50,7 +50,7 @@ class Quorum(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class QuorumFeatures:
     """The facts that levels are checked against: this controller, the ids of the quorum's controllers, and the quorum
     in `epoch`.
     """
@@ -64,7 +64,7 @@ class Cluster:
 def update_features(
     request: UpdateFeaturesRequest,
     image: MetadataImage,
-    cluster: Cluster,
+    cluster: QuorumFeatures,
     config: ServerConfig,
     *,
     api_version: int,
@@ -105,7 +105,7 @@ def _update(
     update: FeatureUpdateKey,
     image: MetadataImage,
     proposed: dict[str, int],
-    cluster: Cluster,
+    cluster: QuorumFeatures,
     *,
     validate_only: bool,
 ) -> list[Message]:
@@ -135,7 +135,7 @@ def _update(
     return [FeatureLevelRecord(name=name, feature_level=level)]
 
 
-def _present(name: str, image: MetadataImage, cluster: Cluster) -> int:
+def _present(name: str, image: MetadataImage, cluster: QuorumFeatures) -> int:
     if name == METADATA_VERSION:
         return image.features.metadata_version
     if name == KRAFT_VERSION:
@@ -157,7 +157,12 @@ def _check_metadata_version(present: int, level: int, *, unsafe: bool) -> None:
 
 
 def _update_kraft_version(
-    update: FeatureUpdateKey, how: int, present: int, cluster: Cluster, *, validate_only: bool
+    update: FeatureUpdateKey,
+    how: int,
+    present: int,
+    cluster: QuorumFeatures,
+    *,
+    validate_only: bool,
 ) -> list[Message]:
     level = update.max_version_level
     if how == UPGRADE:
@@ -181,7 +186,9 @@ def _check_needs(update: FeatureUpdateKey, proposed: dict[str, int]) -> None:
             )
 
 
-def _why_unsupported(name: str, level: int, image: MetadataImage, cluster: Cluster) -> str | None:
+def _why_unsupported(
+    name: str, level: int, image: MetadataImage, cluster: QuorumFeatures
+) -> str | None:
     local = _why_not(name, level, f"Local controller {cluster.node_id}", REGISTERED_FEATURES)
     if local is not None:
         return local

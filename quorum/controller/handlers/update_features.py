@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trimaran.node.replicated.state_machine import Result
 from trimaran.quorum.controller.active_controller import ActiveController
-from trimaran.quorum.controller.configs.feature_updates import Cluster
+from trimaran.quorum.controller.configs.feature_updates import QuorumFeatures
 from trimaran.quorum.controller.configs.feature_updates import update_features as update
 from trimaran.quorum.controller.context import ControllerContext
 from trimaran.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -29,7 +29,9 @@ def update_features(
     version = call.header.api_version
 
     def decide(active: ActiveController) -> Result[Message, UpdateFeaturesResponse]:
-        cluster = Cluster(ctx.config.node_id, list(ctx.node.voters.ids), ctx.node, active.epoch)
+        cluster = QuorumFeatures(
+            ctx.config.node_id, list(ctx.node.voters.ids), ctx.node, active.epoch
+        )
         return update(request, active.image, cluster, ctx.config, api_version=version)
 
     return ctx.controller.submit(decide)

@@ -274,7 +274,7 @@ def same_endpoints(broker: BrokerRegistration, request: BrokerRegistrationReques
 # --- heartbeats
 
 
-class State(Enum):
+class BrokerControlState(Enum):
     FENCED = "fenced"
     UNFENCED = "unfenced"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
@@ -286,19 +286,19 @@ class HeartbeatResult:
     """The decision about the broker. `shutting_down`: the offset of its records must be noted, see `Lease`."""
 
     is_caught_up: bool
-    state: State
+    state: BrokerControlState
 
     @property
     def is_fenced(self) -> bool:
-        return self.state in (State.FENCED, State.SHUTDOWN_NOW)
+        return self.state in (BrokerControlState.FENCED, BrokerControlState.SHUTDOWN_NOW)
 
     @property
     def should_shut_down(self) -> bool:
-        return self.state is State.SHUTDOWN_NOW
+        return self.state is BrokerControlState.SHUTDOWN_NOW
 
     @property
     def shutting_down(self) -> bool:
-        return self.state is State.CONTROLLED_SHUTDOWN
+        return self.state is BrokerControlState.CONTROLLED_SHUTDOWN
 
 
 def heartbeat(
@@ -320,16 +320,16 @@ def heartbeat(
     caught_up = request.current_metadata_offset >= registered_at
     present = _present_state(broker, lease)
     match present:
-        case State.FENCED:
+        case BrokerControlState.FENCED:
             following = _next_of_fenced(request, caught_up)
-        case State.UNFENCED:
+        case BrokerControlState.UNFENCED:
             following = _next_of_unfenced(request, state)
         case _:
             following = _next_in_shutdown(state, lease, lowest_active_offset)
     lost: list[Message] = []
     if _names_directories(state.image):
         lost = yield from _lost_directories(request, broker, state)
-    if lost and following is State.UNFENCED:
+    if lost and following is BrokerControlState.UNFENCED:
         following = present  # unfenced at its next heartbeat, with these directories recorded
     records: list[Message] = []
     if following is not present:
@@ -340,48 +340,62 @@ def heartbeat(
     return Result(records, HeartbeatResult(caught_up, following), atomic=False)
 
 
-def _present_state(broker: BrokerRegistration, lease: Lease) -> State:
+def _present_state(broker: BrokerRegistration, lease: Lease) -> BrokerControlState:
     if lease.shutdown_offset >= 0 and not broker.fenced:
-        return State.CONTROLLED_SHUTDOWN
-    return State.FENCED if broker.fenced else State.UNFENCED
+        return BrokerControlState.CONTROLLED_SHUTDOWN
+    return BrokerControlState.FENCED if broker.fenced else BrokerControlState.UNFENCED
 
 
-def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> State:
+def _next_of_fenced(request: BrokerHeartbeatRequest, caught_up: bool) -> BrokerControlState:
     if request.want_shut_down:
-        return State.SHUTDOWN_NOW
-    return State.UNFENCED if caught_up and not request.want_fence else State.FENCED
+        return BrokerControlState.SHUTDOWN_NOW
+    return (
+        BrokerControlState.UNFENCED
+        if caught_up and not request.want_fence
+        else BrokerControlState.FENCED
+    )
 
 
-def _next_of_unfenced(request: BrokerHeartbeatRequest, state: ControllerState) -> State:
+def _next_of_unfenced(
+    request: BrokerHeartbeatRequest, state: ControllerState
+) -> BrokerControlState:
     if request.want_shut_down:
         little = len(state.index.in_sync(request.broker_id)) <= PARTITIONS_PER_STEP
         at_once = request.want_fence or (little and not leads_any(state, request.broker_id))
-        return State.SHUTDOWN_NOW if at_once else State.CONTROLLED_SHUTDOWN
-    return State.FENCED if request.want_fence else State.UNFENCED
+        return (
+            BrokerControlState.SHUTDOWN_NOW if at_once else BrokerControlState.CONTROLLED_SHUTDOWN
+        )
+    return BrokerControlState.FENCED if request.want_fence else BrokerControlState.UNFENCED
 
 
-def _next_in_shutdown(state: ControllerState, lease: Lease, lowest: int | None) -> State:
+def _next_in_shutdown(
+    state: ControllerState, lease: Lease, lowest: int | None
+) -> BrokerControlState:
     """Returns SHUTDOWN_NOW once the broker leads nothing and every active broker has applied that."""
     if lease.draining or leads_any(state, lease.broker_id):
-        return State.CONTROLLED_SHUTDOWN
+        return BrokerControlState.CONTROLLED_SHUTDOWN
     everybody_knows = lowest is None or lease.shutdown_offset <= lowest
-    return State.SHUTDOWN_NOW if everybody_knows else State.CONTROLLED_SHUTDOWN
+    return (
+        BrokerControlState.SHUTDOWN_NOW
+        if everybody_knows
+        else BrokerControlState.CONTROLLED_SHUTDOWN
+    )
 
 
 def _transition(
-    following: State, broker: BrokerRegistration, state: ControllerState
+    following: BrokerControlState, broker: BrokerRegistration, state: ControllerState
 ) -> Steps[list[Message]]:
     """Returns the first batch of a change that can be decided in batches; the controller continues with the rest."""
     match following:
-        case State.FENCED | State.SHUTDOWN_NOW:
+        case BrokerControlState.FENCED | BrokerControlState.SHUTDOWN_NOW:
             if broker.fenced:
                 return []
             return (yield from fence_broker(state, broker))
-        case State.UNFENCED:
+        case BrokerControlState.UNFENCED:
             first = list(islice(state.index.leaderless, PARTITIONS_PER_STEP))
             led = yield from in_steps(first, lambda keys: changes_with(state, broker.id, keys))
             return [_change(broker, fenced=UNFENCE), *led]
-        case State.CONTROLLED_SHUTDOWN:
+        case BrokerControlState.CONTROLLED_SHUTDOWN:
             entered: list[Message] = []
             if not broker.in_controlled_shutdown:
                 entered.append(_change(broker, in_controlled_shutdown=ENTER_CONTROLLED_SHUTDOWN))

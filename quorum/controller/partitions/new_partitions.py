@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from trimaran.node.runtime.steps import Steps
-from trimaran.quorum.controller.partitions.placement import Prng, place_replicas
+from trimaran.quorum.controller.partitions.placement import PlacementPrng, place_replicas
 from trimaran.quorum.metadata.image import (
     MIGRATING_DIRECTORY,
     UNASSIGNED_DIRECTORY,
@@ -59,7 +59,7 @@ class NewPartitions:
         self.image = image
         self._made: dict[tuple[BrokerId, ...], PartitionImage] = {}
 
-    def placed(self, count: int, factor: int, prng: Prng) -> Steps[list[PartitionImage]]:
+    def placed(self, count: int, factor: int, prng: PlacementPrng) -> Steps[list[PartitionImage]]:
         """Places `count` partitions. Raises KafkaError INVALID_REPLICATION_FACTOR if `factor` exceeds the number of
         brokers.
         """

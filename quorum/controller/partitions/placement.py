@@ -17,7 +17,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerId
 
 
-class Prng(Protocol):
+class PlacementPrng(Protocol):
     """The methods of `random.Random` that are used."""
 
     def randrange(self, stop: int, /) -> int: ...
@@ -34,7 +34,7 @@ class _Ring:
     taken: int = 0
     round: int = 0
 
-    def begin(self, prng: Prng) -> None:
+    def begin(self, prng: PlacementPrng) -> None:
         if self.brokers:
             self.brokers.sort()
             self.start = prng.randrange(len(self.brokers))
@@ -63,7 +63,7 @@ class _Rack:
 
 
 class _Racks:
-    def __init__(self, brokers: Iterable[BrokerRegistration], prng: Prng) -> None:
+    def __init__(self, brokers: Iterable[BrokerRegistration], prng: PlacementPrng) -> None:
         self._prng = prng
         racks: dict[str | None, _Rack] = {}
         self.total = self.unfenced = 0
@@ -121,7 +121,7 @@ def place_replicas(
     brokers: Iterable[BrokerRegistration],
     partition_count: int,
     replication_factor: int,
-    prng: Prng,
+    prng: PlacementPrng,
 ) -> Iterator[tuple[BrokerId, ...]]:
     """Yields replicas for `partition_count` new partitions; the first of each is the preferred leader.
 

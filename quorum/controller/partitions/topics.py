@@ -22,7 +22,7 @@ from trimaran.quorum.controller.configs.effective_configs import EffectiveConfig
 from trimaran.quorum.controller.configs.mutation_quotas import Spend, without_quota
 from trimaran.quorum.controller.configs.policies import NO_POLICIES, NewTopic, Policies
 from trimaran.quorum.controller.partitions.new_partitions import NewPartitions
-from trimaran.quorum.controller.partitions.placement import Prng
+from trimaran.quorum.controller.partitions.placement import PlacementPrng
 from trimaran.quorum.controller.partitions.state import ControllerState
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from trimaran.quorum.metadata.records import partition_record
@@ -72,7 +72,7 @@ class TopicRules:
     """The rules for decisions about topics that are not in the image."""
 
     config: ServerConfig
-    prng: Prng
+    prng: PlacementPrng
     new_id: Callable[[], bytes] = new_topic_id
     policies: Policies = NO_POLICIES
 

@@ -41,7 +41,7 @@ COLUMNS = (
 # fmt: on
 
 
-class Voter(NamedTuple):
+class VoterState(NamedTuple):
     directory_id: bytes
     endpoints: tuple[str, ...]
 
@@ -52,7 +52,7 @@ class VoterChange(NamedTuple):
     moment: Moment
     event: str
     voter_id: NodeId
-    voter: Voter
+    voter: VoterState
     voters: list[int]
     is_dynamic: bool
 
@@ -67,7 +67,7 @@ class VoterHistoryFold(EventFold):
 
     def __init__(self) -> None:
         super().__init__()
-        self._voters: dict[NodeId, Voter] | None = None
+        self._voters: dict[NodeId, VoterState] | None = None
         self._dynamic = False
 
     def take(self, step: WalkStep) -> None:
@@ -77,7 +77,7 @@ class VoterHistoryFold(EventFold):
                 self._turn(
                     step,
                     {
-                        NodeId(v.voter_id): Voter(
+                        NodeId(v.voter_id): VoterState(
                             v.voter_directory_id,
                             tuple(f"{e.name}://{e.host}:{e.port}" for e in v.endpoints),
                         )
@@ -85,14 +85,14 @@ class VoterHistoryFold(EventFold):
                     },
                 )
             case LeaderChangeMessage() as message if not self._dynamic:
-                told: dict[NodeId, Voter] = {
-                    NodeId(v.voter_id): Voter(v.voter_directory_id, ()) for v in message.voters
+                told: dict[NodeId, VoterState] = {
+                    NodeId(v.voter_id): VoterState(v.voter_directory_id, ()) for v in message.voters
                 }
                 self._turn(step, told)
             case _:
                 pass
 
-    def _turn(self, step: WalkStep, voters: dict[NodeId, Voter]) -> None:
+    def _turn(self, step: WalkStep, voters: dict[NodeId, VoterState]) -> None:
         old, self._voters = self._voters, voters
         if step.from_snapshot and not self.tells_snapshot:
             return
@@ -108,7 +108,7 @@ class VoterHistoryFold(EventFold):
                 event = "changed"
             else:
                 continue
-            voter = after or before or Voter(NIL_UUID, ())
+            voter = after or before or VoterState(NIL_UUID, ())
             row = VoterChange(step.moment, event, voter_id, voter, sorted(voters), self._dynamic)
             self.rows.append(row)
 

@@ -48,7 +48,7 @@ COLUMNS = (
 # fmt: on
 
 
-class BatchRow(NamedTuple):
+class MetadataBatchRow(NamedTuple):
     """A row: a batch and its place."""
 
     task: MetadataTask
@@ -61,10 +61,10 @@ def read(
     task: MetadataTask, wanted: tuple[str, ...], options: MetadataOptions
 ) -> Iterator[pa.RecordBatch]:
     """Yields the rows. Raises DataUnreadable for damage, unless verifyCrc is false."""
-    rows: list[BatchRow] = []
+    rows: list[MetadataBatchRow] = []
     for piece in task.ranges:
         for position, batch in batches_in(piece, verify_crc=options.verify_crc):
-            rows.append(BatchRow(task, piece, position, batch))
+            rows.append(MetadataBatchRow(task, piece, position, batch))
             if len(rows) >= CHUNK_ROWS:
                 yield rows_to_arrow(rows, COLUMNS, wanted)
                 rows = []

@@ -28,7 +28,7 @@ from trimaran.spark.kafka_metadata.topic_histories.partitions import (
 from trimaran.wire.identity import LeaderEpoch, PartitionEpoch
 
 
-class Change(NamedTuple):
+class PartitionTransition(NamedTuple):
     """A change of a partition, without its time and place: many rows share the same change.
 
     `before` is None in the first interval of a partition. `cause` is empty if it follows from the two states.
@@ -80,7 +80,7 @@ class IntervalRow(NamedTuple):
     topic: str
     number: int
     since: Moment
-    change: Change
+    change: PartitionTransition
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     end: Moment | Ongoing

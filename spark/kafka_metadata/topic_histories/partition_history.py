@@ -22,8 +22,8 @@ from trimaran.spark.kafka_metadata.log_walk.fold import Fold, folded
 from trimaran.spark.kafka_metadata.log_walk.walk import ONGOING, Moment, Ongoing, WalkStep
 from trimaran.spark.kafka_metadata.topic_histories.partition_columns import (
     COLUMNS,
-    Change,
     IntervalRow,
+    PartitionTransition,
 )
 from trimaran.spark.kafka_metadata.topic_histories.partition_states import (
     REMEMBERED_MAX,
@@ -60,9 +60,9 @@ _row: Callable[[tuple[object, ...]], IntervalRow] = partial(tuple.__new__, Inter
 
 
 @lru_cache(REMEMBERED_MAX)
-def _change(now: PartitionState, min_isr: int, before: PartitionState) -> Change:
+def _change(now: PartitionState, min_isr: int, before: PartitionState) -> PartitionTransition:
     """Returns one object for equal changes whose cause follows from the states."""
-    return Change(now, min_isr, "", before)
+    return PartitionTransition(now, min_isr, "", before)
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +72,7 @@ class LivingPartition:
     topic: OpenTopic
     number: int
     since: Moment
-    change: Change
+    change: PartitionTransition
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
 
@@ -155,7 +155,7 @@ class PartitionHistoryFold(Fold):
         topic, place = self._topic(record.topic_id), place_of(record)
         cause = "snapshot" if step.from_snapshot else "create"
         image = partition_of(record)
-        change = Change(created(image), self._min_isr(topic.name), cause, None)
+        change = PartitionTransition(created(image), self._min_isr(topic.name), cause, None)
         partition = LivingPartition(
             topic,
             record.partition_id,

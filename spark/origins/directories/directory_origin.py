@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.batches.columns import decode_columns
-from trimaran.log.inspection.reader import Boundary, SegmentFile, scan_batches, segment_boundaries
+from trimaran.log.inspection.reader import BatchStart, SegmentFile, scan_batches, segment_boundaries
 from trimaran.log.old_formats.old_batches import as_v2
 from trimaran.log.producers.snapshots import parse_snapshot
 from trimaran.log.segments.recovery import base_offset_of
@@ -241,7 +241,7 @@ def _pieces(
     start_offset: Offset,
     end_offset: Offset,
     target_bytes: int,
-) -> Iterator[tuple[int, int, Boundary | None]]:
+) -> Iterator[tuple[int, int, BatchStart | None]]:
     """Yields (start, end, first batch) of the pieces that may contain wanted offsets; a small segment is one piece, and
     is not opened.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from trimaran.log.batches.batch import HEADER_BYTES, BatchView, header_at
 from trimaran.log.disk.files import Files
-from trimaran.log.inspection.reader import Boundary, scan_batches
+from trimaran.log.inspection.reader import BatchStart, scan_batches
 from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.origins.damage import lose, next_sound
@@ -70,7 +70,7 @@ class FileRange:
     end_position: int
     start_offset: Offset
     end_offset: Offset
-    first: Boundary | None = None
+    first: BatchStart | None = None
     is_last: bool = True
 
     @property
@@ -237,14 +237,14 @@ class FileRange:
         )
         return None
 
-    def _boundary(self, position: int, path: str) -> Boundary | None:
+    def _boundary(self, position: int, path: str) -> BatchStart | None:
         """Finds the boundary by the headers, as the driver did."""
         file = self.files.open(Path(path), write=False)
         end = self.files.size(file)
         found = next(
             scan_headers(self.files, file, position, end, first_block_bytes=HEADER_BYTES), None
         )
-        return None if found is None else Boundary(position, found[1].base_offset, found[1].crc)
+        return None if found is None else BatchStart(position, found[1].base_offset, found[1].crc)
 
     def _scan_on(self, base_offset: Offset, position: int) -> Iterator[Located]:
         """Yields all batches from a place to the end of the log, to find the outcomes of transactions."""

@@ -19,7 +19,7 @@ from trimaran.log.producers.marker import read_end_marker
 from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.origin import Bounds, DataUnreadable, Located, Reading, Span
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
-from trimaran.wire.client.destinations import Leader, Node
+from trimaran.wire.client.destinations import LeaderNode, NodeWithId
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import NO_NODE, NodeId, Offset, TopicPartition
@@ -103,10 +103,10 @@ class BrokerOrigin:
             for first in range(0, len(keys) if leader >= 0 else 0, IN_A_ROW):
                 some = keys[first : first + IN_A_ROW]
                 request = self._request({key: timestamps[key] for key in some})
-                answer = client.call(Node(NodeId(leader)), request, retried=frozenset())
+                answer = client.call(NodeWithId(NodeId(leader)), request, retried=frozenset())
                 found.update(_answered(answer, some))
         for key in timestamps.keys() - found.keys():
-            answer = client.call(Leader(key), self._request({key: timestamps[key]}))
+            answer = client.call(LeaderNode(key), self._request({key: timestamps[key]}))
             topic = single_item(answer.topics, "topic")
             partition = single_item(topic.partitions, "partition")
             _ensure_of(key, topic.name, partition.partition_index)
@@ -282,7 +282,7 @@ class _PartitionReader:
         )
         # Before 2.8 there are no topic ids, so topics are named.
         version = None if any(wanted.topic_id) else NAMING_VERSION
-        leader = Leader(TopicPartition(wanted.topic, wanted.partition))
+        leader = LeaderNode(TopicPartition(wanted.topic, wanted.partition))
         answer = self._client.call(leader, request, version=version)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")

@@ -14,7 +14,7 @@ from trimaran.broker.coordination.runtime import partition_for
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.groups.records import OFFSETS_TOPIC
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,

@@ -18,8 +18,7 @@ from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.ports import OFFSETS_TOPIC
-from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecordSerde
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch

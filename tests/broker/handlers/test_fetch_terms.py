@@ -11,7 +11,7 @@ from tests.broker.calls import call
 from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.fetching.fetch import FetchReader, FetchTerms
-from trimaran.broker.fetching.replica_selection import Client
+from trimaran.broker.fetching.replica_selection import ClientMetadata
 from trimaran.broker.fetching.slots import Slot
 from trimaran.broker.handlers.fetch import (
     _hide_storage_errors,
@@ -166,7 +166,7 @@ def test_follower_redirection_needs_version_11_and_selector(harness):
     found, _ = terms(context, request(rack_id="r"))
     assert found.prefer("the leader", 5) == 12
     cluster = harness.metadata.image.cluster
-    assert asked == [("the leader", 5, Client("r", "PLAINTEXT"), cluster, 11)]
+    assert asked == [("the leader", 5, ClientMetadata("r", "PLAINTEXT"), cluster, 11)]
 
 
 def test_only_consumers_are_authorized_per_topic(harness):

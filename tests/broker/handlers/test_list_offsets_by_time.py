@@ -15,7 +15,7 @@ from trimaran.log.batches.records import NewRecord, Record, build_batch
 from trimaran.log.codecs.compression import Compression
 from trimaran.log.old_formats.message_sets import V1, build_message_set
 from trimaran.log.partitions import timestamps
-from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.partitions.timestamps import CandidateBatch
 from trimaran.log.segments import scan
 from trimaran.log.segments.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from trimaran.log.steps import TakesLong
@@ -81,7 +81,7 @@ def records(count, *, value=b"v", time=1000):
 async def test_only_large_batch_is_searched_in_thread(harness, monkeypatch, compression):
     value = bytes(20) if compression else bytes(2000)
     append(harness, build_batch(records(10, value=value), compression=compression))
-    searched = Work(monkeypatch, Candidate, "find")
+    searched = Work(monkeypatch, CandidateBatch, "find")
     assert await found(harness, 1004) == 4
     assert await found(harness, MAX_TIMESTAMP) == 9
     assert await found(harness, 1010) == -1
@@ -156,11 +156,11 @@ async def test_version_0_segments_are_processed_in_turns(tmp_path, monkeypatch):
 
 async def test_a_leader_that_is_deposed_meanwhile_answers_nothing(harness, monkeypatch):
     append(harness, build_batch(records(10), compression=Compression.GZIP))
-    original = Candidate.find
+    original = CandidateBatch.find
 
     def depose(candidate):
         harness.set_image(topic("t", partition((12,), leader=12, leader_epoch=4)))
         return original(candidate)
 
-    monkeypatch.setattr(Candidate, "find", depose)
+    monkeypatch.setattr(CandidateBatch, "find", depose)
     assert await found(harness, 1004) == ErrorCode.NOT_LEADER_OR_FOLLOWER

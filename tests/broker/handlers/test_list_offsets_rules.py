@@ -13,7 +13,7 @@ from tests.checks import check_each
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from trimaran.broker.handlers.list_offsets import (
     Lookup,
-    Reader,
+    Requester,
     _below_end,
     _check_caught_up,
     _fail,
@@ -38,7 +38,11 @@ from trimaran.wire.messages.list_offsets import (
 )
 
 E = ErrorCode
-CONSUMER, COMMITTED, FOLLOWER = Reader(True, False), Reader(True, True), Reader(False, False)
+CONSUMER, COMMITTED, FOLLOWER = (
+    Requester(True, False),
+    Requester(True, True),
+    Requester(False, False),
+)
 NOTHING = (-1, -1, -1)
 BASE_MS = 1_700_000_000_000
 T0 = TopicPartition("t", 0)

@@ -6,7 +6,7 @@ import trio
 from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_image
 from tests.broker.handlers.test_offset_commit import request as commit_request
 from tests.broker.handlers.test_offset_commit import topic as commit_topic
-from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.groups.records import OFFSETS_TOPIC
 from trimaran.broker.handlers.offset_commit import offset_commit
 from trimaran.broker.handlers.offset_fetch import _asked_once, offset_fetch
 from trimaran.wire.errors import ErrorCode

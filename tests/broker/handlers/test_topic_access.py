@@ -12,7 +12,7 @@ from tests.broker.groups.rig import TOPIC_ID, Rig, cluster_image, open_rig, topi
 from tests.broker.handlers.broker_client import broker_client
 from tests.broker.handlers.test_zookeeper_offsets import Stored
 from tests.broker.transactions.wire_producer import SETTINGS, WireProducer
-from trimaran.broker.groups.ports import OFFSETS_TOPIC
+from trimaran.broker.groups.records import OFFSETS_TOPIC
 from trimaran.broker.handlers import offset_fetch as module
 from trimaran.broker.handlers.add_partitions_to_txn import add_partitions_to_txn
 from trimaran.broker.handlers.describe_transactions import describe_transactions

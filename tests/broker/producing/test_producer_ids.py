@@ -5,7 +5,7 @@ from collections import deque
 import pytest
 import trio
 
-from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.producing.producer_ids import ProducerIdManager
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
@@ -35,7 +35,7 @@ class Controller:
 
 
 def ids_of(controller):
-    return ProducerIds(controller, NODE_ID, lambda: BROKER_EPOCH)
+    return ProducerIdManager(controller, NODE_ID, lambda: BROKER_EPOCH)
 
 
 async def test_id_block_is_exhausted_before_next_request():

@@ -10,13 +10,13 @@ from trimaran.log.codecs.compression import Compression
 from trimaran.log.compaction import batches as module
 from trimaran.log.compaction.batches import Run, clean_run
 from trimaran.log.compaction.offset_map import OffsetMap
-from trimaran.log.compaction.retention import Fate, Retention, Verdict
+from trimaran.log.compaction.retention import Fate, Retention, RetentionDecision
 
 KEY = bytes(range(16))
 RETENTION = Retention(1000, 100, 99, {})
-BY_KEY = Verdict(Fate.BY_KEY, keeps_empty=False, needs_horizon=False)
-ALL = Verdict(Fate.KEEP_ALL, keeps_empty=False, needs_horizon=False)
-NONE = Verdict(Fate.DROP_ALL, keeps_empty=False, needs_horizon=False)
+BY_KEY = RetentionDecision(Fate.BY_KEY, keeps_empty=False, needs_horizon=False)
+ALL = RetentionDecision(Fate.KEEP_ALL, keeps_empty=False, needs_horizon=False)
+NONE = RetentionDecision(Fate.DROP_ALL, keeps_empty=False, needs_horizon=False)
 
 
 def run_of(*batches):
@@ -82,7 +82,7 @@ def test_a_header_that_stays_is_the_same_object():
     run = run_of((0, [b"a"]))
     offsets = OffsetMap(20, 10, KEY)
     put(offsets, run)
-    stays = Verdict(Fate.DROP_ALL, keeps_empty=True, needs_horizon=False)
+    stays = RetentionDecision(Fate.DROP_ALL, keeps_empty=True, needs_horizon=False)
     [emptied] = clean_run(run, [stays], offsets, 0, RETENTION)
     assert emptied.count == 0
     [again] = clean_run(Run([emptied]), [stays], offsets, 0, RETENTION)

@@ -7,7 +7,7 @@ import pytest
 from tests.log.compaction.helpers import compact
 from tests.log.compaction.test_rules import append, mark, opened, put
 from trimaran.log.batches.records import NewRecord, build_batch
-from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.partitions.timestamps import CandidateBatch
 from trimaran.log.steps import at_once
 from trimaran.wire.errors import ErrorCode, KafkaError
 
@@ -103,7 +103,7 @@ def newest_in_steps(log, by_time, meanwhile=None, before=0):
         except StopIteration as end:
             return end.value, count
         count += 1
-        found = step.find() if isinstance(step, Candidate) else None
+        found = step.find() if isinstance(step, CandidateBatch) else None
         if count == before:
             meanwhile(log)
 

@@ -5,7 +5,7 @@ import pytest
 from tests.checks import check_each
 from tests.log.helpers import batch_bytes, view_of
 from trimaran.log.batches.batch import ATTRIBUTES_DELETE_HORIZON, BatchView
-from trimaran.log.compaction.retention import Fate, LastRecord, Retention, Verdict
+from trimaran.log.compaction.retention import Fate, LastRecord, Retention, RetentionDecision
 from trimaran.log.compaction.transactions import CleanedTransactions
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.segments.transaction_index import AbortedTransaction
@@ -86,7 +86,7 @@ def test_each_batch_has_the_fate_of_its_reason():
     def is_so(row):
         batch, last, aborted, expected = row
         found = retention(last).verdict(batch, aborts(*aborted))
-        assert found == Verdict(*expected), batch
+        assert found == RetentionDecision(*expected), batch
 
     check_each(VERDICTS, is_so)
     assert retention().delete_horizon_ms == NOW + LATER
@@ -101,7 +101,7 @@ def test_marker_stays_while_its_transaction_has_batches(commit, horizon):
     rules.verdict(data(3, 1, 7, transactional=True), transactions)
     first = rules.verdict(marker(4, 7, commit=commit, horizon=horizon), transactions)
     second = rules.verdict(marker(5, 7, commit=commit, horizon=horizon), transactions)
-    assert first == Verdict(ALL, keeps_empty=False, needs_horizon=False)
+    assert first == RetentionDecision(ALL, keeps_empty=False, needs_horizon=False)
     assert second.fate is (ALL if horizon is None else NONE)
     assert second.needs_horizon is (horizon is None)
     kept = [] if commit else [AbortedTransaction(7, 3, 4, 5)]
@@ -113,7 +113,7 @@ def test_marker_without_record_ends_nothing():
     empty.count = 0
     assert retention().verdict(empty, aborts()).fate is NONE
     empty.base_timestamp = NOW + 1
-    assert retention().verdict(empty, aborts()) == Verdict(ALL, False, False)
+    assert retention().verdict(empty, aborts()) == RetentionDecision(ALL, False, False)
     fresh = marker(3, 7, commit=True)
     fresh.count = 0
     assert not retention().verdict(fresh, aborts()).needs_horizon

@@ -25,7 +25,7 @@ from trimaran.log.old_formats.message_sets import build_message_set
 from trimaran.log.partitions import timestamps
 from trimaran.log.partitions.opening import LastRun
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.partitions.timestamps import Candidate
+from trimaran.log.partitions.timestamps import CandidateBatch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
 from trimaran.log.producers.state import ProducerState
 from trimaran.log.segments import segment
@@ -452,7 +452,7 @@ class Interaction(logging.Handler):
         try:
             step = next(steps)
             said = str(step)
-            if isinstance(step, Candidate):
+            if isinstance(step, CandidateBatch):
                 said = f"{'small' if step.is_small else 'large'} batch at {step.position}, "
                 said += str(steps.send(step.find()))
         except StopIteration as end:

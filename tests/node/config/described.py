@@ -8,7 +8,7 @@ with `REWRITE_TRANSCRIPTS=1`.
 from pathlib import Path
 
 from trimaran.node.config.config_def import ConfigTypeId
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 
 TABLE = Path(__file__).parent / "testdata" / "kafka_configs.txt"
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -21,9 +21,9 @@ def rows(kind, configs):
 
 
 def row(word, config):
-    defaults = [synonym for synonym in config.synonyms if synonym.source == Source.DEFAULT]
+    defaults = [synonym for synonym in config.synonyms if synonym.source == ConfigSource.DEFAULT]
     own = [each_default.value for each_default in defaults if each_default.name == config.name]
-    is_default = config.config_source == Source.DEFAULT or word != "broker"
+    is_default = config.config_source == ConfigSource.DEFAULT or word != "broker"
     default = own[0] if own else config.value if is_default else None
     return " | ".join(
         (

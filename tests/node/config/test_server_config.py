@@ -2,7 +2,7 @@ import pytest
 
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.server import parse
-from trimaran.settings.properties import Setting
+from trimaran.settings.properties import PropertySetting
 
 BASE = {
     "process.roles": "controller",
@@ -17,7 +17,7 @@ def config(**changes):
     keys = BASE | {key.replace("_", "."): value for key, value in changes.items()}
     return parse(
         {
-            key: Setting(value, f"node.properties:{i}")
+            key: PropertySetting(value, f"node.properties:{i}")
             for i, (key, value) in enumerate(keys.items(), 1)
             if value is not None
         }

@@ -5,6 +5,7 @@ import pytest
 from tests.quorum.config_of import config_of
 from tests.quorum.metadata.build import config, image_of
 from trimaran.node.config.config_def import ConfigError
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.config.topic_keys import (
     SERVER_SYNONYMS,
@@ -13,7 +14,7 @@ from trimaran.node.config.topic_keys import (
     topic_default,
     topic_value,
 )
-from trimaran.quorum.serving.config_entries import ConfigDescription, Source
+from trimaran.quorum.serving.config_entries import ConfigDescription
 
 
 def test_topic_defaults_match_bounds_and_server():
@@ -83,23 +84,27 @@ def test_source_of_each_value_is_described():
     at_node = config("log.retention.ms", "2", (4, "1"))
     at_cluster = config("log.retention.ms", "3", (4, ""))
     found = described(at_topic, at_node, at_cluster, log_retention_minutes="4")
-    assert (found.value, found.config_source) == ("1", Source.TOPIC)
+    assert (found.value, found.config_source) == ("1", ConfigSource.TOPIC)
     assert [(synonym.name, synonym.value, synonym.source) for synonym in found.synonyms] == [
-        ("retention.ms", "1", Source.TOPIC),
-        ("log.retention.ms", "2", Source.DYNAMIC_BROKER),
-        ("log.retention.ms", "3", Source.DYNAMIC_DEFAULT_BROKER),
-        ("log.retention.minutes", "4", Source.STATIC_BROKER),
-        ("log.retention.hours", "168", Source.DEFAULT),
+        ("retention.ms", "1", ConfigSource.TOPIC),
+        ("log.retention.ms", "2", ConfigSource.DYNAMIC_BROKER),
+        ("log.retention.ms", "3", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "4", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ]
-    assert described(at_cluster).config_source == Source.DYNAMIC_DEFAULT_BROKER
-    assert described().config_source == Source.DEFAULT
+    assert described(at_cluster).config_source == ConfigSource.DYNAMIC_DEFAULT_BROKER
+    assert described().config_source == ConfigSource.DEFAULT
     assert described().documentation
 
 
 def test_default_from_synonym_has_no_synonyms():
     """Kafka leaves out what stands before the name itself; the value is the synonym's all the same."""
     found = described(log_retention_minutes="4")
-    assert (found.value, found.config_source, found.synonyms) == ("240000", Source.DEFAULT, [])
+    assert (found.value, found.config_source, found.synonyms) == (
+        "240000",
+        ConfigSource.DEFAULT,
+        [],
+    )
 
 
 def test_altered_config_replaces_file_synonyms():
@@ -113,8 +118,8 @@ def test_altered_config_replaces_file_synonyms():
     minutes, milliseconds = sorted(
         description.broker(["log.retention.ms", "log.retention.minutes"]), key=lambda one: one.name
     )
-    assert (minutes.value, minutes.config_source) == (None, Source.STATIC_BROKER)
-    assert (milliseconds.value, milliseconds.config_source) == ("2", Source.DYNAMIC_BROKER)
+    assert (minutes.value, minutes.config_source) == (None, ConfigSource.STATIC_BROKER)
+    assert (milliseconds.value, milliseconds.config_source) == ("2", ConfigSource.DYNAMIC_BROKER)
 
 
 def test_group_config_names_its_broker_synonym():
@@ -125,7 +130,7 @@ def test_group_config_names_its_broker_synonym():
         documentation=False,
     )
     (found,) = description.group("g", ["consumer.session.timeout.ms"])
-    assert (found.value, found.config_source) == ("46000", Source.STATIC_BROKER)
+    assert (found.value, found.config_source) == ("46000", ConfigSource.STATIC_BROKER)
     assert [(synonym.name, synonym.value) for synonym in found.synonyms] == [
         ("group.consumer.session.timeout.ms", "46000"),
         ("group.consumer.session.timeout.ms", "45000"),
@@ -139,11 +144,11 @@ def test_a_node_describes_itself():
     found = {entry.name: entry for entry in description.broker(None)}
     assert (found["num.partitions"].value, found["num.partitions"].config_source) == (
         "5",
-        Source.STATIC_BROKER,
+        ConfigSource.STATIC_BROKER,
     )
     assert found["node.id"].read_only
     for name in ("node.id", "broker.id"):
-        assert (found[name].value, found[name].config_source) == ("1", Source.STATIC_BROKER)
+        assert (found[name].value, found[name].config_source) == ("1", ConfigSource.STATIC_BROKER)
     assert found["num.partitions"].synonyms == []
 
 
@@ -154,7 +159,7 @@ def test_plug_in_configs_are_listed_but_hidden(name):
     ).broker([name])
     (found,) = set_by_file
     assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
-    assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, 0)
+    assert (found.config_source, found.config_type) == (ConfigSource.STATIC_BROKER, 0)
     assert [(synonym.name, synonym.value) for synonym in found.synonyms] == [(name, None)]
     unset = ConfigDescription(config_of(), image_of().configs, synonyms=True, documentation=True)
     assert unset.broker([name]) == []

@@ -15,7 +15,7 @@ from tests.quorum.metadata.build import (
     uid,
 )
 from trimaran.node.runtime.steps import at_once
-from trimaran.quorum.controller.nodes.brokers import State, heartbeat
+from trimaran.quorum.controller.nodes.brokers import BrokerControlState, heartbeat
 from trimaran.quorum.controller.nodes.leases import Lease
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -48,7 +48,7 @@ def test_caught_up_broker_is_unfenced_and_leads_again():
         features(), broker(1, fenced=True), topic("t", 1), partition(1, 0, [1], leader=-1)
     )
     result = beat(image)
-    assert result.response.state is State.UNFENCED
+    assert result.response.state is BrokerControlState.UNFENCED
     assert result.records == [changed_broker(1, fenced=-1), change(1, 0, leader=1)]
 
 
@@ -81,7 +81,7 @@ def test_a_live_broker_changes_nothing():
     result = beat(image_of(features(), broker(1)))
     assert (result.records, result.response.state, result.response.is_fenced) == (
         [],
-        State.UNFENCED,
+        BrokerControlState.UNFENCED,
         False,
     )
 
@@ -140,9 +140,13 @@ LEAVING = changed_broker(1, in_controlled_shutdown=1)
 @pytest.mark.parametrize(
     ("lease", "more", "state"),
     [
-        ({"shutdown_offset": 0}, {}, State.SHUTDOWN_NOW),  # a broker that began to stop continues
-        ({"shutdown_offset": 600, "draining": True}, {}, State.CONTROLLED_SHUTDOWN),
-        ({"shutdown_offset": 600}, {"led": True}, State.CONTROLLED_SHUTDOWN),
+        (
+            {"shutdown_offset": 0},
+            {},
+            BrokerControlState.SHUTDOWN_NOW,
+        ),  # a broker that began to stop continues
+        ({"shutdown_offset": 600, "draining": True}, {}, BrokerControlState.CONTROLLED_SHUTDOWN),
+        ({"shutdown_offset": 600}, {"led": True}, BrokerControlState.CONTROLLED_SHUTDOWN),
     ],
 )
 def test_stopping_broker_may_go_after_handover(lease, more, state):
@@ -152,16 +156,16 @@ def test_stopping_broker_may_go_after_handover(lease, more, state):
 def test_broker_fenced_while_stopping_may_return():
     image = image_of(features(), broker(1), LEAVING, changed_broker(1, fenced=1))
     result = beat(image, lease=Lease(1, 101, 10.0, shutdown_offset=600))
-    assert result.response.state is State.UNFENCED
+    assert result.response.state is BrokerControlState.UNFENCED
 
 
 @pytest.mark.parametrize(
     ("more", "state"),
     [
-        ({"in_sync": 500}, State.SHUTDOWN_NOW),
-        ({"in_sync": 501}, State.CONTROLLED_SHUTDOWN),  # more than one step takes away
-        ({"led": True}, State.CONTROLLED_SHUTDOWN),
-        ({"led": True, "want_fence": True}, State.SHUTDOWN_NOW),  # it will not wait
+        ({"in_sync": 500}, BrokerControlState.SHUTDOWN_NOW),
+        ({"in_sync": 501}, BrokerControlState.CONTROLLED_SHUTDOWN),  # more than one step takes away
+        ({"led": True}, BrokerControlState.CONTROLLED_SHUTDOWN),
+        ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # it will not wait
     ],
 )
 def test_how_a_broker_leaves(more, state):

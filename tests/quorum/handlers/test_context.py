@@ -8,9 +8,9 @@ from tests.broker.calls import finished
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.quorum.handlers.context import core_response
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.types import Endpoint, Identity, Peer
+from trimaran.quorum.raft.types import Identity, Peer, VoterEndpoint
 
-VOTERS, LOGINS = Endpoint("VOTERS", "a", 1), Endpoint("LOGINS", "a", 2)
+VOTERS, LOGINS = VoterEndpoint("VOTERS", "a", 1), VoterEndpoint("LOGINS", "a", 2)
 OF_ONE = Peer(1, "a", 1)
 OF_TWO = Peer(2, "b", 3)
 
@@ -18,7 +18,9 @@ OF_TWO = Peer(2, "b", 3)
 async def advertised_leader(leader, listener):
     """By node 1, which knows the listeners of voter 2."""
     identity = Identity(1, endpoints=(VOTERS, LOGINS), listener="VOTERS")
-    voter = SimpleNamespace(endpoints=(Endpoint("VOTERS", "b", 3), Endpoint("Logins", "b", 4)))
+    voter = SimpleNamespace(
+        endpoints=(VoterEndpoint("VOTERS", "b", 3), VoterEndpoint("Logins", "b", 4))
+    )
 
     pending = PendingResponse()
     pending.complete(core.FetchResponse(epoch=1, leader_id=leader.id, leader=leader))

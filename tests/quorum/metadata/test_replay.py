@@ -13,7 +13,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.quorum.metadata.as_json import state_as_json
 from trimaran.quorum.metadata.epochs import epochs_of
 from trimaran.quorum.metadata.records import image_to_records
-from trimaran.quorum.metadata.replay import MetadataState, Replay, Voter
+from trimaran.quorum.metadata.replay import LoggedVoter, MetadataState, Replay
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
 from trimaran.wire.errors import RemoteProtocolError
@@ -152,7 +152,7 @@ def test_voters_are_those_of_the_last_control_record():
         lambda offset: leader_change(offset, 2, 2, (1, 2), 3000),
     )
     state = replayed(batches).state
-    assert state.voters[1] == Voter(2, uid(2), (("CONTROLLER", "h", 9092),), (0, 1))
+    assert state.voters[1] == LoggedVoter(2, uid(2), (("CONTROLLER", "h", 9092),), (0, 1))
     assert (state.kraft_version, state.leader_id, len(state.voters)) == (1, 2, 2)
 
 
@@ -233,7 +233,7 @@ def test_the_whole_state_as_json_has_no_secret():
             permission_type=3,
         ),
     )
-    shown = json.loads(json.dumps(state_as_json(MetadataState(image, (Voter(1),), 1))))
+    shown = json.loads(json.dumps(state_as_json(MetadataState(image, (LoggedVoter(1),), 1))))
     partition = shown["topics"]["t1"]["partitions"][0]
     assert (partition["partition"], partition["leader"], partition["isr"]) == (0, 11, [11])
     assert (partition["leader_epoch"], partition["partition_epoch"]) == (2, 3)

@@ -38,7 +38,7 @@ from trimaran.quorum.raft.ready import (
     Proposal,
     VotersChange,
 )
-from trimaran.quorum.raft.types import Endpoint, Identity, Peer, ReplicaKey, Timeouts
+from trimaran.quorum.raft.types import Identity, Peer, ReplicaKey, Timeouts, VoterEndpoint
 from trimaran.quorum.raft.voters import Voter, VoterSet
 
 
@@ -240,7 +240,7 @@ class Interaction:
 
     def move(self, step: Step) -> None:
         node = self.nodes[int(step.args["node"])]
-        there = (Endpoint("C", "moved", node.identity.node_id),)
+        there = (VoterEndpoint("C", "moved", node.identity.node_id),)
         node.identity = replace(node.identity, endpoints=there)
 
     def join(self, step: Step) -> None:
@@ -341,8 +341,8 @@ def _key(node_id: int) -> ReplicaKey:
     return ReplicaKey(node_id, bytes([node_id]) * 16)
 
 
-def _endpoints(node_id: int) -> tuple[Endpoint, ...]:
-    return (Endpoint("C", "test", node_id),)
+def _endpoints(node_id: int) -> tuple[VoterEndpoint, ...]:
+    return (VoterEndpoint("C", "test", node_id),)
 
 
 def _dynamic_node(world: Interaction, node_id: int, size: int) -> Node:

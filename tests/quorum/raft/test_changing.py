@@ -17,7 +17,7 @@ from trimaran.quorum.raft.core import NotLeader
 from trimaran.quorum.raft.leader_state import JOINING_SECONDS
 from trimaran.quorum.raft.requests import CONNECTIONS_MAX
 from trimaran.quorum.raft.roles import Leader, Resigned
-from trimaran.quorum.raft.types import Election, Endpoint, Identity, ReplicaKey, Timeouts
+from trimaran.quorum.raft.types import ElectionState, Identity, ReplicaKey, Timeouts, VoterEndpoint
 from trimaran.quorum.raft.voters import Voter, VoterSet
 from trimaran.quorum.replica.status import status_of
 from trimaran.wire.errors import ErrorCode
@@ -27,8 +27,8 @@ def key(node_id: int, directory: int | None = None) -> ReplicaKey:
     return ReplicaKey(node_id, bytes([directory or node_id]) * 16)
 
 
-def endpoints(node_id: int, host: str = "test") -> tuple[Endpoint, ...]:
-    return (Endpoint("C", host, node_id),)
+def endpoints(node_id: int, host: str = "test") -> tuple[VoterEndpoint, ...]:
+    return (VoterEndpoint("C", host, node_id),)
 
 
 def dynamic(*ids: int) -> tuple[SimLog, Identity]:
@@ -104,7 +104,7 @@ def agree(talk: Talk, versions: tuple[int, int] = (0, 1)) -> None:
         (add(4, voter=None), ErrorCode.INVALID_REQUEST),
         (add(4, voter=ReplicaKey(4)), ErrorCode.INVALID_REQUEST),
         (add(4, endpoints=()), ErrorCode.INVALID_REQUEST),
-        (add(4, endpoints=(Endpoint("OTHER", "h", 1),)), ErrorCode.INVALID_REQUEST),
+        (add(4, endpoints=(VoterEndpoint("OTHER", "h", 1),)), ErrorCode.INVALID_REQUEST),
         (add(2), ErrorCode.DUPLICATE_VOTER),
         (add(2, voter=key(2, 9)), ErrorCode.DUPLICATE_VOTER),
         (remove(2, cluster_id="theirs"), ErrorCode.INCONSISTENT_CLUSTER_ID),
@@ -418,11 +418,11 @@ def test_leader_minds_majority_once_there_are_two():
         ({"kraft_version_max": 0}, ErrorCode.INVALID_REQUEST),
         ({"voter": key(1)}, ErrorCode.INVALID_REQUEST),
         ({"endpoints": endpoints(2) * 2}, ErrorCode.INVALID_REQUEST),
-        ({"endpoints": (*endpoints(2), Endpoint("D", "h", 0))}, ErrorCode.INVALID_REQUEST),
+        ({"endpoints": (*endpoints(2), VoterEndpoint("D", "h", 0))}, ErrorCode.INVALID_REQUEST),
         ({"endpoints": endpoints(2, "h" * 256)}, ErrorCode.INVALID_REQUEST),
         ({"endpoints": endpoints(2, "h h")}, ErrorCode.INVALID_REQUEST),
         (
-            {"endpoints": endpoints(2) + tuple(Endpoint(f"L{n}", "h", 1) for n in range(32))},
+            {"endpoints": endpoints(2) + tuple(VoterEndpoint(f"L{n}", "h", 1) for n in range(32))},
             ErrorCode.INVALID_REQUEST,
         ),
         ({"kraft_version_min": 1}, ErrorCode.NONE),
@@ -599,7 +599,7 @@ def test_upgrade_keeps_fetch_progress_of_voters():
 
 
 def test_a_follower_upgrades_nothing():
-    talk = Talk(election=Election(5, 2))
+    talk = Talk(election=ElectionState(5, 2))
     with pytest.raises(NotLeader):
         talk.raft.upgrade_kraft_version(1, 5, validate_only=False)
 
@@ -608,7 +608,7 @@ def test_removed_voter_stands_until_removal_is_committed():
     """No other node could be elected: its log is the longest. Once the change is committed it is an observer."""
     talk = leader_of(1, 2)
     talk.ask(remove(1))
-    restarted = Talk(talk.log, Election(1, 1), replace(talk.raft.identity))
+    restarted = Talk(talk.log, ElectionState(1, 1), replace(talk.raft.identity))
     assert isinstance(restarted.raft.role, Resigned)
     restarted.now = restarted.raft.deadline()
     restarted.raft.handle_timeout(restarted.now)

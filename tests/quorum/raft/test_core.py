@@ -15,7 +15,7 @@ from trimaran.quorum.raft.core import NotLeader, Raft
 from trimaran.quorum.raft.leader_state import OBSERVERS_MAX, LeaderState, majority_offset
 from trimaran.quorum.raft.log_view import (
     ON_OUR_LOG,
-    FetchPosition,
+    FetchValidation,
     truncation_offset,
     validate_fetch,
 )
@@ -35,7 +35,7 @@ from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
     EPOCH_MAX,
-    Election,
+    ElectionState,
     Identity,
     InvariantViolated,
     OffsetAndEpoch,
@@ -70,12 +70,12 @@ class Talk:
     def __init__(
         self,
         log: SimLog | None = None,
-        election: Election | None = None,
+        election: ElectionState | None = None,
         me: Identity = ME,
         timeouts: Timeouts | None = None,
     ) -> None:
         self.log = log or log_of()
-        election = election or Election()
+        election = election or ElectionState()
         self.raft = Raft(me, self.log, election, timeouts=timeouts, prng=Middle(), now=0.0)
         self.sends: list[core.Request] = []
         self.replies: list[core.AnyResponse] = []
@@ -246,7 +246,7 @@ def test_fetches_are_judged(changes, code):
 
 
 def test_only_the_leader_answers_fetches():
-    answer = Talk(election=Election(1)).ask(fetch())
+    answer = Talk(election=ElectionState(1)).ask(fetch())
     assert answer is not None
     assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -355,7 +355,7 @@ def test_each_fetch_brings_record_and_watermark_together():
 def test_snapshot_requests_are_judged():
     log = log_of((5, 1))
     log.add_snapshot(OffsetAndEpoch(5, 1), b"x" * 40)
-    talk = Talk(log, Election(1)).lead()
+    talk = Talk(log, ElectionState(1)).lead()
 
     def ask(**changes: object) -> core.FetchSnapshotResponse:
         plain = core.FetchSnapshotRequest(
@@ -577,16 +577,16 @@ def test_driver_must_take_ready_before_next_input(input_):
 
 
 def test_restart_resigns_leadership_and_drops_candidacy():
-    assert isinstance(Talk(election=Election(4, 1)).raft.role, Resigned)
-    voted = Talk(election=Election(4, -1, ReplicaKey(1))).raft.role
+    assert isinstance(Talk(election=ElectionState(4, 1)).raft.role, Resigned)
+    voted = Talk(election=ElectionState(4, -1, ReplicaKey(1))).raft.role
     assert voted == Unattached(4, voted.deadline, -1, ReplicaKey(1))
-    assert isinstance(Talk(election=Election(4, 2)).raft.role, Follower)
-    assert Talk(log_of((1, 9)), Election(4, 2)).raft.epoch == 9
+    assert isinstance(Talk(election=ElectionState(4, 2)).raft.role, Follower)
+    assert Talk(log_of((1, 9)), ElectionState(4, 2)).raft.epoch == 9
 
 
 def test_a_voter_alone_leads_at_once():
     alone = Identity(1, voters={1: VOTERS[1]})
-    talk = Talk(election=Election(3, 1), me=alone)
+    talk = Talk(election=ElectionState(3, 1), me=alone)
     assert isinstance(talk.raft.role, Leader)
     assert talk.raft.epoch == 4
 
@@ -653,10 +653,10 @@ def test_observers_are_bounded():
         (0, 0, ON_OUR_LOG),
         (10, 2, ON_OUR_LOG),
         (0, 9, ON_OUR_LOG),
-        (4, 3, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
-        (7, 1, FetchPosition(diverging=OffsetAndEpoch(5, 1))),
-        (12, 2, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
-        (12, 3, FetchPosition(diverging=OffsetAndEpoch(10, 2))),
+        (4, 3, FetchValidation(diverging=OffsetAndEpoch(10, 2))),
+        (7, 1, FetchValidation(diverging=OffsetAndEpoch(5, 1))),
+        (12, 2, FetchValidation(diverging=OffsetAndEpoch(10, 2))),
+        (12, 3, FetchValidation(diverging=OffsetAndEpoch(10, 2))),
         (5, 1, ON_OUR_LOG),
     ],
 )
@@ -669,7 +669,7 @@ def test_fetch_before_log_start_is_sent_to_snapshot():
     log = log_of((5, 1), (5, 2))
     log.add_snapshot(OffsetAndEpoch(5, 1), b"")
     log.clean()
-    position = FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))
+    position = FetchValidation(snapshot_id=OffsetAndEpoch(5, 1))
     for offset, epoch in ((0, 0), (3, 1), (5, 0), (5, 2), (10, 0)):
         assert validate_fetch(log, offset, epoch) == position
     assert validate_fetch(log, 5, 1) == ON_OUR_LOG
@@ -689,7 +689,7 @@ def test_node_with_lost_data_abstains_until_refetched():
     """R15: its log may be shorter than what it acknowledged."""
     log = log_of((5, 1))
     log.refetch_end = 8
-    talk = Talk(log, Election(1))
+    talk = Talk(log, ElectionState(1))
     assert talk.raft.deadline() == float("inf") or not isinstance(talk.raft.role, Prospective)
     for pre_vote in (True, False):
         asked = vote(epoch=5, last_epoch=1, end_offset=99, pre_vote=pre_vote)
@@ -723,7 +723,7 @@ def test_recovered_node_stands_against_a_silent_leader():
     """R15 ends with the answer that brings the last record and its watermark."""
     log = log_of((5, 1))
     log.refetch_end = 8
-    talk = Talk(log, Election(1))
+    talk = Talk(log, ElectionState(1))
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     entries = log_of((5, 1), (3, 1)).entries[-1:]
     talk.answer(core.FetchResponse(epoch=5, leader_id=2, high_watermark=8, records=entries))

@@ -6,9 +6,9 @@ import pytest
 
 from tests.quorum.raft.test_core import Talk, log_of, vote
 from trimaran.quorum.raft import messages as core
-from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchPosition, validate_fetch
+from trimaran.quorum.raft.log_view import ON_OUR_LOG, FetchValidation, validate_fetch
 from trimaran.quorum.raft.roles import Unattached
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch, Timeouts
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch, Timeouts
 from trimaran.wire.errors import ErrorCode
 
 
@@ -18,13 +18,13 @@ def test_epoch_learned_from_others_is_persisted():
     talk.raft._state.become_unattached(9, talk.now)
     ready = talk.raft.ready()
     assert ready is not None
-    assert (ready.election, ready.sends) == (Election(9), ())
+    assert (ready.election, ready.sends) == (ElectionState(9), ())
 
 
 def test_bootstrap_snapshot_cannot_be_fetched():
     log = log_of((5, 1))
     log.add_snapshot(OffsetAndEpoch(0, 0), b"what the first leader writes")
-    talk = Talk(log, Election(1)).lead()
+    talk = Talk(log, ElectionState(1)).lead()
     asked = core.FetchSnapshotRequest(
         cluster_id="ours",
         epoch=2,
@@ -42,8 +42,8 @@ def test_bootstrap_snapshot_cannot_be_fetched():
     ("snapshot_id", "position"),
     [
         (OffsetAndEpoch(0, 0), ON_OUR_LOG),
-        (OffsetAndEpoch(1, 1), FetchPosition(snapshot_id=OffsetAndEpoch(1, 1))),
-        (OffsetAndEpoch(5, 1), FetchPosition(snapshot_id=OffsetAndEpoch(5, 1))),
+        (OffsetAndEpoch(1, 1), FetchValidation(snapshot_id=OffsetAndEpoch(1, 1))),
+        (OffsetAndEpoch(5, 1), FetchValidation(snapshot_id=OffsetAndEpoch(5, 1))),
     ],
 )
 def test_empty_log_begins_with_available_snapshot(snapshot_id, position):
@@ -60,7 +60,7 @@ def test_promises_are_kept_once_lost_data_is_committed(refetch_end, watermark, k
     """R15: in its promises others count on what it had."""
     log = log_of((5, 1))
     log.refetch_end = refetch_end
-    state = Talk(log, Election(1)).raft._state
+    state = Talk(log, ElectionState(1)).raft._state
     state.high_watermark = watermark
     assert state.keeps_promises is keeps
 

@@ -33,11 +33,11 @@ from trimaran.quorum.raft.roles import (
 from trimaran.quorum.raft.types import (
     EPOCH_JUMP_MAX,
     EPOCH_LIMIT,
-    Election,
-    Endpoint,
+    ElectionState,
     Identity,
     Peer,
     ReplicaKey,
+    VoterEndpoint,
 )
 from trimaran.wire.errors import ErrorCode
 
@@ -78,7 +78,7 @@ def asked_for_votes(talk: Talk) -> dict[int, int]:
     ],
 )
 def test_only_reachable_epochs_are_believed(ours, theirs, code):
-    talk = Talk(election=Election(ours))
+    talk = Talk(election=ElectionState(ours))
     assert talk.ask(vote(epoch=theirs)).error == code
     assert talk.raft.epoch == (ours if code else theirs)
 
@@ -98,7 +98,7 @@ def test_a_candidate_has_an_id():
 def test_node_without_voters_believes_any_leader(voters, code):
     me = Identity(7, bytes([7]) * 16, "ours", voters, bootstrap=(Peer(-2, "boot", 9),))
     talk = Talk(me=me)
-    claim = BEGIN._replace(leader_id=8, endpoints=(Endpoint("C", "there", 8),))
+    claim = BEGIN._replace(leader_id=8, endpoints=(VoterEndpoint("C", "there", 8),))
     assert talk.ask(claim).error == code
     assert talk.raft.leader_peer == (None if code else Peer(8, "there", 8))
 
@@ -115,12 +115,12 @@ def test_claim_from_another_cluster_is_refused():
 
 def test_no_vote_is_granted_in_led_epoch():
     """Though it knows no address of it."""
-    assert not Talk(election=Election(5, 8)).ask(vote(epoch=5)).granted
+    assert not Talk(election=ElectionState(5, 8)).ask(vote(epoch=5)).granted
 
 
 def test_newer_epoch_keeps_the_remaining_wait():
     """Otherwise candidates whose logs are behind would keep all others from standing."""
-    talk = Talk(log_of((3, 1)), Election(4))
+    talk = Talk(log_of((3, 1)), ElectionState(4))
     deadline = talk.raft.role.deadline
     talk.now = deadline / 2
     assert not talk.ask(vote(epoch=5)).granted
@@ -145,7 +145,7 @@ def test_newer_epoch_keeps_the_remaining_wait():
     ],
 )
 def test_answer_of_newer_epoch_names_its_leader(leader_id, hint, known, peer):
-    talk = Talk(election=Election(5, 3))
+    talk = Talk(election=ElectionState(5, 3))
     talk.answer(core.FetchResponse(error=FENCED, epoch=8, leader_id=leader_id, leader=hint))
     assert (talk.raft.epoch, talk.raft.leader_id) == (8, known)
     assert talk.raft.leader_peer == peer
@@ -154,7 +154,7 @@ def test_answer_of_newer_epoch_names_its_leader(leader_id, hint, known, peer):
 
 def test_newer_epoch_is_used_in_next_request():
     me = Identity(1, bytes([1]) * 16, "ours", {i: VOTERS[i] for i in (1, 2)})
-    talk = Talk(me=me, election=Election(5))
+    talk = Talk(me=me, election=ElectionState(5))
     talk.answer(core.FetchResponse(error=FENCED, epoch=8))
     assert isinstance(talk.sends[-1], core.FetchRequest)
     assert talk.sends[-1].epoch == 8
@@ -197,7 +197,7 @@ def test_leader_is_reached_by_our_listener(claim, listener, port):
     """As the voters of the log are: the first of the leader may be one for TLS, while the order is being changed."""
     me = replace(ME, listener=listener)
     talk = Talk(me=me)
-    told = (Endpoint("B", "there", 1), Endpoint("C", "there", 2))
+    told = (VoterEndpoint("B", "there", 1), VoterEndpoint("C", "there", 2))
     assert talk.ask(claim._replace(endpoints=told)).error == 0
     assert talk.raft.leader_peer == Peer(2, "there", port)
 
@@ -251,7 +251,7 @@ def test_another_voter_that_is_gone_leaves_the_leader():
 
 def test_refused_pre_vote_is_repeated_without_leader():
     """It refused because it had the leader; that it is gone it will see as we did."""
-    talk = stand(Talk(election=Election(4, 2)))
+    talk = stand(Talk(election=ElectionState(4, 2)))
     refuser = asked_for_votes(talk)[3]
     talk.answer(core.VoteResponse(epoch=4, leader_id=2), refuser)
     talk.gone(3)
@@ -269,7 +269,7 @@ def test_refused_pre_vote_is_repeated_without_leader():
 
 
 def test_the_pauses_after_lost_elections_double():
-    talk, pauses = Talk(election=Election(4)), []
+    talk, pauses = Talk(election=ElectionState(4)), []
     for _ in range(5):
         stand(talk)
         for token in asked_for_votes(talk).values():
@@ -280,7 +280,7 @@ def test_the_pauses_after_lost_elections_double():
 
 
 def test_won_election_resets_the_backoff():
-    talk = stand(Talk(election=Election(4)))
+    talk = stand(Talk(election=ElectionState(4)))
     for _ in range(2):
         for token in asked_for_votes(talk).values():
             talk.answer(core.VoteResponse(epoch=4), token)
@@ -297,7 +297,7 @@ def test_won_election_resets_the_backoff():
 
 
 def test_losing_candidate_waits_no_longer_than_planned():
-    talk = stand(Talk(election=Election(4)), Candidate)
+    talk = stand(Talk(election=ElectionState(4)), Candidate)
     deadline = talk.raft.role.deadline
     talk.now = deadline - 0.01
     for token in asked_for_votes(talk).values():
@@ -322,7 +322,7 @@ def test_vote_is_requested_again_despite_unflushed_log():
 # --- where a replica begins
 
 
-@pytest.mark.parametrize("election", [Election(4), Election(4, 2)], ids=str)
+@pytest.mark.parametrize("election", [ElectionState(4), ElectionState(4, 2)], ids=str)
 @pytest.mark.parametrize("case", ["observer", "lost data"])
 def test_ineligible_node_has_no_deadline(election, case):
     log = log_of((2, 1))
@@ -335,7 +335,7 @@ def test_ineligible_node_has_no_deadline(election, case):
 @pytest.mark.parametrize("role", [Unattached(3, 1.0), Follower(3, 1.0, VOTERS[2])], ids=str)
 def test_ineligible_node_drops_its_elapsed_deadline(role):
     """Or the driver would come back to it for ever."""
-    talk = Talk(election=Election(3), me=OBSERVER)
+    talk = Talk(election=ElectionState(3), me=OBSERVER)
     talk.raft._state.become(role)
     talk._drain()
     talk.at(1.0)
@@ -346,13 +346,13 @@ def test_single_voter_with_lost_data_does_not_lead():
     """R15: what it has lost it may have acknowledged, to observers too."""
     log = log_of((5, 1))
     log.refetch_end = 8
-    talk = Talk(log, Election(1), Identity(1, bytes([1]) * 16, "ours", {1: VOTERS[1]}))
+    talk = Talk(log, ElectionState(1), Identity(1, bytes([1]) * 16, "ours", {1: VOTERS[1]}))
     assert isinstance(talk.raft.role, Unattached)
 
 
 def test_observer_does_not_resign_from_former_leadership():
     """A broker with the id and the disk of a former controller: it must not raise the epoch by itself."""
-    role = Talk(election=Election(4, 7), me=OBSERVER).raft.role
+    role = Talk(election=ElectionState(4, 7), me=OBSERVER).raft.role
     assert isinstance(role, Unattached)
     assert role.epoch == 4
 
@@ -360,7 +360,7 @@ def test_observer_does_not_resign_from_former_leadership():
 def test_broker_with_former_leaders_id_ignores_itself():
     log, me = dynamic(1, 2, 3)
     broker = Identity(1, me.directory_id, "ours", endpoints=me.endpoints, listener="C")
-    assert isinstance(Talk(log, Election(4, 1), broker).raft.role, Unattached)
+    assert isinstance(Talk(log, ElectionState(4, 1), broker).raft.role, Unattached)
 
 
 # --- shutting down

@@ -13,7 +13,7 @@ from tests.quorum.raft.test_core import Talk, fetch, log_of, vote
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.core import NotLeader
 from trimaran.quorum.raft.roles import Candidate, Follower, Leader, Prospective, Unattached
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch, ReplicaKey
 from trimaran.wire.errors import ErrorCode
 
 # --- State
@@ -25,13 +25,13 @@ def test_election_is_persisted_before_replies():
     talk.raft.receive(1, vote(epoch=5), 0.0)
     ready = talk.raft.ready()
     assert ready is not None
-    assert ready.election == Election(5, -1, ReplicaKey(2))
+    assert ready.election == ElectionState(5, -1, ReplicaKey(2))
     assert ready.replies, "in one value whose first field is written first"
     assert ready._fields.index("election") < ready._fields.index("replies")
 
 
 def test_commit_index_starts_at_0_and_only_grows():
-    talk = Talk(log_of((3, 1)), Election(1))
+    talk = Talk(log_of((3, 1)), ElectionState(1))
     assert talk.raft.high_watermark is None
     talk.lead()
     seen = [talk.raft.high_watermark or 0]
@@ -44,7 +44,7 @@ def test_commit_index_starts_at_0_and_only_grows():
 
 def test_match_index_is_unknown_on_new_leader():
     """Nothing is known of the others' logs until they fetch."""
-    talk = Talk(log_of((3, 1)), Election(1)).lead()
+    talk = Talk(log_of((3, 1)), ElectionState(1)).lead()
     assert isinstance(talk.raft.role, Leader)
     assert {talk.raft.role.leader_state.voters[i].end_offset for i in (2, 3)} == {-1}
 
@@ -60,7 +60,7 @@ def test_request_of_older_term_is_refused():
 
 def test_mismatch_at_prev_log_index_is_refused():
     """Transcript: divergence."""
-    talk = Talk(log_of((5, 1)), Election(3)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(3)).lead()
     answer = talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
     assert isinstance(answer, core.FetchResponse)
     assert answer.diverging == OffsetAndEpoch(5, 1)
@@ -68,7 +68,7 @@ def test_mismatch_at_prev_log_index_is_refused():
 
 
 def test_conflicting_entries_are_deleted_with_all_following():
-    talk = Talk(log_of((5, 1), (3, 2)), Election(3, 2))
+    talk = Talk(log_of((5, 1), (3, 2)), ElectionState(3, 2))
     talk.raft.handle_timeout(0.0)
     answer = core.FetchResponse(epoch=3, leader_id=2, diverging=OffsetAndEpoch(5, 1))
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
@@ -78,7 +78,7 @@ def test_conflicting_entries_are_deleted_with_all_following():
 
 
 def test_new_entries_are_appended():
-    talk = Talk(log_of((5, 1)), Election(3, 2))
+    talk = Talk(log_of((5, 1)), ElectionState(3, 2))
     answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=2, records=b"new")
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
@@ -89,7 +89,7 @@ def test_new_entries_are_appended():
 
 @pytest.mark.parametrize(("leader_commit", "known"), [(2, 2), (5, 5), (99, 5)])
 def test_commit_index_is_minimum_of_leaders_and_last(leader_commit, known):
-    talk = Talk(log_of((5, 1)), Election(3, 2))
+    talk = Talk(log_of((5, 1)), ElectionState(3, 2))
     talk.answer(core.FetchResponse(epoch=3, leader_id=2, high_watermark=leader_commit))
     assert talk.raft.high_watermark == known
 
@@ -98,7 +98,7 @@ def test_commit_index_is_minimum_of_leaders_and_last(leader_commit, known):
 
 
 def test_a_vote_of_an_older_term_is_refused():
-    answer = Talk(election=Election(7)).ask(vote(epoch=6))
+    answer = Talk(election=ElectionState(7)).ask(vote(epoch=6))
     assert isinstance(answer, core.VoteResponse)
     assert (answer.error, answer.granted) == (ErrorCode.FENCED_LEADER_EPOCH, False)
     assert answer.epoch == 7, "currentTerm, for the candidate to update itself"
@@ -108,7 +108,7 @@ def test_a_vote_of_an_older_term_is_refused():
     ("voted", "candidate", "granted"), [(None, 2, True), (2, 2, True), (3, 2, False)]
 )
 def test_vote_is_granted_without_conflicting_vote(voted, candidate, granted):
-    election = Election(5, -1, None if voted is None else ReplicaKey(voted))
+    election = ElectionState(5, -1, None if voted is None else ReplicaKey(voted))
     answer = Talk(election=election).ask(vote(epoch=5, candidate=ReplicaKey(candidate)))
     assert isinstance(answer, core.VoteResponse)
     assert answer.granted == granted
@@ -120,7 +120,7 @@ def test_vote_is_granted_without_conflicting_vote(voted, candidate, granted):
 )
 def test_vote_needs_an_up_to_date_log(last_epoch, end_offset, granted):
     """A later last term is more up to date; with equal terms the longer log is (5.4.1)."""
-    talk = Talk(log_of((5, 1), (3, 2)), Election(4))
+    talk = Talk(log_of((5, 1), (3, 2)), ElectionState(4))
     answer = talk.ask(vote(epoch=5, last_epoch=last_epoch, end_offset=end_offset))
     assert isinstance(answer, core.VoteResponse)
     assert answer.granted == granted
@@ -131,7 +131,7 @@ def test_vote_needs_an_up_to_date_log(last_epoch, end_offset, granted):
 
 def test_if_commit_index_exceeds_last_applied_apply():
     """The core says how far; the driver applies (R6 and R8 of the simulation)."""
-    talk = Talk(log_of((5, 1)), Election(3, 2))
+    talk = Talk(log_of((5, 1)), ElectionState(3, 2))
     answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=4)
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
     ready = talk.raft.ready()
@@ -163,7 +163,7 @@ def test_followers_respond_to_rpcs_from_candidates_and_leaders():
 
 def test_election_timeout_without_leader_starts_an_election():
     """By way of a pre-vote (test_kip_996). Transcript: election."""
-    talk = Talk(election=Election(3, 2))
+    talk = Talk(election=ElectionState(3, 2))
     talk.now = talk.raft.deadline()
     while not isinstance(talk.raft.role, Prospective):
         assert talk.now <= 2.5, "the fetch timeout and no more"
@@ -194,7 +194,7 @@ def stand() -> Talk:
 def test_candidate_increments_term_votes_and_requests_votes():
     talk = stand()
     assert isinstance(talk.raft.role, Candidate)
-    assert talk.raft.election == Election(1, -1, talk.raft.identity.key)
+    assert talk.raft.election == ElectionState(1, -1, talk.raft.identity.key)
     asked = [s for s in talk.sends if isinstance(s, core.VoteRequest) and not s.pre_vote]
     assert [request.voter for request in asked] == [ReplicaKey(2), ReplicaKey(3)]
     assert {request.epoch for request in asked} == {1}
@@ -247,7 +247,7 @@ def test_command_is_appended_and_answered_after_commit():
 
 
 def test_entries_from_next_index_are_sent():
-    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
     assert isinstance(answer, core.FetchResponse)
     assert answer.read is not None
@@ -255,14 +255,14 @@ def test_entries_from_next_index_are_sent():
 
 
 def test_success_updates_match_index():
-    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=2, last_fetched_epoch=1))
     assert isinstance(talk.raft.role, Leader)
     assert talk.raft.role.leader_state.voters[2].end_offset == 2
 
 
 def test_log_inconsistency_does_not_advance_the_follower():
-    talk = Talk(log_of((5, 1)), Election(3)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(3)).lead()
     talk.ask(fetch(epoch=4, fetch_offset=6, last_fetched_epoch=2))
     assert isinstance(talk.raft.role, Leader)
     assert talk.raft.role.leader_state.voters[2].end_offset == -1
@@ -271,7 +271,7 @@ def test_log_inconsistency_does_not_advance_the_follower():
 @pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])
 def test_commit_needs_majority_and_current_term(offset, epoch, committed):
     """5.4.2: never an older term by counting replicas. Figure 8 is a mutant of the simulation."""
-    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=offset, last_fetched_epoch=epoch))
     assert talk.raft.high_watermark == committed
 

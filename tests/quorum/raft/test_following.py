@@ -20,7 +20,14 @@ from tests.simulation.storage import Entry, SimLog
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.ready import SnapshotChunk, VotersChange
 from trimaran.quorum.raft.roles import Follower, Prospective, Unattached
-from trimaran.quorum.raft.types import Election, Endpoint, Identity, OffsetAndEpoch, Peer, Timeouts
+from trimaran.quorum.raft.types import (
+    ElectionState,
+    Identity,
+    OffsetAndEpoch,
+    Peer,
+    Timeouts,
+    VoterEndpoint,
+)
 from trimaran.quorum.raft.voters import Voter
 from trimaran.wire.errors import ErrorCode
 
@@ -224,7 +231,7 @@ def test_useless_answer_is_not_requested_again_immediately(answer):
 
 
 def test_leaderless_peer_is_not_asked_again_immediately():
-    talk = Talk(election=Election(5))
+    talk = Talk(election=ElectionState(5))
     assert targets_since(talk) == [2]
     talk.answer(core.FetchResponse(epoch=5, leader_id=-1, records=b"x"))
     assert backs_off(talk, 2)
@@ -341,7 +348,7 @@ def test_node_that_becomes_voter_watches_its_leader():
         4, key(4).directory_id, "ours", endpoints=endpoints(4), listener="C", is_controller=True
     )
     talk = Talk(log, me=me)
-    talk.ask(BEGIN._replace(endpoints=(Endpoint("C", "test", 2),)))
+    talk.ask(BEGIN._replace(endpoints=(VoterEndpoint("C", "test", 2),)))
     assert talk.raft.role.deadline == inf
     four = log.history.voters.add(Voter(key(4), endpoints(4), 0, 1))
     entry = Entry(0, 1, 3, 0, 0, (VotersChange(four),))

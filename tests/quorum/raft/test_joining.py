@@ -14,7 +14,7 @@ from tests.quorum.raft.test_changing import dynamic, endpoints, key
 from tests.quorum.raft.test_core import BEGIN, ME, VOTERS, Talk, fetched, follower_of_2, log_of
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Follower
-from trimaran.quorum.raft.types import Election, Identity, Timeouts
+from trimaran.quorum.raft.types import ElectionState, Identity, Timeouts
 from trimaran.wire.errors import ErrorCode
 
 TIMES = Timeouts()
@@ -114,7 +114,7 @@ def test_static_voter_updates_each_leader_once(answer_):
 def test_voter_with_lost_data_updates_without_deadline():
     log = log_of((2, 1))
     log.refetch_end = 8
-    talk = Talk(log, Election(1), TOLD)
+    talk = Talk(log, ElectionState(1), TOLD)
     talk.ask(BEGIN)
     recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.UpdateVoterRequest)

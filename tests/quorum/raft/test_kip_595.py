@@ -19,7 +19,7 @@ from tests.quorum.raft.test_core import Talk, fetch, log_of
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, LeaderChange
 from trimaran.quorum.raft.roles import Follower, Leader, Prospective, Resigned
-from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, ReplicaKey
 from trimaran.wire.errors import ErrorCode
 
 
@@ -43,7 +43,7 @@ def test_leader_opens_epoch_with_leader_change_record():
 
 
 def test_watermark_is_unknown_until_epoch_has_committed():
-    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     answer = talk.ask(fetch(epoch=2, fetch_offset=0, last_fetched_epoch=0))
     assert isinstance(answer, core.FetchResponse)
     assert answer.high_watermark == -1
@@ -56,14 +56,14 @@ def test_fetch_of_non_voter_moves_no_watermark():
 
 
 def test_non_leader_names_the_leader():
-    talk = Talk(election=Election(5, 2))
+    talk = Talk(election=ElectionState(5, 2))
     answer = talk.ask(fetch(epoch=5))
     assert answer is not None
     assert (answer.error, answer.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, 2)
 
 
 def test_begin_quorum_epoch_of_older_epoch_is_fenced():
-    talk = Talk(election=Election(5))
+    talk = Talk(election=ElectionState(5))
     begin = core.BeginQuorumEpochRequest(cluster_id="ours", epoch=4, leader_id=2, voter=None)
     answer = talk.ask(begin)
     assert answer is not None
@@ -81,20 +81,20 @@ def test_repeated_begin_quorum_epoch_is_harmless():
 
 
 def test_first_preferred_successor_becomes_candidate_at_once():
-    talk = Talk(election=Election(5, 2))
+    talk = Talk(election=ElectionState(5, 2))
     talk.ask(end(1, 3))
     assert isinstance(talk.raft.role, Prospective)
 
 
 def test_later_successors_wait_for_the_first():
-    talk = Talk(election=Election(5, 2))
+    talk = Talk(election=ElectionState(5, 2))
     talk.ask(end(3, 1))
     assert isinstance(talk.raft.role, Follower)
     assert talk.now < talk.raft.role.deadline <= talk.now + 1.0
 
 
 def test_end_quorum_epoch_of_older_epoch_is_fenced():
-    talk = Talk(election=Election(5, 2))
+    talk = Talk(election=ElectionState(5, 2))
     answer = talk.ask(end(1, epoch=4))
     assert answer is not None
     assert answer.error == ErrorCode.FENCED_LEADER_EPOCH
@@ -102,7 +102,7 @@ def test_end_quorum_epoch_of_older_epoch_is_fenced():
 
 
 def test_stopping_leader_ranks_successors_by_progress():
-    talk = Talk(log_of((5, 1)), Election(1)).lead()
+    talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     talk.ask(fetch(epoch=2, replica=ReplicaKey(3), fetch_offset=4, last_fetched_epoch=1))
     talk.ask(fetch(epoch=2, replica=ReplicaKey(2), fetch_offset=2, last_fetched_epoch=1))
     talk.raft.shutdown(talk.now)
@@ -129,7 +129,7 @@ def test_resigned_leader_neither_serves_nor_leads_again():
 
 @pytest.mark.parametrize("leader_id", [-1, 2])
 def test_answer_of_higher_epoch_is_adopted(leader_id):
-    talk = Talk(election=Election(5, 3))
+    talk = Talk(election=ElectionState(5, 3))
     talk.raft.handle_timeout(0.0)
     talk._drain()
     error = ErrorCode.FENCED_LEADER_EPOCH

@@ -23,7 +23,7 @@ from tests.quorum.raft.test_core import Talk, fetch, vote
 from tests.simulation.storage import SimLog
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
-from trimaran.quorum.raft.types import NO_DIRECTORY, Endpoint, Identity, ReplicaKey
+from trimaran.quorum.raft.types import NO_DIRECTORY, Identity, ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import Voter, VoterSet
 from trimaran.wire.errors import ErrorCode
 
@@ -32,8 +32,8 @@ def key(node_id: int, directory: int | None = None) -> ReplicaKey:
     return ReplicaKey(node_id, bytes([directory or node_id]) * 16)
 
 
-def endpoints(name: str = "C") -> tuple[Endpoint, ...]:
-    return (Endpoint(name, "host", 9093),)
+def endpoints(name: str = "C") -> tuple[VoterEndpoint, ...]:
+    return (VoterEndpoint(name, "host", 9093),)
 
 
 SET = VoterSet.of(Voter(key(i), endpoints(), 0, 1) for i in (1, 2, 3))

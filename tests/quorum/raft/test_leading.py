@@ -19,13 +19,13 @@ from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.leader_state import (
     OBSERVER_SECONDS,
     OBSERVERS_MAX,
+    FetchProgress,
     LeaderState,
-    Progress,
 )
 from trimaran.quorum.raft.leading import MAX_WAIT
 from trimaran.quorum.raft.roles import Leader, Resigned
 from trimaran.quorum.raft.types import (
-    Election,
+    ElectionState,
     Identity,
     OffsetAndEpoch,
     Peer,
@@ -99,7 +99,7 @@ def test_anonymous_observer_is_served_but_not_remembered():
 def test_snapshot_piece_size_is_bounded(asked, read):
     log = log_of((1, 1))
     log.add_snapshot(OffsetAndEpoch(1, 1), b"x" * 40)
-    answer = Talk(log, Election(1)).lead().ask(snapshot(max_bytes=asked))
+    answer = Talk(log, ElectionState(1)).lead().ask(snapshot(max_bytes=asked))
     assert isinstance(answer, core.FetchSnapshotResponse)
     assert answer.read == (OffsetAndEpoch(1, 1), 0, read)
 
@@ -129,7 +129,7 @@ def test_unauthorized_snapshot_fetch_is_refused_first(has_snapshot, changes, cod
     log = log_of((1, 1))
     if has_snapshot:
         log.add_snapshot(OffsetAndEpoch(1, 1), b"x")
-    answer = Talk(log, Election(1)).lead().ask(snapshot(position=99, **changes))
+    answer = Talk(log, ElectionState(1)).lead().ask(snapshot(position=99, **changes))
     assert answer is not None
     assert answer.error == code
 
@@ -141,7 +141,7 @@ def led(me: Identity = ME) -> Talk:
     """A leader of epoch 2 that has a snapshot."""
     log = log_of((1, 1))
     log.add_snapshot(OffsetAndEpoch(1, 1), b"x" * 40)
-    talk = stand(Talk(log, Election(1), me))
+    talk = stand(Talk(log, ElectionState(1), me))
     for token in asked_for_votes(talk).values():
         talk.answer(core.VoteResponse(epoch=talk.raft.epoch, granted=True), token)
     for token in asked_for_votes(talk).values():
@@ -220,7 +220,7 @@ def test_announcement_is_repeated_to_silent_voters():
 
 
 def test_caught_up_time_is_that_of_last_fetch():
-    progress = Progress(ReplicaKey(2))
+    progress = FetchProgress(ReplicaKey(2))
     progress.fetched(0, 10, 1.0)
     assert progress.last_caught_up == float("-inf"), "never"
     progress.fetched(9, 20, 2.0)

@@ -13,7 +13,7 @@ from tests.simulation.storage import Entry, SimLog, chain
 from trimaran.quorum.raft.core import NotLeader, Raft
 from trimaran.quorum.raft.linger import Linger
 from trimaran.quorum.raft.ready import ControlBatch, LeaderAppend, Proposal
-from trimaran.quorum.raft.types import Election, Identity, Peer, Timeouts
+from trimaran.quorum.raft.types import ElectionState, Identity, Peer, Timeouts
 
 ALONE = Identity(1, bytes([1]) * 16, "ours", {1: Peer(1, "test", 1)})
 LINGER = 0.025
@@ -25,7 +25,9 @@ class Leading:
     def __init__(self, linger: float, max_bytes: int = 100) -> None:
         self.log = SimLog()
         timeouts = Timeouts(append_linger=linger, linger_max_bytes=max_bytes)
-        self.raft = Raft(ALONE, self.log, Election(), timeouts=timeouts, prng=Middle(), now=0.0)
+        self.raft = Raft(
+            ALONE, self.log, ElectionState(), timeouts=timeouts, prng=Middle(), now=0.0
+        )
         self.now = 0.0
         self.written: list[list[int]] = []
         self.settle()

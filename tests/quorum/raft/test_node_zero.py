@@ -9,7 +9,7 @@ from tests.quorum.raft.test_core import Talk, fetch, vote
 from tests.quorum.raft.test_elections import stand
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Follower, Unattached, describe
-from trimaran.quorum.raft.types import Election, Identity, Peer, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, Identity, Peer, ReplicaKey
 from trimaran.wire.errors import ErrorCode
 
 VOTERS = {i: Peer(i, "test", i) for i in (0, 1, 2)}
@@ -30,7 +30,7 @@ def test_node_zero_is_followed():
 
 
 def test_an_answer_that_names_it_is_believed():
-    talk = Talk(me=ME, election=Election(5, 2))
+    talk = Talk(me=ME, election=ElectionState(5, 2))
     talk.answer(core.FetchResponse(error=int(ErrorCode.FENCED_LEADER_EPOCH), epoch=8, leader_id=0))
     assert (talk.raft.epoch, talk.raft.leader_id) == (8, 0)
     assert talk.raft.leader_peer == VOTERS[0]

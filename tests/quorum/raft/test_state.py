@@ -11,7 +11,7 @@ from tests.simulation.storage import Entry
 from trimaran.quorum.raft.ready import SnapshotChunk
 from trimaran.quorum.raft.roles import Candidate, Follower, Prospective, Unattached
 from trimaran.quorum.raft.types import (
-    Election,
+    ElectionState,
     Identity,
     InvariantViolated,
     OffsetAndEpoch,
@@ -27,7 +27,7 @@ NOBODY: frozenset[int] = frozenset()
     "role", [Unattached(4), Candidate(6, 1.0, ME.key, NOBODY), Follower(4, 1.0, VOTERS[2])], ids=str
 )
 def test_roles_change_only_along_the_table(role):
-    state = Talk(election=Election(5)).raft._state
+    state = Talk(election=ElectionState(5)).raft._state
     with pytest.raises(InvariantViolated, match="transition"):
         state.become(role)
 
@@ -54,20 +54,20 @@ def test_a_role_is_not_left_with_proposals():
     ],
 )
 def test_role_epoch_and_vote_are_constant_within_role(role, broken):
-    state = Talk(election=Election(5, -1, ReplicaKey(2))).raft._state
+    state = Talk(election=ElectionState(5, -1, ReplicaKey(2))).raft._state
     with pytest.raises(InvariantViolated, match=broken):
         state.update(role)
 
 
 def test_a_vote_that_is_noted_is_handed_over():
-    talk = Talk(election=Election(5))
+    talk = Talk(election=ElectionState(5))
     state = talk.raft._state
     role = state.role
     assert isinstance(role, Unattached)
     state.update(role._replace(voted=ReplicaKey(3)))
     ready = talk.raft.ready()
     assert ready is not None
-    assert ready.election == Election(5, -1, ReplicaKey(3))
+    assert ready.election == ElectionState(5, -1, ReplicaKey(3))
 
 
 def test_node_does_not_follow_itself():

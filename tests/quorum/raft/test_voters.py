@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimaran.quorum.raft.types import Endpoint, InvariantViolated, Peer, ReplicaKey
+from trimaran.quorum.raft.types import InvariantViolated, Peer, ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import QuorumHistory, Voter, VoterSet
 
 
@@ -18,7 +18,7 @@ def directory(number):
 
 def voter(node_id, directory_number=1, port=9000):
     key = ReplicaKey(node_id, directory(directory_number))
-    return Voter(key, (Endpoint("CONTROLLER", "h", port),), 0, 1)
+    return Voter(key, (VoterEndpoint("CONTROLLER", "h", port),), 0, 1)
 
 
 THREE = VoterSet.of(voter(i) for i in (3, 1, 2))
@@ -94,7 +94,7 @@ def test_the_newest_set_counts_until_it_is_truncated():
 
 
 def test_voters_are_reached_by_named_listener():
-    first, second = Endpoint("A", "a", 1), Endpoint("C", "c", 2)
+    first, second = VoterEndpoint("A", "a", 1), VoterEndpoint("C", "c", 2)
     two = Voter(ReplicaKey(1), (first, second))
     assert two.peer_on("C") == Peer(1, "c", 2)
     assert two.peer_on("A") == two.peer_on("OTHER") == two.peer == Peer(1, "a", 1)

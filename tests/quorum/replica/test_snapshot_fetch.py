@@ -14,7 +14,7 @@ from trimaran.quorum.raft_log.memory_log import MemoryLog
 from trimaran.quorum.raft_log.metadata_log import MetadataLog
 from trimaran.quorum.raft_log.snapshot_files import SnapshotFiles
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
-from trimaran.quorum.replica.snapshot_fetch import SNAPSHOT_BYTES_MAX, SnapshotFetch
+from trimaran.quorum.replica.snapshot_fetch import SNAPSHOT_BYTES_MAX, SnapshotReceiver
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.metadata import encode_metadata_record
 from trimaran.wire.records.topics import TopicRecord
@@ -50,7 +50,7 @@ async def test_a_snapshot_is_held_once(tmp_path, kind):
         directory = tmp_path / "__cluster_metadata-0"
         directory.mkdir()
         log = MetadataLog(open_log(directory), SnapshotFiles(directory))
-    fetch = SnapshotFetch(log, SimpleNamespace())
+    fetch = SnapshotReceiver(log, SimpleNamespace())
     *begin, last = range(0, len(whole), PIECE_BYTES)
     for position in begin:
         await fetch.take(
@@ -70,7 +70,7 @@ async def test_a_snapshot_without_end_is_not_fetched():
     """Its first piece is refused, whatever comes of the rest: a follower would fill its disk, an observer its
     memory.
     """
-    fetch = SnapshotFetch(MemoryLog(), SimpleNamespace())
+    fetch = SnapshotReceiver(MemoryLog(), SimpleNamespace())
     refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))
     assert refused.error == ErrorCode.SNAPSHOT_NOT_FOUND
     assert not refused.data

@@ -15,7 +15,7 @@ from tests.broker.rooms import NotedRoom
 from tests.checks import check_each
 from tests.cluster.data_side import config, partition, topic, topics_image
 from trimaran.node.config.config_def import ConfigTypeId
-from trimaran.node.config.config_source import Source
+from trimaran.node.config.config_source import ConfigSource
 from trimaran.node.config.group_keys import GROUP_CONFIGS
 from trimaran.node.config.loggers import logger_levels
 from trimaran.node.config.topic_keys import TOPIC_CONFIGS
@@ -23,7 +23,7 @@ from trimaran.quorum.metadata.acls import Acl
 from trimaran.quorum.metadata.authorizer import Authorizer
 from trimaran.quorum.metadata.image import ConfigsImage, MetadataImage
 from trimaran.quorum.serving.config_entries import ConfigDescription
-from trimaran.quorum.serving.config_sources import NodeSettings
+from trimaran.quorum.serving.config_sources import NodeConfigLayers
 from trimaran.quorum.serving.describe_configs import asked_once, describe_configs, fail_all
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -109,34 +109,34 @@ async def one_of(kind, name, key, **options):
 
 # For each kind, resource and key: the value, its source, and whether it is fixed.
 VALUES = {
-    (TOPIC, "t", "retention.ms"): ("5", Source.TOPIC, False),
-    (TOPIC, "u", "retention.ms"): ("6", Source.TOPIC, False),
-    (TOPIC, "t", "cleanup.policy"): ("compact", Source.TOPIC, False),
-    (TOPIC, "u", "cleanup.policy"): ("compact", Source.STATIC_BROKER, False),
-    (TOPIC, "u", "message.timestamp.type"): ("CreateTime", Source.DEFAULT, False),
+    (TOPIC, "t", "retention.ms"): ("5", ConfigSource.TOPIC, False),
+    (TOPIC, "u", "retention.ms"): ("6", ConfigSource.TOPIC, False),
+    (TOPIC, "t", "cleanup.policy"): ("compact", ConfigSource.TOPIC, False),
+    (TOPIC, "u", "cleanup.policy"): ("compact", ConfigSource.STATIC_BROKER, False),
+    (TOPIC, "u", "message.timestamp.type"): ("CreateTime", ConfigSource.DEFAULT, False),
     # No value, as a log of Kafka's may hold it.
-    (TOPIC, "u", "flush.ms"): ("many", Source.TOPIC, False),
-    (BROKER, NODE_ID, "num.replica.fetchers"): ("many", Source.DYNAMIC_BROKER, False),
+    (TOPIC, "u", "flush.ms"): ("many", ConfigSource.TOPIC, False),
+    (BROKER, NODE_ID, "num.replica.fetchers"): ("many", ConfigSource.DYNAMIC_BROKER, False),
     (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
-        *("08", Source.DYNAMIC_BROKER, True),  # as it was set
+        *("08", ConfigSource.DYNAMIC_BROKER, True),  # as it was set
     ),
     # From `log.roll.hours`: as in Kafka its source is reported under its own name alone.
-    (TOPIC, "t", "segment.ms"): ("7200000", Source.DEFAULT, False),
-    (TOPIC, "t", "max.message.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
-    (BROKER, NODE_ID, "log.retention.ms"): ("7", Source.DYNAMIC_BROKER, False),
-    (BROKER, NODE_ID, "message.max.bytes"): ("1000", Source.DYNAMIC_DEFAULT_BROKER, False),
-    (BROKER, NODE_ID, "num.network.threads"): ("5", Source.STATIC_BROKER, False),
-    (BROKER, NODE_ID, "node.id"): ("11", Source.STATIC_BROKER, True),
-    (BROKER, NODE_ID, "log.cleaner.backoff.ms"): ("15000", Source.DEFAULT, False),
+    (TOPIC, "t", "segment.ms"): ("7200000", ConfigSource.DEFAULT, False),
+    (TOPIC, "t", "max.message.bytes"): ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER, False),
+    (BROKER, NODE_ID, "log.retention.ms"): ("7", ConfigSource.DYNAMIC_BROKER, False),
+    (BROKER, NODE_ID, "message.max.bytes"): ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER, False),
+    (BROKER, NODE_ID, "num.network.threads"): ("5", ConfigSource.STATIC_BROKER, False),
+    (BROKER, NODE_ID, "node.id"): ("11", ConfigSource.STATIC_BROKER, True),
+    (BROKER, NODE_ID, "log.cleaner.backoff.ms"): ("15000", ConfigSource.DEFAULT, False),
     # Only for one listener, and yet not fixed, as Kafka has it.
-    (BROKER, NODE_ID, "ssl.keystore.type"): ("JKS", Source.DEFAULT, False),
-    (BROKER, NODE_ID, "process.roles"): ("broker", Source.STATIC_BROKER, True),
-    (BROKER, "", "log.retention.ms"): ("9", Source.DYNAMIC_DEFAULT_BROKER, False),
-    (METRICS, "m", "interval.ms"): ("60000", Source.CLIENT_METRICS, False),
-    (METRICS, "n", "interval.ms"): ("300000", Source.DEFAULT, False),
-    (GROUP, "g", "consumer.session.timeout.ms"): ("50000", Source.GROUP, False),
-    (GROUP, "h", "consumer.session.timeout.ms"): ("45000", Source.DEFAULT, False),
-    (GROUP, "h", "consumer.heartbeat.interval.ms"): ("6000", Source.STATIC_BROKER, False),
+    (BROKER, NODE_ID, "ssl.keystore.type"): ("JKS", ConfigSource.DEFAULT, False),
+    (BROKER, NODE_ID, "process.roles"): ("broker", ConfigSource.STATIC_BROKER, True),
+    (BROKER, "", "log.retention.ms"): ("9", ConfigSource.DYNAMIC_DEFAULT_BROKER, False),
+    (METRICS, "m", "interval.ms"): ("60000", ConfigSource.CLIENT_METRICS, False),
+    (METRICS, "n", "interval.ms"): ("300000", ConfigSource.DEFAULT, False),
+    (GROUP, "g", "consumer.session.timeout.ms"): ("50000", ConfigSource.GROUP, False),
+    (GROUP, "h", "consumer.session.timeout.ms"): ("45000", ConfigSource.DEFAULT, False),
+    (GROUP, "h", "consumer.heartbeat.interval.ms"): ("6000", ConfigSource.STATIC_BROKER, False),
 }
 
 
@@ -154,18 +154,20 @@ async def test_each_value_has_its_source():
 
 SYNONYMS = {
     (TOPIC, "t", "retention.ms"): [
-        ("retention.ms", "5", Source.TOPIC),
-        ("log.retention.ms", "7", Source.DYNAMIC_BROKER),
-        ("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER),
-        ("log.retention.minutes", "4", Source.STATIC_BROKER),
-        ("log.retention.hours", "168", Source.DEFAULT),
+        ("retention.ms", "5", ConfigSource.TOPIC),
+        ("log.retention.ms", "7", ConfigSource.DYNAMIC_BROKER),
+        ("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ("log.retention.minutes", "4", ConfigSource.STATIC_BROKER),
+        ("log.retention.hours", "168", ConfigSource.DEFAULT),
     ],
-    (BROKER, "", "log.retention.ms"): [("log.retention.ms", "9", Source.DYNAMIC_DEFAULT_BROKER)],
-    (METRICS, "m", "interval.ms"): [("interval.ms", "60000", Source.CLIENT_METRICS)],
+    (BROKER, "", "log.retention.ms"): [
+        ("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER)
+    ],
+    (METRICS, "m", "interval.ms"): [("interval.ms", "60000", ConfigSource.CLIENT_METRICS)],
     (METRICS, "n", "interval.ms"): [],
     (GROUP, "g", "consumer.session.timeout.ms"): [
-        ("consumer.session.timeout.ms", "50000", Source.GROUP),
-        ("group.consumer.session.timeout.ms", "45000", Source.DEFAULT),
+        ("consumer.session.timeout.ms", "50000", ConfigSource.GROUP),
+        ("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT),
     ],
 }
 
@@ -191,7 +193,10 @@ async def test_secret_is_never_described():
 async def test_undeclared_configs_are_treated_as_secrets():
     found = await one_of(BROKER, NODE_ID, "a.plugin.key", include_documentation=True)
     assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
-    assert (found.config_source, found.config_type) == (Source.STATIC_BROKER, ConfigTypeId.UNKNOWN)
+    assert (found.config_source, found.config_type) == (
+        ConfigSource.STATIC_BROKER,
+        ConfigTypeId.UNKNOWN,
+    )
     assert found.documentation is None
     (broker,) = await described((BROKER, NODE_ID))
     last = [each_config.name for each_config in broker.configs][-2:]
@@ -212,7 +217,7 @@ def test_new_topic_inherits_hours_and_minutes_as_milliseconds():
             config(), image(altered).configs, synonyms=False, documentation=False
         )
         (found,) = description.created_topic({}, ["segment.ms"])
-        assert found == ("segment.ms", expected, Source.DYNAMIC_DEFAULT_BROKER)
+        assert found == ("segment.ms", expected, ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 
 async def test_altered_config_replaces_its_synonyms_in_file():
@@ -385,17 +390,17 @@ def test_new_topic_lists_own_then_node_configs():
     created = {entry.name: entry[1:] for entry in description.created_topic({"segment.ms": "77"})}
     assert set(created) == set(TOPIC_CONFIGS)
     expected = {
-        "segment.ms": ("77", Source.TOPIC),
-        "retention.ms": ("7", Source.DYNAMIC_BROKER),
-        "max.message.bytes": ("1000", Source.DYNAMIC_DEFAULT_BROKER),
-        "cleanup.policy": ("compact", Source.STATIC_BROKER),
-        "message.timestamp.type": ("CreateTime", Source.DEFAULT),
+        "segment.ms": ("77", ConfigSource.TOPIC),
+        "retention.ms": ("7", ConfigSource.DYNAMIC_BROKER),
+        "max.message.bytes": ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        "cleanup.policy": ("compact", ConfigSource.STATIC_BROKER),
+        "message.timestamp.type": ("CreateTime", ConfigSource.DEFAULT),
     }
     assert {name: created[name] for name in expected} == expected
     own = description.created_topic({}, ["segment.ms", "retention.ms"])
     assert sorted((entry.name, *entry[1:]) for entry in own) == [
-        ("retention.ms", "7", Source.DYNAMIC_BROKER),
-        ("segment.ms", "7200000", Source.STATIC_BROKER),
+        ("retention.ms", "7", ConfigSource.DYNAMIC_BROKER),
+        ("segment.ms", "7200000", ConfigSource.STATIC_BROKER),
     ]
 
 
@@ -412,7 +417,7 @@ def test_undeclared_configs_follow_the_declared_ones():
 def test_listener_values_do_not_replace_node_values():
     own = {(BROKER, NODE_ID): {"listener.name.plaintext.max.connections": "8"}}
     configs = ConfigsImage(Map({key: Map(value) for key, value in own.items()}))
-    settings = NodeSettings(config(max_connections="7"), configs)
+    settings = NodeConfigLayers(config(max_connections="7"), configs)
     assert settings.value("max.connections") == "7"
     assert settings.value("listener.name.plaintext.max.connections") == "8"
 
@@ -421,8 +426,11 @@ def test_internal_configs_appear_as_set_without_default():
     key = "log.initial.task.delay.ms"
     for value, expected in (("007", "007"), (None, None)):
         given = {} if value is None else {key.replace(".", "_"): value}
-        assert NodeSettings(config(**given), ConfigsImage()).value(key) == expected
-    assert NodeSettings(config(num_io_threads="007"), ConfigsImage()).value("num.io.threads") == "7"
+        assert NodeConfigLayers(config(**given), ConfigsImage()).value(key) == expected
+    assert (
+        NodeConfigLayers(config(num_io_threads="007"), ConfigsImage()).value("num.io.threads")
+        == "7"
+    )
 
 
 class Judging(Authorizer):

@@ -63,7 +63,7 @@ def _counts_removed_voters() -> Patch:
     def update_voters(self: leader_state.LeaderState, voter_set: VoterSet, _now: float) -> None:
         self.others = voter_set.others(self.me.key)
         for voter in self.others:
-            self.voters.setdefault(voter.id, leader_state.Progress(voter.key))
+            self.voters.setdefault(voter.id, leader_state.FetchProgress(voter.key))
 
     return mock.patch.object(leader_state.LeaderState, "update_voters", update_voters)
 

@@ -12,7 +12,7 @@ from tests.simulation import node, snapshots
 from tests.simulation.mutants.mutant import Mutant, both
 from tests.simulation.node import SimNode
 from tests.simulation.storage import Disk, Refused, SimLog, chain
-from trimaran.quorum.raft.types import Election
+from trimaran.quorum.raft.types import ElectionState
 from trimaran.quorum.replica import quorum_state_file
 
 Patch = AbstractContextManager[Any]
@@ -50,11 +50,11 @@ def _damaged_vote_file_is_none() -> Patch:
     """It starts as if it had never voted."""
     real = Disk.load
 
-    def load(self: Disk) -> Election:
+    def load(self: Disk) -> ElectionState:
         try:
             return real(self)
         except Refused:
-            return Election()
+            return ElectionState()
 
     return mock.patch.object(Disk, "load", load)
 
@@ -62,7 +62,7 @@ def _damaged_vote_file_is_none() -> Patch:
 def _vote_file_without_checksum() -> Patch:
     """As Apache Kafka's: a wrong digit is another epoch or vote."""
 
-    def decode(data: bytes) -> Election:
+    def decode(data: bytes) -> ElectionState:
         return quorum_state_file._parse(json.loads(data.partition(b"\n")[0]))
 
     return mock.patch("tests.simulation.storage.decode_election", decode)

@@ -14,7 +14,7 @@ from trimaran.quorum.raft import core, elections, leader_state, leading, roles, 
 from trimaran.quorum.raft.messages import VoteResponse
 from trimaran.quorum.raft.ready import Ready
 from trimaran.quorum.raft.roles import Prospective, Role
-from trimaran.quorum.raft.types import Election, ReplicaKey
+from trimaran.quorum.raft.types import ElectionState, ReplicaKey
 from trimaran.quorum.raft.voters import VoterSet
 from trimaran.wire.errors import ErrorCode
 
@@ -64,7 +64,7 @@ def _vote_file_is_written_late() -> Patch:
 def _vote_is_forgotten_at_restart() -> Patch:
     first = core._first_role
 
-    def first_role(identity: Any, log: Any, election: Election, *rest: Any) -> Role:
+    def first_role(identity: Any, log: Any, election: ElectionState, *rest: Any) -> Role:
         return first(identity, log, election._replace(voted=None), *rest)
 
     return mock.patch.object(core, "_first_role", first_role)

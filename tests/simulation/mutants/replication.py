@@ -24,7 +24,7 @@ from trimaran.quorum.raft.log_view import ON_OUR_LOG
 from trimaran.quorum.raft.messages import VoteRequest
 from trimaran.quorum.raft.ready import Ready
 from trimaran.quorum.raft.roles import Candidate, Follower, Leader, Role, Unattached
-from trimaran.quorum.raft.types import Election, OffsetAndEpoch
+from trimaran.quorum.raft.types import ElectionState, OffsetAndEpoch
 from trimaran.quorum.raft.voters import QuorumHistory
 
 
@@ -127,7 +127,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
     first = core._first_role
 
     def first_role(
-        identity: Any, log: Any, election: Election, timeouts: Any, prng: Any, now: float
+        identity: Any, log: Any, election: ElectionState, timeouts: Any, prng: Any, now: float
     ) -> Role:
         own = election.voted is not None and election.voted.id == identity.node_id
         if (

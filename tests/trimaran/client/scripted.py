@@ -1,6 +1,6 @@
 """A client that gives prepared answers, and topics of a cluster of three brokers."""
 
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.messages import metadata
 
 BROKERS = {1: ("a", 1), 2: ("b", 2), 3: ("c", 3)}
@@ -15,7 +15,7 @@ class Routing:
         return self.leaders.get(partition)
 
     def locate(self, destination):
-        assert destination == Coordinator("g")
+        assert destination == CoordinatorNode("g")
         return BROKERS[2]
 
 

@@ -27,7 +27,7 @@ from trimaran.errors.refused import (
     no_group,
 )
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.client.destinations import Coordinator, Leader
+from trimaran.wire.client.destinations import CoordinatorNode, LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -151,7 +151,7 @@ def test_offset_is_requested_from_leader():
     client = Client(listed(("t", 3, 42, 0)))
     assert end_offset(client, "t", 3, -2, isolation=1) == 42
     destination, request = client.asked[0]
-    assert destination == Leader(TopicPartition("t", 3))
+    assert destination == LeaderNode(TopicPartition("t", 3))
     assert (request.replica_id, request.isolation_level) == (-1, 1)
     (asked,) = request.topics[0].partitions
     assert (request.topics[0].name, asked.partition_index, asked.timestamp) == ("t", 3, -2)
@@ -293,7 +293,7 @@ def test_offsets_are_committed_together_refusal_is_reported():
     client = Client(committed(0, 0))
     commit_offsets(client, "g", {("t", 0): 5, ("s", 2): 6, ("t", 1): 7})
     destination, request = client.asked[0]
-    assert (destination, request.group_id) == (Coordinator("g"), "g")
+    assert (destination, request.group_id) == (CoordinatorNode("g"), "g")
     found = {
         (each_topic.name, part.partition_index): part.committed_offset
         for each_topic in request.topics

@@ -5,7 +5,7 @@ import trio
 from tests.broker.handlers.broker_client import broker_client
 from trimaran.client.groups import committed_offsets
 from trimaran.wire.blocking import BlockingClient
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -28,7 +28,7 @@ async def test_a_negative_offset_is_none(tmp_path):
                 ]
                 topic = OffsetCommitRequestTopic(name="t", partitions=partitions)
                 request = OffsetCommitRequest(group_id="g", member_id="", topics=[topic])
-                answer = client.call(Coordinator("g"), request, version=9)
+                answer = client.call(CoordinatorNode("g"), request, version=9)
                 assert {partition.error_code for partition in answer.topics[0].partitions} == {0}
                 return committed_offsets(client, "g")
 

@@ -24,7 +24,7 @@ from trimaran.client import connect
 from trimaran.client.connect import connected
 from trimaran.errors import connecting
 from trimaran.errors.user_error import UserError
-from trimaran.settings.properties import Setting
+from trimaran.settings.properties import PropertySetting
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -445,12 +445,12 @@ def test_settings_count_more_than_the_file(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\n")
     assert connect._security(file, {}).tls is not None
-    plain = {"security.protocol": Setting("PLAINTEXT", "-X")}
+    plain = {"security.protocol": PropertySetting("PLAINTEXT", "-X")}
     security = connect._security(file, plain)
     assert (security.tls, security.sasl) == (None, None)
-    tls = {"security.protocol": Setting("SSL", "-X")}
+    tls = {"security.protocol": PropertySetting("SSL", "-X")}
     for nothing in (None, Path()):
         assert connect._security(nothing, tls).tls is not None
-    wrong = {"security.protocol": Setting("X", "-X")}
+    wrong = {"security.protocol": PropertySetting("X", "-X")}
     with pytest.raises(UserError, match=r"security\.protocol=X \(-X\)"):
         connect._security(file, wrong)

@@ -15,7 +15,7 @@ from trimaran.errors.connecting import (
     wants_login,
 )
 from trimaran.errors.user_error import Exit, UserError
-from trimaran.wire.client.destinations import Coordinator
+from trimaran.wire.client.destinations import CoordinatorNode
 from trimaran.wire.client.errors import (
     AuthenticationRefused,
     ConnectionLost,
@@ -78,7 +78,7 @@ def fetched_offsets(*offsets, code=0):
 def test_committed_offsets_come_from_the_coordinator():
     client = Client(fetched_offsets(0, -1, 7))
     assert committed_offsets(client, "g") == {("t", 0): 0, ("t", 2): 7}
-    assert client.asked[0][0] == Coordinator("g")
+    assert client.asked[0][0] == CoordinatorNode("g")
     assert client.request.groups[0].topics is None
     with pytest.raises(KafkaError):
         committed_offsets(Client(fetched_offsets(code=ErrorCode.NOT_COORDINATOR)), "g")
@@ -305,7 +305,7 @@ def test_transaction_adds_partitions_once_and_ends(is_commit):
     assert first.transactional_id == second.transactional_id == "tx"
     assert (end.transactional_id, end.producer_id, end.producer_epoch) == ("tx", 7, 3)
     assert end.committed is is_commit
-    assert client.asked[1][0] == Coordinator("tx", key_type=1)
+    assert client.asked[1][0] == CoordinatorNode("tx", key_type=1)
 
 
 def test_empty_transaction_has_no_end():

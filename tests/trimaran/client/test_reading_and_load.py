@@ -17,7 +17,7 @@ from trimaran.client.reader import TopicReader, fetched_batches
 from trimaran.client.topics import topic_rows
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker, build_end_marker
-from trimaran.wire.client.destinations import Leader
+from trimaran.wire.client.destinations import LeaderNode
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -137,9 +137,9 @@ def test_each_partition_is_read_from_begin_to_end():
     assert len(turns) == 2
     fetches = [(to, item) for to, item in client.asked if hasattr(item, "max_wait_ms")]
     assert [to for to, _ in fetches] == [
-        Leader(TopicPartition("t", 4)),
-        Leader(TopicPartition("t", 7)),
-        Leader(TopicPartition("t", 4)),
+        LeaderNode(TopicPartition("t", 4)),
+        LeaderNode(TopicPartition("t", 7)),
+        LeaderNode(TopicPartition("t", 4)),
     ]
     assert {item.isolation_level for _, item in client.asked} == {1}
     assert {fetch.max_wait_ms for _, fetch in fetches} == {0}

@@ -7,8 +7,8 @@ import pytest
 from tests.quorum.metadata.build import uid
 from tests.spark.directories import created_topic
 from trimaran.console import metadata_log
-from trimaran.console.charts import Bar, Span, bands
-from trimaran.console.metadata_log import MetadataHistory, Snapshot
+from trimaran.console.charts import Bar, TimeSpan, bands
+from trimaran.console.metadata_log import MetadataHistory, ShownSnapshot
 from trimaran.errors.user_error import UserError
 from trimaran.inspect.metadata.diff import differences, state_differences
 from trimaran.inspect.metadata.source import Base
@@ -197,7 +197,7 @@ def test_log_from_snapshot_reports_earlier_configs(monkeypatch):
     log = MetadataHistory(lambda: None, "nobody")
     monkeypatch.setattr(log, "_catch_up", lambda: None)
     log._begin(_Began(before, data))
-    assert log.snapshot() == Snapshot(6, 1, len(data), 1005)
+    assert log.snapshot() == ShownSnapshot(6, 1, len(data), 1005)
     told = {
         (each_config.offset, each_config.timestamp_ms, each_config.key, each_config.value)
         for each_config in log.configs()
@@ -218,7 +218,9 @@ def test_records_are_shown_without_idle_ones(monkeypatch):
 
 
 def test_bands_go_on_where_nothing_changes():
-    chart = bands([Span("b", "2", 50, 100), Span("a", "1", 0, 50), Span("b", "3", 100, 100)])
+    chart = bands(
+        [TimeSpan("b", "2", 50, 100), TimeSpan("a", "1", 0, 50), TimeSpan("b", "3", 100, 100)]
+    )
     assert chart.rows == {
         "a": [Bar(0.0, 500.0, "1", 0, 50)],
         "b": [Bar(500.0, 500.0, "2", 50, 100)],

@@ -4,7 +4,7 @@ import pytest
 
 from trimaran.node.config.server import parse
 from trimaran.running.controller_role import is_mirror_enabled
-from trimaran.settings.properties import Setting
+from trimaran.settings.properties import PropertySetting
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ def test_our_key_goes_before_kafkas(ours, kafkas, enabled):
         "controller.quorum.bootstrap.servers": "h:1",
     }
     texts = node | {key: value for key, value in given.items() if value}
-    config = parse({key: Setting(value, "") for key, value in texts.items()})
+    config = parse({key: PropertySetting(value, "") for key, value in texts.items()})
     assert is_mirror_enabled(config) is enabled

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from trimaran.errors.user_error import UserError
 from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.settings.properties import (
-    Setting,
+    PropertySetting,
     from_environment,
     from_overrides,
     key_of_variable,
@@ -21,9 +21,9 @@ def test_file_is_read_like_java_with_lines(tmp_path):
         "# comment\nnode.id=1\n\nlisteners = A://h:1,\\\n  B://h:2\nlog.dirs:/data\n! more\nnode.id 2\n"
     )
     assert read_file(file) == {
-        "node.id": Setting("2", f"{file}:8"),
-        "listeners": Setting("A://h:1,B://h:2", f"{file}:4"),
-        "log.dirs": Setting("/data", f"{file}:6"),
+        "node.id": PropertySetting("2", f"{file}:8"),
+        "listeners": PropertySetting("A://h:1,B://h:2", f"{file}:4"),
+        "log.dirs": PropertySetting("/data", f"{file}:6"),
     }
 
 
@@ -62,7 +62,7 @@ def test_overrides_beat_environment_beats_file(tmp_path):
 
 @given(st.text("ab.", min_size=1), st.text("ab=", min_size=0))
 def test_override_is_split_at_first_equals_sign(key, value):
-    assert from_overrides([f"{key}={value}"]) == {key: Setting(value, "--override")}
+    assert from_overrides([f"{key}={value}"]) == {key: PropertySetting(value, "--override")}
 
 
 def test_an_override_without_a_value_is_refused():

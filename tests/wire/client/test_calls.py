@@ -5,7 +5,7 @@ import pytest
 from tests.wire.client.test_small_parts import metadata, routing
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.calls import Ask, Pause, error_codes, refresh, routed_call
-from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, Leader
+from trimaran.wire.client.destinations import AnyNode, ControllerNode, CoordinatorNode, LeaderNode
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -68,18 +68,18 @@ N1, N2 = ("n1", 1), ("n2", 2)
 def test_a_leader_is_looked_up_once():
     known = routing()
     asked, result, _ = play(
-        call(known, LIST, Leader(TopicPartition("t", 0))), metadata([(1, 1)]), offsets(0)
+        call(known, LIST, LeaderNode(TopicPartition("t", 0))), metadata([(1, 1)]), offsets(0)
     )
     assert asked == [(BOOT, "MetadataRequest"), (N1, "ListOffsetsRequest")]
     assert result == offsets(0)
-    assert play(call(known, LIST, Leader(TopicPartition("t", 0))), offsets(0))[0] == [
+    assert play(call(known, LIST, LeaderNode(TopicPartition("t", 0))), offsets(0))[0] == [
         (N1, "ListOffsetsRequest")
     ]
 
 
 def test_wrong_leader_is_looked_up_after_pause():
     asked, result, pauses = play(
-        call(routing(), LIST, Leader(TopicPartition("t", 0))),
+        call(routing(), LIST, LeaderNode(TopicPartition("t", 0))),
         metadata([(1, 1)]),
         offsets(ErrorCode.NOT_LEADER_OR_FOLLOWER),
         metadata([(-1, 1)]),
@@ -95,7 +95,7 @@ def test_errors_that_are_the_answer_are_returned():
     answer = offsets(ErrorCode.OFFSET_OUT_OF_RANGE)
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
-    assert play(call(known, LIST, Leader(TopicPartition("t", 0))), answer)[1] == answer
+    assert play(call(known, LIST, LeaderNode(TopicPartition("t", 0))), answer)[1] == answer
     described = metadata([(-1, 3)], error=ErrorCode.LEADER_NOT_AVAILABLE)
     assert play(call(known, MetadataRequest(topics=[]), AnyNode()), described)[1] == described
 
@@ -114,7 +114,7 @@ def test_a_lost_node_makes_it_ask_another():
     known = routing()
     known.update_metadata(metadata([(1, 1)]))
     asked, _, pauses = play(
-        call(known, LIST, Leader(TopicPartition("t", 0))),
+        call(known, LIST, LeaderNode(TopicPartition("t", 0))),
         ConnectRefused("gone"),
         ConnectionLost("also gone"),
         metadata([(2, 2)]),
@@ -142,14 +142,14 @@ def test_missing_coordinator_is_not_requested_again():
         error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, node_id=-1, host="", port=-1
     )
     with pytest.raises(KafkaError, match="the coordinator of g is not told") as caught:
-        play(call(routing(), HEARTBEAT, Coordinator("g")), denied)
+        play(call(routing(), HEARTBEAT, CoordinatorNode("g")), denied)
     assert caught.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_a_coordinator_is_looked_up_and_moves():
     where = [FindCoordinatorResponse(node_id=i, host=f"n{i}", port=i) for i in (1, 2)]
     asked, _result, _ = play(
-        call(routing(), HEARTBEAT, Coordinator("g")),
+        call(routing(), HEARTBEAT, CoordinatorNode("g")),
         FindCoordinatorResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE),
         where[0],
         HeartbeatResponse(error_code=ErrorCode.NOT_COORDINATOR),
@@ -164,7 +164,7 @@ def test_controllers_are_asked_with_describe_cluster():
     known = Routing(routing().bootstrap, of_controllers=True)
     nodes = [DescribeClusterBroker(broker_id=i, host=f"n{i}", port=i) for i in (1, 2)]
     cluster = DescribeClusterResponse(cluster_id="c", controller_id=2, brokers=nodes)
-    asked, _, _ = play(call(known, HEARTBEAT, Controller()), cluster, HeartbeatResponse())
+    asked, _, _ = play(call(known, HEARTBEAT, ControllerNode()), cluster, HeartbeatResponse())
     assert asked == [(BOOT, "DescribeClusterRequest"), (N2, "HeartbeatRequest")]
 
 

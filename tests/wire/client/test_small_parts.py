@@ -4,7 +4,13 @@ import pytest
 
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.bootstrap import Bootstrap, parse_bootstrap
-from trimaran.wire.client.destinations import AnyNode, Controller, Coordinator, Leader, Node
+from trimaran.wire.client.destinations import (
+    AnyNode,
+    ControllerNode,
+    CoordinatorNode,
+    LeaderNode,
+    NodeWithId,
+)
 from trimaran.wire.client.errors import VersionMismatch
 from trimaran.wire.client.routing import Routing
 from trimaran.wire.client.versions import Negotiated
@@ -114,17 +120,22 @@ def routing() -> Routing:
 def test_router_initially_knows_only_bootstrap_addresses():
     known = routing()
     assert known.locate(AnyNode()) == ("boot", 1)
-    for destination in (Node(1), Controller(), Leader(TopicPartition("t", 0)), Coordinator("g")):
+    for destination in (
+        NodeWithId(1),
+        ControllerNode(),
+        LeaderNode(TopicPartition("t", 0)),
+        CoordinatorNode("g"),
+    ):
         assert known.locate(destination) is None
 
 
 def test_metadata_tells_nodes_controller_and_leaders():
     known = routing()
     known.update_metadata(metadata([(1, 5), (-1, 7)]))
-    assert known.locate(Node(2)) == known.locate(Controller()) == ("n2", 2)
-    assert known.locate(Leader(TopicPartition("t", 0))) == ("n1", 1)
-    assert known.locate(Leader(TopicPartition("t", 1))) is None
-    assert known.locate(Leader(TopicPartition("t", 2))) is None
+    assert known.locate(NodeWithId(2)) == known.locate(ControllerNode()) == ("n2", 2)
+    assert known.locate(LeaderNode(TopicPartition("t", 0))) == ("n1", 1)
+    assert known.locate(LeaderNode(TopicPartition("t", 1))) is None
+    assert known.locate(LeaderNode(TopicPartition("t", 2))) is None
     assert known.topic_id("t") == b"t" * 16
 
 
@@ -143,31 +154,31 @@ def test_topic_error_keeps_known_leaders_unless_deleted():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
     known.update_metadata(metadata([], error=5))
-    assert known.locate(Leader(TopicPartition("t", 0))) == ("n1", 1)
+    assert known.locate(LeaderNode(TopicPartition("t", 0))) == ("n1", 1)
     known.update_metadata(metadata([], error=3))
-    assert known.locate(Leader(TopicPartition("t", 0))) is None
+    assert known.locate(LeaderNode(TopicPartition("t", 0))) is None
 
 
 def test_wrong_routes_are_forgotten():
     known = routing()
     known.update_metadata(metadata([(1, 5)]))
-    group = Coordinator("g")
+    group = CoordinatorNode("g")
     known.update_coordinator(group, FindCoordinatorResponse(node_id=1, host="n1", port=1))
     assert known.locate(group) == ("n1", 1)
-    assert known.locate(Coordinator("g", key_type=1)) is None
-    for destination in (Controller(), Leader(TopicPartition("t", 0)), group, Node(2)):
+    assert known.locate(CoordinatorNode("g", key_type=1)) is None
+    for destination in (ControllerNode(), LeaderNode(TopicPartition("t", 0)), group, NodeWithId(2)):
         known.forget(destination)
         assert known.locate(destination) is None
     known.update_metadata(metadata([(2, 4)]))
     assert (
-        known.locate(Leader(TopicPartition("t", 0))) is None
+        known.locate(LeaderNode(TopicPartition("t", 0))) is None
     )  # the epoch that was forgotten still counts
     known.update_metadata(metadata([(2, 6)]))
-    assert known.locate(Leader(TopicPartition("t", 0))) == ("n2", 2)
+    assert known.locate(LeaderNode(TopicPartition("t", 0))) == ("n2", 2)
 
 
 def test_unavailable_coordinator_is_not_remembered():
     known = routing()
     answer = FindCoordinatorResponse(error_code=15, node_id=-1, host="", port=-1)
-    known.update_coordinator(Coordinator("g"), answer)
-    assert known.locate(Coordinator("g")) is None
+    known.update_coordinator(CoordinatorNode("g"), answer)
+    assert known.locate(CoordinatorNode("g")) is None

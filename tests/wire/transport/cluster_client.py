@@ -18,11 +18,7 @@ from trimaran.wire.client.bootstrap import Address, Bootstrap, parse_bootstrap
 from trimaran.wire.client.calls import Ask, Pause, Steps, refresh, routed_call
 from trimaran.wire.client.destinations import (
     AnyNode,
-    Controller,
-    Coordinator,
     Destination,
-    Leader,
-    Node,
 )
 from trimaran.wire.client.errors import (
     ConnectionLost,
@@ -45,10 +41,6 @@ __all__ = [
     "Client",
     "ConnectRefused",
     "ConnectionLost",
-    "Controller",
-    "Coordinator",
-    "Leader",
-    "Node",
     "NodeConnection",
     "RequestTimedOut",
     "VersionMismatch",

@@ -19,7 +19,7 @@ from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.errors import ErrorCode, RemoteProtocolError
 from trimaran.wire.security.listener import ListenerSecurity
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.security.sasl.authenticator import Login, Reply, SaslSettings
+from trimaran.wire.security.sasl.authenticator import Login, LoginAction, SaslSettings
 from trimaran.wire.transport.connection.connection import Connection
 from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
@@ -263,19 +263,19 @@ class ScriptedAuthenticator:
         self._say(f"logs in by {text}")
         match text.split():
             case ["token"]:
-                return Reply(answer_of(5))
+                return LoginAction(answer_of(5))
             case ["answer", _]:
-                return Reply(passes=True)
+                return LoginAction(passes=True)
             case ["last", *milliseconds]:
                 session = int(milliseconds[0]) if milliseconds else None
                 login = Login(Principal("alice"), "PLAIN", session)
-                return Reply(answer_of(6), login=login)
+                return LoginAction(answer_of(6), login=login)
             case ["wrong"]:
-                return Reply(answer_of(7), closes="wrong password", delayed=True)
+                return LoginAction(answer_of(7), closes="wrong password", delayed=True)
             case ["refused"]:
-                return Reply(refused=ErrorCode.ILLEGAL_SASL_STATE, closes="not now")
+                return LoginAction(refused=ErrorCode.ILLEGAL_SASL_STATE, closes="not now")
             case ["refused-mildly"]:
-                return Reply(refused=ErrorCode.ILLEGAL_SASL_STATE)
+                return LoginAction(refused=ErrorCode.ILLEGAL_SASL_STATE)
         raise RemoteProtocolError("no token")
 
 

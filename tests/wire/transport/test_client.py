@@ -5,7 +5,12 @@ import trio
 
 from tests.wire.transport.cluster import open_cluster
 from tests.wire.transport.cluster_client import open_client
-from trimaran.wire.client.destinations import Controller, Coordinator, Leader, Node
+from trimaran.wire.client.destinations import (
+    ControllerNode,
+    CoordinatorNode,
+    LeaderNode,
+    NodeWithId,
+)
 from trimaran.wire.client.errors import RequestTimedOut, VersionMismatch
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -24,20 +29,26 @@ def open_to(cluster, node_ids=(1, 2)):
 
 async def test_calls_go_where_they_belong():
     async with open_cluster() as cluster, open_to(cluster) as client:
-        for to in (None, Leader(TopicPartition("t", 0)), Coordinator("g"), Controller(), Node(2)):
+        for to in (
+            None,
+            LeaderNode(TopicPartition("t", 0)),
+            CoordinatorNode("g"),
+            ControllerNode(),
+            NodeWithId(2),
+        ):
             assert (await client.call(MetadataRequest(topics=[]), to)).cluster_id == "toy"
         assert cluster.asked[-1] == (2, "Metadata")
-        await client.call(LIST, Leader(TopicPartition("t", 0)))
-        await client.call(HEARTBEAT, Coordinator("g"))
+        await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
+        await client.call(HEARTBEAT, CoordinatorNode("g"))
         assert cluster.asked[-2:] == [(1, "ListOffsets"), (1, "Heartbeat")]
         assert all(len(server.connections) <= 1 for server in cluster.servers.values())
 
 
 async def test_a_moved_leader_is_followed(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
-        await client.call(LIST, Leader(TopicPartition("t", 0)))
+        await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
         cluster.move(2)
-        answer = await client.call(LIST, Leader(TopicPartition("t", 0)))
+        answer = await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
         assert answer.topics[0].partitions[0].error_code == 0
         assert cluster.asked[-1] == (2, "ListOffsets")
 
@@ -45,10 +56,10 @@ async def test_a_moved_leader_is_followed(autojump_clock):
 async def test_a_dead_node_is_survived(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
         await client.refresh(["t"])
-        await client.call(LIST, Leader(TopicPartition("t", 0)))
+        await client.call(LIST, LeaderNode(TopicPartition("t", 0)))
         await cluster.servers[1].drain(0)
         cluster.move(2)
-        answer = await client.call(LIST, Leader(TopicPartition("t", 0)), timeout=10)
+        answer = await client.call(LIST, LeaderNode(TopicPartition("t", 0)), timeout=10)
         assert answer.topics[0].partitions[0].error_code == 0
 
 
@@ -64,7 +75,7 @@ async def test_the_deadline_ends_it_and_tells_why(autojump_clock):
     async with open_cluster() as cluster, open_to(cluster) as client:
         cluster.leader = -1
         with pytest.raises(RequestTimedOut) as caught:
-            await client.call(LIST, Leader(TopicPartition("t", 0)), timeout=7)
+            await client.call(LIST, LeaderNode(TopicPartition("t", 0)), timeout=7)
         assert trio.current_time() == pytest.approx(7, abs=0.01)
         assert isinstance(caught.value.__cause__, KafkaError)
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from trimaran.client.quorum import quorum_fields, replica_rows
-from trimaran.console.charts import Span, bands
+from trimaran.console.charts import TimeSpan, bands
 from trimaran.console.page import Page, PageRequest
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.quorum.observing.description import describe_quorum_and_nodes
@@ -37,7 +37,9 @@ def _of_the_log(question: PageRequest) -> dict[str, Any]:
         return {"epochs": None, "timeline": None}
     epochs = question.cluster.log.epochs()[-EPOCHS_SHOWN:]
     spans = [
-        Span(f"controller {epoch.leader_id}", f"epoch {epoch.epoch}", epoch.from_ms, epoch.to_ms)
+        TimeSpan(
+            f"controller {epoch.leader_id}", f"epoch {epoch.epoch}", epoch.from_ms, epoch.to_ms
+        )
         for epoch in epochs
         if epoch.leader_id is not None
     ]

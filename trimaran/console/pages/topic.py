@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trimaran.client.configs import config_rows
 from trimaran.client.partitions import topics_of
 from trimaran.client.topics import add_offsets
-from trimaran.console.charts import Span, bands
+from trimaran.console.charts import TimeSpan, bands
 from trimaran.console.page import NotHere, Page, PageRequest, table
 from trimaran.errors.user_error import UserError
 from trimaran.node.runtime.clock import now_ms
@@ -99,9 +99,12 @@ def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str
     leaders, in_sync = [], []
     for change, end in zip(changes, ends, strict=True):
         who = f"broker {change.leader}" if change.leader >= 0 else "nobody"
-        leaders.append(Span(who, f"leader from offset {change.offset}", change.timestamp_ms, end))
+        leaders.append(
+            TimeSpan(who, f"leader from offset {change.offset}", change.timestamp_ms, end)
+        )
         in_sync += [
-            Span(f"broker {broker}", "in sync", change.timestamp_ms, end) for broker in change.isr
+            TimeSpan(f"broker {broker}", "in sync", change.timestamp_ms, end)
+            for broker in change.isr
         ]
     return {
         "rows": [

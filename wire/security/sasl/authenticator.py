@@ -70,7 +70,7 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class LoginAction:
     """The action for a frame. `answer` None: nothing is sent.
 
     Args:
@@ -92,7 +92,7 @@ class Reply:
 class Authenticator(Protocol):
     """Holds a connection until its peer is known."""
 
-    def receive(self, frame: memoryview) -> Reply:
+    def receive(self, frame: memoryview) -> LoginAction:
         """Takes one frame of a peer that is not known yet.
 
         Raises:
@@ -114,7 +114,7 @@ class SaslAuthenticator:
     _raw: bool = False
     _rounds: int = field(default=0)
 
-    def receive(self, frame: memoryview) -> Reply:
+    def receive(self, frame: memoryview) -> LoginAction:
         if self._exchange is not None and self._raw:
             return self._raw_token(self._exchange, bytes(frame))
         if len(frame) < _HEAD.size:
@@ -122,15 +122,15 @@ class SaslAuthenticator:
         key, version, _ = _HEAD.unpack_from(frame)
         if self._exchange is None:
             if key == ApiKey.API_VERSIONS:
-                return Reply(passes=True)
+                return LoginAction(passes=True)
             if key == ApiKey.SASL_HANDSHAKE:
                 return self._handshake(frame, version)
         elif key == ApiKey.SASL_AUTHENTICATE:
             return self._wrapped_token(self._exchange, frame, version)
         why = f"api key {key} before authentication is complete"
-        return Reply(refused=ErrorCode.ILLEGAL_SASL_STATE, closes=why)
+        return LoginAction(refused=ErrorCode.ILLEGAL_SASL_STATE, closes=why)
 
-    def _handshake(self, frame: memoryview, version: int) -> Reply:
+    def _handshake(self, frame: memoryview, version: int) -> LoginAction:
         request, correlation_id = _decode(SaslHandshakeRequest, frame, version)
         offered = list(self.settings.mechanisms)
         begin = self.settings.mechanisms.get(request.mechanism)
@@ -139,12 +139,12 @@ class SaslAuthenticator:
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=offered
             )
             why = f"SASL mechanism {request.mechanism!a} is not offered here"
-            return Reply(encode_response(response, version, correlation_id), closes=why)
+            return LoginAction(encode_response(response, version, correlation_id), closes=why)
         self._exchange, self._mechanism, self._raw = begin(), request.mechanism, version == 0
         response = SaslHandshakeResponse(mechanisms=offered)
-        return Reply(encode_response(response, version, correlation_id))
+        return LoginAction(encode_response(response, version, correlation_id))
 
-    def _wrapped_token(self, exchange: Exchange, frame: memoryview, version: int) -> Reply:
+    def _wrapped_token(self, exchange: Exchange, frame: memoryview, version: int) -> LoginAction:
         request, correlation_id = _decode(SaslAuthenticateRequest, frame, version)
         try:
             step = self._evaluate(exchange, bytes(request.auth_bytes))
@@ -154,21 +154,21 @@ class SaslAuthenticator:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=text, auth_bytes=b""
             )
             answer = encode_response(response, version, correlation_id)
-            return Reply(answer, closes=text, delayed=True)
+            return LoginAction(answer, closes=text, delayed=True)
         login = self._login(step)
         response = SaslAuthenticateResponse(auth_bytes=step.token)
         if login is not None:
             response.session_lifetime_ms = login.session_ms or 0
-        return Reply(encode_response(response, version, correlation_id), login=login)
+        return LoginAction(encode_response(response, version, correlation_id), login=login)
 
-    def _raw_token(self, exchange: Exchange, token: bytes) -> Reply:
+    def _raw_token(self, exchange: Exchange, token: bytes) -> LoginAction:
         try:
             step = self._evaluate(exchange, token)
         except AuthenticationFailed as error:
-            return Reply(closes=f"Authentication failed: {error}", delayed=True)
+            return LoginAction(closes=f"Authentication failed: {error}", delayed=True)
         answer = Outgoing()
         answer += step.token
-        return Reply(answer, login=self._login(step))
+        return LoginAction(answer, login=self._login(step))
 
     def _login(self, step: Challenge | Done) -> Login | None:
         if isinstance(step, Challenge):

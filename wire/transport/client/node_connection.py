@@ -36,7 +36,7 @@ from trimaran.wire.security.sasl.exchange import ClientMechanism
 from trimaran.wire.text import events
 from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 from trimaran.wire.transport.endpoint import links
-from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, TlsEndpoint, TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
@@ -63,7 +63,7 @@ raise.
 _Held = tuple[Message, int, OnAnswer | None]
 
 
-class _Waiter:
+class _PendingCall:
     """A call that waits: `take` is its `OnAnswer`."""
 
     __slots__ = ("_answer", "done")
@@ -92,7 +92,7 @@ class NodeConnection:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: TransportLayer,
         address: Address,
         client_id: str | None,
         *,
@@ -149,7 +149,7 @@ class NodeConnection:
             VersionMismatch: the node does not serve it; nothing was sent.
         """
         deadline = trio.current_time() + timeout
-        waiter, has_place = _Waiter(), False
+        waiter, has_place = _PendingCall(), False
         try:
             self._places.acquire_nowait()
             has_place = True
@@ -196,7 +196,7 @@ class NodeConnection:
         with trio.move_on_after(timeout) as scope:
             version: int | None = None
             while True:
-                waiter = _Waiter()
+                waiter = _PendingCall()
                 hello = self._conversation.hello
                 frame = hello(waiter.take) if version is None else hello(waiter.take, version)
                 version = self._conversation.negotiate(await self._exchange(frame, waiter))
@@ -217,7 +217,7 @@ class NodeConnection:
         try:
             request = next(steps)
             while True:
-                waiter = _Waiter()
+                waiter = _PendingCall()
                 frame = self._conversation.request(request, None, waiter.take)
                 request = steps.send(await self._exchange(frame, waiter))
         except StopIteration as stop:
@@ -245,7 +245,7 @@ class NodeConnection:
             for request, version, on_answer in held:
                 self._send(self._conversation.request(request, version, on_answer))
 
-    async def _exchange(self, frame: Outgoing, waiter: _Waiter) -> Any:
+    async def _exchange(self, frame: Outgoing, waiter: _PendingCall) -> Any:
         self._check_open()
         self._send(frame)
         await waiter.done.wait()
@@ -383,7 +383,7 @@ async def connect_endpoint(
     security: ClientSecurity,
     *,
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
-) -> Endpoint:
+) -> TransportLayer:
     """The same with TLS, if `security` has it.
 
     Raises:

@@ -18,7 +18,7 @@ from trimaran.wire.text import events
 from trimaran.wire.transport.connection.core import ConnectionCore, Service
 from trimaran.wire.transport.connection.session import LOGIN_THREADS
 from trimaran.wire.transport.connection.writer import Writer
-from trimaran.wire.transport.endpoint.endpoint import Endpoint
+from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 from trimaran.wire.transport.requests.elements import HEAVY_BYTES
@@ -32,7 +32,7 @@ class Connection:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: TransportLayer,
         info: ConnectionInfo,
         service: Service,
         security: ListenerSecurity = PLAINTEXT_LISTENER,

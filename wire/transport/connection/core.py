@@ -29,7 +29,7 @@ from trimaran.wire.schema import DECODE_BUDGET_BEFORE_AUTHENTICATION
 from trimaran.wire.security.sasl.authenticator import (
     Authenticator,
     Login,
-    Reply,
+    LoginAction,
     SaslAuthenticator,
     SaslSettings,
 )
@@ -185,7 +185,7 @@ class ConnectionCore:
         assert self._authenticator is not None
         return self._authenticator
 
-    def answer_login(self, reply: Reply, frame: memoryview) -> None:
+    def answer_login(self, reply: LoginAction, frame: memoryview) -> None:
         """Does what the authenticator says to `frame`. Raises as `begin`."""
         service = self._service
         if reply.passes:

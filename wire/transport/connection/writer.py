@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimaran.wire.transport.connection.core import ConnectionCore
-from trimaran.wire.transport.endpoint.endpoint import Endpoint
+from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
@@ -16,7 +16,7 @@ class Writer:
     `progress` is set when responses have left or become known, so that the reader may begin more.
     """
 
-    def __init__(self, endpoint: Endpoint, core: ConnectionCore, turn: Turn) -> None:
+    def __init__(self, endpoint: TransportLayer, core: ConnectionCore, turn: Turn) -> None:
         self.progress = AutoResetEvent()
         self._endpoint = endpoint
         self._core = core

@@ -57,7 +57,7 @@ class _Next(enum.Enum):
     WARM = enum.auto()  # the file piece at the front is not in memory
 
 
-class Endpoint(Protocol):
+class TransportLayer(Protocol):
     """Errors of the connection come out as OSError or `trio.BrokenResourceError`."""
 
     # When it began to keep the loop with what `receive` returned last, on the clock of `time.perf_counter`.

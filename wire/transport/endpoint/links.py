@@ -14,7 +14,7 @@ import trio
 
 from trimaran.wire.buffers.framing import FrameBuffer
 from trimaran.wire.security.principal import Principal
-from trimaran.wire.transport.endpoint.endpoint import Endpoint
+from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
 PORTS = 1 << 16
@@ -40,7 +40,7 @@ async def until_open(port: int) -> None:
         await trio.sleep(_POLL_SECONDS)
 
 
-def guarded(endpoint: Endpoint, port: int) -> Endpoint:
+def guarded(endpoint: TransportLayer, port: int) -> TransportLayer:
     """`endpoint`, connected to `port`, as it is while links are cut; itself where that never happens."""
     return endpoint if _cut_ports is None else _GuardedEndpoint(endpoint, port)
 
@@ -48,7 +48,7 @@ def guarded(endpoint: Endpoint, port: int) -> Endpoint:
 class _GuardedEndpoint:
     """An endpoint through which nothing passes while its link is cut, its end included."""
 
-    def __init__(self, endpoint: Endpoint, port: int) -> None:
+    def __init__(self, endpoint: TransportLayer, port: int) -> None:
         self._endpoint = endpoint
         self._port = port
         self.received_at = endpoint.received_at

@@ -33,7 +33,7 @@ MEMORY_SECONDS = 2.0
 KNOWN_MAX = 10_000
 
 
-class _Waiting:
+class _QueuedWork:
     __slots__ = ("expected", "task", "whom")
 
     def __init__(self, whom: Hashable, expected: float, task: trio.lowlevel.Task) -> None:
@@ -50,7 +50,7 @@ class Shares:
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
         self._is_taken = False
-        self._waiting: list[_Waiting] = []  # as many as tasks wait
+        self._waiting: list[_QueuedWork] = []  # as many as tasks wait
         self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, faded as of a moment
 
     async def enter(self, whom: Hashable, expected: float) -> None:
@@ -62,7 +62,7 @@ class Shares:
         if not self._is_taken:
             self._is_taken = True
             return
-        waiting = _Waiting(whom, expected, trio.lowlevel.current_task())
+        waiting = _QueuedWork(whom, expected, trio.lowlevel.current_task())
         self._waiting.append(waiting)
 
         def give_up(_: object) -> trio.lowlevel.Abort:

@@ -46,7 +46,7 @@ _LITTLE_ORDER = math.log(LITTLE_SHARE)
 _LEAST_SECONDS = 1e-6
 
 
-class _Waiting:
+class _QueuedConnection:
     """In line. `task` is None once it gave up."""
 
     __slots__ = ("expected", "task")
@@ -78,7 +78,7 @@ class TurnQueue:
         # The seconds expected of connections that began although the turn was full.
         self._reserved = 0.0
         # A heap; it includes connections that gave up, which do not count.
-        self._waiting: list[tuple[float, int, _Waiting]] = []
+        self._waiting: list[tuple[float, int, _QueuedConnection]] = []
         self._in_line = 0
         # The sum of their orders.
         self._orders = 0.0
@@ -136,7 +136,7 @@ class TurnQueue:
                 self.took(0.0, expected)
                 raise
             return
-        waiting = _Waiting(trio.lowlevel.current_task(), expected)
+        waiting = _QueuedConnection(trio.lowlevel.current_task(), expected)
         heapq.heappush(self._waiting, (order, next(self._numbers), waiting))
         self._in_line += 1
         self._orders += order

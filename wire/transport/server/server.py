@@ -23,7 +23,7 @@ from trimaran.wire.transport.connection.connection import Connection
 from trimaran.wire.transport.connection.core import Service
 from trimaran.wire.transport.connection.limits import ConnectionLimits, Counters
 from trimaran.wire.transport.dispatch.registry import Registry
-from trimaran.wire.transport.endpoint.endpoint import Endpoint, SocketEndpoint, TlsEndpoint
+from trimaran.wire.transport.endpoint.endpoint import SocketEndpoint, TlsEndpoint, TransportLayer
 from trimaran.wire.transport.memory.pools import SMALL_BYTES, Memory, MemoryPool
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import ConnectionInfo
@@ -108,7 +108,7 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
     return sock
 
 
-def _endpoint(sock: socket.socket, security: ListenerSecurity) -> Endpoint:
+def _endpoint(sock: socket.socket, security: ListenerSecurity) -> TransportLayer:
     if security.tls is None:
         return SocketEndpoint(sock)
     return TlsEndpoint(sock, security.tls, names=security.names)

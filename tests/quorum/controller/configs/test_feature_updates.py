@@ -10,7 +10,7 @@ from trimaran.quorum.controller.configs.feature_updates import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
     UPGRADE,
-    Cluster,
+    QuorumFeatures,
     update_features,
 )
 from trimaran.quorum.controller.tasks.activation import activation_records
@@ -48,7 +48,7 @@ def update(*updates, image, quorum=None, controllers=(1,), api_version=2, valida
         ],
         validate_only=validate_only,
     )
-    cluster = Cluster(1, controllers, quorum or FakeQuorum(), 7)
+    cluster = QuorumFeatures(1, controllers, quorum or FakeQuorum(), 7)
     return update_features(request, image, cluster, CONFIG, api_version=api_version)
 
 

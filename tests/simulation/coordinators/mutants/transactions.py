@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from trimaran.broker.coordination.effects import EffectRunner
-from trimaran.broker.producing.producer_ids import ProducerIds
+from trimaran.broker.producing.producer_ids import ProducerIdManager
 from trimaran.broker.transactions import markers, rules
 from trimaran.broker.transactions.markers import MarkerWriter
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
@@ -226,13 +226,13 @@ def _epochs_do_not_end() -> Patch:
 
 def _producer_ids_twice() -> Patch:
     """KAFKA-15552."""
-    counts: dict[ProducerIds, int] = {}
+    counts: dict[ProducerIdManager, int] = {}
 
-    async def take(self: ProducerIds) -> int:
+    async def take(self: ProducerIdManager) -> int:
         counts[self] = counts.get(self, -1) + 1
         return counts[self]
 
-    return mock.patch.object(ProducerIds, "take", take)
+    return mock.patch.object(ProducerIdManager, "take", take)
 
 
 _TV1, _TV2 = {"bumps": False}, {"bumps": True}

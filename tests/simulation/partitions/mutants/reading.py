@@ -10,7 +10,7 @@ from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
 from trimaran.broker.fetching.fetch import READ_COMMITTED, Fetch
 from trimaran.broker.fetching.slots import Slot
-from trimaran.broker.handlers.list_offsets import Reader
+from trimaran.broker.handlers.list_offsets import Requester
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.producers.state import ProducerState
@@ -115,7 +115,7 @@ def _aborted_are_not_named() -> Patch:
 
 
 def _lists_the_log_s_end() -> Patch:
-    return mock.patch.object(Reader, "end_of", lambda _self, leader: leader.log.log_end_offset)
+    return mock.patch.object(Requester, "end_of", lambda _self, leader: leader.log.log_end_offset)
 
 
 def _every_position_is_recorded_as_the_end() -> Patch:
