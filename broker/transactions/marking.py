@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from trimaran.broker.coordination.ports import AppendInfo
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.opening import open_leaders, opening
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watermark_waits import WatermarkWait, wait_for_all
+from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.runtime.turns import in_turns
