@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn (25): takes the partition of a group's offsets into a transaction.
+"""AddOffsetsToTxn (25): adds the partition with a group's offsets to a transaction.
 
 Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE. Source: `KafkaApis.handleAddOffsetsToTxnRequest`.
 """

@@ -1,8 +1,8 @@
-"""AddPartitionsToTxn (24): takes partitions into a transaction; brokers also verify by it that they are in one.
+"""AddPartitionsToTxn (24): adds partitions to a transaction; brokers also use it to verify that partitions are in one.
 
-Versions: up to 3 from clients, one transaction each; 2 PRODUCER_FENCED (KIP-588); 4 from brokers, many transactions,
-which are added to or only verified (KIP-890); 5 TRANSACTION_ABORTABLE.
-Source: `KafkaApis.handleAddPartitionsToTxnRequest`.
+Versions: up to 3 from clients, with one transaction per request; 2 PRODUCER_FENCED (KIP-588); 4 from brokers, with many
+transactions that are extended or only verified (KIP-890); 5 TRANSACTION_ABORTABLE. Source:
+`KafkaApis.handleAddPartitionsToTxnRequest`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _of_client(
         if code := code_of(partition):
             codes[partition] = code
         yield None
-    others = E.OPERATION_NOT_ATTEMPTED  # all are added, or none
+    others = E.OPERATION_NOT_ATTEMPTED  # all or none are added
     if not codes:
         producer = Producer(
             ProducerId(request.v3_and_below_producer_id),
@@ -115,7 +115,7 @@ def _added(
 
 
 def _judge(ctx: TransactionContext, call: Call) -> Callable[[TopicPartition], ErrorCode]:
-    """Returns a function that says of a partition why it cannot be written to."""
+    """Returns a function from a partition to the code that forbids writing to it, or NONE."""
     may_write = may_with_topic(ctx, call, Operation.WRITE)
     known = ctx.metadata.image.topics.by_name
 
@@ -134,8 +134,8 @@ def _judge(ctx: TransactionContext, call: Call) -> Callable[[TopicPartition], Er
 def _of_broker(
     transactions: Sequence[AddPartitionsToTxnTransaction], ctx: TransactionContext, call: Call
 ) -> Handling[AddPartitionsToTxnResponse]:
-    """All are decided first, so that they are committed together. None waits for the transaction before: the broker
-    asks again.
+    """Decides all transactions first, so that their records are committed together. Does not wait for the producer's
+    previous transaction to end: the broker retries.
     """
     missing: Collection[TopicPartition] = ctx.transactions.unknown(
         {
@@ -167,7 +167,7 @@ def _decided(
     ctx: TransactionContext,
     missing: Collection[TopicPartition],
 ) -> Codes | PendingResponse[Any]:
-    """Returns the codes of the partitions, or the decision about them. Raises KafkaError: the code of all."""
+    """Returns the codes of the partitions, or the pending decision. Raises KafkaError with the code for all."""
     name, partitions = transaction.transactional_id, _partitions(transaction.topics)
     producer = Producer(
         ProducerId(transaction.producer_id), ProducerEpoch(transaction.producer_epoch)
@@ -216,7 +216,9 @@ def _result(
 def _unknown_of(
     partitions: Sequence[TopicPartition], ctx: TransactionContext
 ) -> dict[TopicPartition, ErrorCode]:
-    """Returns the codes if a partition is gone: what is verified was added once. The others are not verified then."""
+    """Returns the codes of all partitions if any partition has been deleted, else an empty dict: the partitions to
+    verify existed when they were added. The remaining ones are not verified in that case.
+    """
     known = ctx.metadata.image.topics.by_name
     gone = {
         (name, index)

@@ -1,4 +1,4 @@
-"""AlterConfigs (33): replaces all configs of resources; decided by the controller."""
+"""AlterConfigs (33): replaces all configs of resources. The controller decides."""
 
 from __future__ import annotations
 

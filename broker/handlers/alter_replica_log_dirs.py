@@ -1,8 +1,8 @@
-"""AlterReplicaLogDirs (34): moves replicas to other log directories of this broker (KIP-113); answered when the moves
-have begun.
+"""AlterReplicaLogDirs (34): moves replicas to other log directories of this broker (KIP-113); the response is sent once
+the moves have begun.
 
-A replica that is not here yet will be made in the directory named, which is answered with REPLICA_NOT_AVAILABLE as
-Kafka does.
+A replica that this broker does not have yet will be created in the requested directory; the answer for it is
+REPLICA_NOT_AVAILABLE, as in Kafka.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def alter_replica_log_dirs(
     for directory in request.dirs:
         for topic in directory.topics:
             for index in topic.partitions:
-                # The last directory counts if there are two, as in Kafka.
+                # If a replica is listed under two directories, the last one counts, as in Kafka.
                 wanted[TopicPartition(topic.name, index)] = directory.path
                 yield None
             yield None

@@ -1,4 +1,4 @@
-"""Cuts the items of a request into batches, each decided at once: the records of a batch are written together."""
+"""Splits the items of a request into batches. Each batch is decided at once, and its records are written together."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TypeVar
 K = TypeVar("K")
 T = TypeVar("T")
 
-# As many partitions as fit into a frame that is decoded at once (`HEAVY_BYTES`), so that a usual request is decided as
-# a whole; some 10 to 20 ms of work.
+# As many partitions as fit into a frame that is decoded at once (`HEAVY_BYTES`): a typical request is decided as a
+# whole, in 10 to 20 ms.
 PARTITIONS_PER_BATCH = 1000
 
 
 def in_batches(
     listed: Iterable[tuple[K, Sequence[T]]], size: int = PARTITIONS_PER_BATCH
 ) -> Iterator[list[tuple[K, Sequence[T]]]]:
-    """Yields batches of `size` items with their keys, in order; a key counts as an item, too."""
+    """Yields batches of `size` items with their keys, in order; a key also counts as an item."""
     batch: list[tuple[K, Sequence[T]]] = []
     left = size
     for key, items in listed:

@@ -1,4 +1,4 @@
-"""The part of a change of configs that a broker answers itself: its loggers, and what only it can refuse.
+"""The part of a config change that a broker handles itself: its loggers, and checks that only this broker can make.
 
 Source: Kafka's `ConfigAdminManager`.
 """
@@ -54,7 +54,9 @@ def altered(
     call: Call,
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
 ) -> Handling[R]:
-    """Returns this broker's answer to some resources and, behind it, the controller's answer to the others."""
+    """Returns the response: this broker's results for some resources, followed by the controller's results for the
+    rest.
+    """
     answered: dict[ConfigResource, KafkaError] = {}
     yield from answer_here(
         request.resources,
@@ -81,7 +83,7 @@ def _parted(
     answered: Mapping[ConfigResource, KafkaError],
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],
 ) -> tuple[R, list[Any]]:
-    """Returns the response with the answers that are known, and the resources that the controller shall answer."""
+    """Returns the response with the results known so far, and the resources to forward to the controller."""
     left = [resource for resource in resources if resource_of(resource) not in answered]
     return respond(answered), left
 
@@ -94,7 +96,7 @@ def answer_here(
     validate_only: bool,
     may_alter_loggers: bool,
 ) -> Handling[None]:
-    """Puts the resources that need not go to the controller into `answered`: NONE if all is well, or the error."""
+    """Puts the resources that need not go to the controller into `answered`, each with NONE or its error."""
     times: Counter[ConfigResource] = yield Compute(
         ITEM_COST_BYTES * len(resources), lambda: Counter(map(resource_of, resources))
     )
@@ -142,7 +144,7 @@ def _check_is_us(name: str, node_id: BrokerId) -> None:
 
 
 def _check_cordoned(resource: Resource, ctx: AdminContext) -> None:
-    """Raises KafkaError: INVALID_REQUEST, a cordoned directory is no directory of this broker."""
+    """Raises KafkaError INVALID_REQUEST if a cordoned directory is not a log directory of this broker."""
     key = SERVER_CONFIGS[CORDONED]
     dynamic = ctx.metadata.image.configs.of(BROKER_RESOURCE, str(ctx.node_id))
     try:
@@ -161,9 +163,10 @@ def _check_cordoned(resource: Resource, ctx: AdminContext) -> None:
 def _check_own_listeners(
     resources: Sequence[Resource], ctx: AdminContext, answered: dict[ConfigResource, KafkaError]
 ) -> Handling[None]:
-    """Refuses configs of this node with which its listeners could not go on: the controller does not have its files.
+    """Refuses configs of this node that its listeners could not use; the controller cannot check them without this
+    node's files.
 
-    One resource at most is this node's. The files that it names are read in a thread.
+    At most one resource is this node's. The files that it names are read in a thread.
     """
     for resource in resources:
         kind, name = key = resource_of(resource)
@@ -175,10 +178,12 @@ def _check_own_listeners(
 
 
 def _check_listeners(resource: Resource, ctx: AdminContext) -> None:
-    """Checks the certificates and users with which this broker's listeners would go on. Raises KafkaError."""
+    """Checks the certificates and users that this broker's listeners would use. Raises KafkaError."""
     configs = ctx.metadata.image.configs
     changes: dict[str, str | None] = {}
-    if isinstance(resource, alter_configs.AlterConfigsResource):  # lists all configs that remain
+    if isinstance(
+        resource, alter_configs.AlterConfigsResource
+    ):  # this request lists all configs that remain
         changes = dict.fromkeys(configs.of(BROKER_RESOURCE, str(ctx.node_id)))
     for config in resource.configs:
         operation = getattr(config, "config_operation", ConfigOperation.SET)

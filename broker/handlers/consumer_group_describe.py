@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe (69): members of groups of the consumer protocol, what they have, and their target (KIP-848).
+"""ConsumerGroupDescribe (69): members of consumer groups with their current and target assignments (KIP-848).
 
-Versions: 1 which protocol a member speaks (KIP-1099). A group is described as it is when its turn comes: it does not
-change meanwhile.
+Versions: 1 the protocol of each member (KIP-1099). The description of one group is consistent: the group does not
+change while it is described.
 """
 
 from __future__ import annotations
@@ -79,7 +79,9 @@ def _described(
 
 
 def _seen(members: Iterable[Member], may_see: Callable[[str], bool]) -> Iterator[Member]:
-    """Raises KafkaError TOPIC_AUTHORIZATION_FAILED at a member with a topic that who asks may not see."""
+    """Yields the members. Raises KafkaError TOPIC_AUTHORIZATION_FAILED at the first one with a topic that the client
+    may not see.
+    """
     for member in members:
         if not all(map(may_see, _topics_of(member))):
             raise KafkaError(

@@ -1,7 +1,7 @@
-"""ConsumerGroupHeartbeat (68): a consumer joins, stays in or leaves its group, and learns its partitions (KIP-848).
+"""ConsumerGroupHeartbeat (68): a consumer joins, stays in or leaves its groupand receives its partitions (KIP-848).
 
-Versions: 1 subscription by a pattern, and members choose their ids (KIP-1082). Served from `group.version` 1 on; below,
-the answer is UNSUPPORTED_VERSION, as Kafka's.
+Versions: 1 subscription by pattern, and member ids chosen by clients (KIP-1082). Served from `group.version` 1 on;
+below that the response is UNSUPPORTED_VERSION, as in Kafka.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def _fail(
 def consumer_group_heartbeat(
     request: ConsumerGroupHeartbeatRequest, ctx: GroupContext, call: Call
 ) -> Handling[ConsumerGroupHeartbeatResponse]:
-    if (
-        ctx.groups.runtime.is_loading
-    ):  # asked here, as this is the request that groups send most often
+    if ctx.groups.runtime.is_loading:  # avoids a call: this is the most frequent request of groups
         yield from loaded(ctx, (request.group_id,))
     check_served(ctx)
     if request.subscribed_topic_names and ctx.authorizer is not None:
@@ -84,7 +82,7 @@ def consumer_group_heartbeat(
 
 
 def _refusal(regex: str, ctx: GroupContext) -> Handling[KafkaError | None]:
-    """Returns the error for a pattern that cannot be used; a new pattern is compiled in a thread first."""
+    """Returns the error for an invalid pattern; a new pattern is first compiled in a thread."""
     patterns = ctx.groups.patterns
     if patterns.knows(regex):
         return None
@@ -93,7 +91,7 @@ def _refusal(regex: str, ctx: GroupContext) -> Handling[KafkaError | None]:
 
 
 def check_served(ctx: GroupContext) -> None:
-    """Raises KafkaError: UNSUPPORTED_VERSION: the cluster or this broker does without the consumer protocol."""
+    """Raises KafkaError UNSUPPORTED_VERSION if the consumer protocol is disabled in the cluster or on this broker."""
     level = ctx.metadata.image.features.levels.get(GROUP_VERSION, 0)
     if level < 1 or "consumer" not in ctx.config["group.coordinator.rebalance.protocols"]:
         raise KafkaError(

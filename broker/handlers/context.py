@@ -1,19 +1,20 @@
-"""The values that request handlers of a broker may use, by family.
+"""The objects that a broker's request handlers may use, by family.
 
-A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; it names the context of its family and reads
-nothing else of the broker. `trimaran.broker.process.families` makes one `Context`, which is a context of each family.
+A handler is `def handle(request, ctx: DataContext, call: Call) -> …`; its annotation names the context of its family,
+and it uses nothing else of the broker. `trimaran.broker.process.families` creates one `Context`, which implements the
+context of every family.
 
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
-  one.
+one.
 - `ctx.partitions.find(key)` returns this broker's `Partition` or None; `.leader_of(key)` returns its
-  `PartitionLeader` or raises the `KafkaError` that clients get (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
+`PartitionLeader` or raises the `KafkaError` for the client (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
-  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when all of the ISR has it on disk and raises
-  `NotLeaderError` when the epoch ends first. `leader.log.read_bytes(…)` reads back.
+`await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when the whole ISR has it on disk, and raises
+`NotLeaderError` if the epoch ends first. `leader.log.read_bytes(…)` reads back.
 - `ctx.forwarder` wraps a client's request in an Envelope for the active controller; `ctx.topic_creation.create(names)`
-  makes missing topics (also internal ones).
-- `ctx.groups` coordinates groups and `ctx.transactions` transactions, if this broker leads their partition;
-  `ctx.verifier` reaches the coordinator of any transaction.
+makes missing topics (also internal ones).
+- `ctx.groups` coordinates groups and `ctx.transactions` coordinates transactions whose partition this broker leads;
+`ctx.verifier` reaches the coordinator of any transaction.
 """
 
 from __future__ import annotations
@@ -49,18 +50,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLimits:
-    """Bounds that handlers read often, taken from the configuration once."""
+    """Limits that handlers read often, read from the configuration once."""
 
-    fetch_bytes_max: int  # fetch.max.bytes: of one Fetch answer, the first batch excepted
+    fetch_bytes_max: (
+        int  # fetch.max.bytes: the maximum of one Fetch response, not counting its first batch
+    )
 
 
-# Contexts of families have no slots: `Context` is all of them.
+# Family contexts have no slots, because `Context` inherits from all of them.
 @dataclass(frozen=True, kw_only=True)
 class DataContext:
-    """For requests that write and read the logs of partitions: Produce, Fetch and lookups of offsets.
+    """The context of requests that read and write partition logs: Produce, Fetch and offset lookups.
 
-    `authorizer` is None if everything is allowed, `replica_selector` if consumers read from leaders only. `now_ms` is
-    the wall clock.
+    `authorizer` is None if everything is allowed, `replica_selector` is None if consumers read only from leaders.
+    `now_ms` returns the wall-clock time.
     """
 
     metadata: BrokerMetadata
@@ -77,9 +80,9 @@ class DataContext:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupContext:
-    """For requests of group members and about groups and their offsets, and for FindCoordinator.
+    """The context of requests from group members, requests about groups and their offsets, and FindCoordinator.
 
-    `zookeeper_offsets` is None if no ZooKeeper is named.
+    `zookeeper_offsets` is None if no ZooKeeper is configured.
     """
 
     config: ServerConfig
@@ -94,7 +97,7 @@ class GroupContext:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionContext:
-    """For requests of transactional producers, and for the markers that coordinators elsewhere send."""
+    """The context of requests from transactional producers, and of the markers that other coordinators send."""
 
     metadata: BrokerMetadata
     partitions: Partitions
@@ -108,7 +111,7 @@ class TransactionContext:
 
 @dataclass(frozen=True, kw_only=True)
 class DirectoryContext:
-    """For requests about the log directories of this broker, and the replicas in them."""
+    """The context of requests about this broker's log directories and the replicas in them."""
 
     node_id: BrokerId
     metadata: BrokerMetadata
@@ -120,7 +123,7 @@ class DirectoryContext:
 
 @dataclass(frozen=True, kw_only=True)
 class AdminContext:
-    """For requests about the cluster: what the image says of it, and changes that the controller decides.
+    """The context of requests about the cluster: its metadata, and changes that the controller decides.
 
     `client_metrics` is None in tests.
     """
@@ -138,15 +141,17 @@ class AdminContext:
 
     @property
     def image(self) -> MetadataImage:
-        """The newest image that has been applied."""
+        """The newest image that this broker has applied."""
         return self.metadata.image
 
     @property
     def collects_client_metrics(self) -> bool:
-        """Whether this broker takes the metrics of clients (KIP-714)."""
+        """Whether this broker collects metrics from clients (KIP-714)."""
         return self.client_metrics is not None and self.client_metrics.received is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context(DataContext, GroupContext, TransactionContext, DirectoryContext, AdminContext):
-    """The context of every family: the registry gives it to each handler, which sees the part that it names."""
+    """The context of all families. The registry passes it to every handler, which sees only the family that it
+    declares.
+    """

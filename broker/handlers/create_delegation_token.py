@@ -1,4 +1,4 @@
-"""CreateDelegationToken (38): a user gets a token to authenticate with. Decided by the controller."""
+"""CreateDelegationToken (38): creates a token that authenticates its owner. The controller decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""CreateTopics (19): decided by the controller; the answer waits until this broker knows the topics too."""
+"""CreateTopics (19): creates topics. The controller decides; the response waits until this broker also knows the
+topics.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,9 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
 from trimaran.wire.transport.scheduling.effects import Compute, Handling, Wait
 
-# The client will ask this broker for metadata next; a broker far behind must not hold the answer back.
+# The client's next request to this broker is for metadata; the bound keeps a lagging broker from delaying the response.
 KNOWN_SECONDS = 1.0
-# A larger answer, of some 500 topics, is not decoded: the broker then waits for all topics of the request, the refused
-# ones as well.
+# A larger response (some 500 topics) is not decoded; the broker then waits for all requested topics, even refused ones.
 DECODED_BYTES_MAX = 1 << 20
 
 
@@ -51,6 +52,6 @@ def _are_known(names: Sequence[str], image: MetadataImage) -> bool:
 
 
 async def _known(names: Sequence[str], ctx: AdminContext) -> None:
-    """Returns when this broker knows the topics, or after `KNOWN_SECONDS`."""
+    """Waits until this broker knows the topics, at most `KNOWN_SECONDS`."""
     with trio.move_on_after(KNOWN_SECONDS):
         await ctx.metadata.wait_for(partial(_are_known, names))

@@ -1,4 +1,4 @@
-"""DeleteGroups (42): deletes groups without members and their offsets (KIP-229); answered when that is stored."""
+"""DeleteGroups (42): deletes empty groups and their offsets (KIP-229); answered when the deletion is stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""DeleteRecords (21): moves a partition's start up (KIP-107), answered when all live replicas have followed.
+"""DeleteRecords (21): advances the start of partitions (KIP-107); answered when all live replicas have followed.
 
-An offset of -1 means the high watermark. Nothing is deleted from internal topics: their coordinators would lose
-state. Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
+An offset of -1 means the high watermark. Nothing is deleted from internal topics: their coordinators would lose state.
+Source: `Partition.deleteRecordsOnLeader`, `DelayedDeleteRecords`.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def delete_records(
 def _flushed(
     offsets: Mapping[TopicPartition, int], ctx: DataContext
 ) -> Handling[Collection[TopicPartition]]:
-    """Waits for the flushes of partitions in which more is to be deleted than is below the watermark, or all that will
-    be. Returns those that are late.
+    """Waits for the flushes of partitions that are to be deleted up to the watermark or beyond it. Returns the
+    partitions whose flush is late.
     """
     keys = [key for key in offsets if key.topic not in INTERNAL_TOPICS]
     found = yield from pending_flushes(ctx.partitions, keys)

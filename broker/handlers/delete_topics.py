@@ -1,4 +1,6 @@
-"""DeleteTopics (20): decided by the controller; the answer waits until this broker has forgotten the topics too."""
+"""DeleteTopics (20): deletes topics. The controller decides; the response waits until this broker has also removed
+them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ def delete_topics(
 
 
 async def _forgotten(gone: Collection[bytes], ctx: AdminContext) -> None:
-    """Returns when this broker knows none of the topics any more, or after `KNOWN_SECONDS`."""
+    """Waits until none of the topics exists on this broker, at most `KNOWN_SECONDS`."""
     with trio.move_on_after(KNOWN_SECONDS):
         await ctx.metadata.wait_for(
             lambda image: not any(topic_id in image.topics.by_id for topic_id in gone)

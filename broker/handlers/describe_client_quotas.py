@@ -1,4 +1,4 @@
-"""DescribeClientQuotas (48): quotas of the clients that a filter matches, by what this broker knows."""
+"""DescribeClientQuotas (48): lists the client quotas that match a filter, from this broker's metadata."""
 
 from __future__ import annotations
 

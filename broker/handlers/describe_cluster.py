@@ -1,7 +1,6 @@
-"""DescribeCluster (60): the brokers and a node to send admin requests to (KIP-700).
+"""DescribeCluster (60): lists the brokers and a node that takes admin requests (KIP-700).
 
-Versions: 1 asks for brokers or controllers (KIP-919; brokers answer only for brokers), 2 also fenced brokers
-(KIP-1073).
+Versions: 1 brokers or controllers (KIP-919; a broker only lists brokers), 2 fenced brokers as well (KIP-1073).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeDelegationToken (41): lists delegation tokens by owner, by what this broker knows."""
+"""DescribeDelegationToken (41): lists delegation tokens by owner, from this broker's metadata."""
 
 from __future__ import annotations
 

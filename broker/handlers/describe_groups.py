@@ -1,6 +1,6 @@
 """DescribeGroups (15): state and members of classic groups.
 
-Versions: 3 authorized operations (KIP-430), 4 static members, 6 says that a group does not exist (KIP-1043).
+Versions: 3 authorized operations (KIP-430), 4 static members, 6 an error for a group that does not exist (KIP-1043).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""DescribeLogDirs (35): the log directories of this broker, those that failed too, and the sizes of the replicas in
-them.
+"""DescribeLogDirs (35): this broker's log directories, including failed ones, and the sizes of the replicas in them.
 
-Versions: 3 an error of the whole, 4 sizes of the volumes, 5 cordoned. A log that was not opened since the start is
-measured by its files; a replica without files yet is listed where it will be created.
+Versions: 3 a top-level error, 4 volume sizes, 5 cordoned directories. The size of a log that has not been opened since
+startup is the size of its files; a replica without files yet is listed where it will be created.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 def _fail(
     _request: DescribeLogDirsRequest, code: ErrorCode, _message: str
 ) -> DescribeLogDirsResponse:
-    """Versions without an error of the whole list no directory, as Kafka does."""
+    """Returns the error; versions without a top-level error list no directory, as in Kafka."""
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
@@ -113,7 +112,7 @@ def _open_size(partition: Partition) -> int | None:
 
 @dataclass(slots=True)
 class _Found:
-    """The replicas of one directory; collected on the loop, measured in a thread."""
+    """The replicas of one directory; they are collected in the event loop and measured in a thread."""
 
     directory: LogDirectory
     replicas: list[tuple[Partition, int | None]] = field(default_factory=list)
@@ -121,14 +120,14 @@ class _Found:
     is_cordoned: bool = False
 
     def add_copy(self, partition: Partition, copy: PartitionLog | None) -> None:
-        """Adds a replica that is being moved here; copies of an earlier process count once they are checked."""
+        """Adds a replica that is moving to this directory; a copy from a previous run counts only after its check."""
         size, end_offset = (0, 0) if copy is None else (copy.size_bytes, copy.log_end_offset)
         log = partition.open_log
         behind = 0 if log is None else max(0, log.log_end_offset - end_offset)
         self._add(partition, size, behind, is_future=True)
 
     def measure(self) -> DescribeLogDirsResult:
-        """Blocks."""
+        """Returns the directory with the sizes of its replicas. Blocks on file access."""
         try:
             for partition, size in self.replicas:
                 log = partition.open_log

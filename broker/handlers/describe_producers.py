@@ -1,7 +1,7 @@
-"""DescribeProducers (61): the idempotent producers of partitions, and the offsets since which their transactions are
-open (KIP-664).
+"""DescribeProducers (61): lists the idempotent producers of partitions and the start offsets of their open transactions
+(KIP-664).
 
-Any replica answers. Source: `KafkaApis.handleDescribeProducersRequest`, `UnifiedLog.activeProducers`.
+Any replica can answer. Source: `KafkaApis.handleDescribeProducersRequest`, `UnifiedLog.activeProducers`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-# The memory of one entry of the list.
+# Memory estimated for one entry of the list.
 ENTRY_BYTES = 64
 
 
@@ -93,7 +93,9 @@ def _failed(index: int, error: KafkaError) -> PartitionResponse:
 def _producers(
     key: TopicPartition, ctx: DataContext, may_read: Callable[[str], bool], room: Room
 ) -> Handling[Iterator[ProducerState]]:
-    """Returns the producers of the partition now. Raises KafkaError if this broker or this client has none to see."""
+    """Returns the current producers of the partition. Raises KafkaError if this broker has no replica or access is
+    denied.
+    """
     if (why := why_illegal(key.topic)) is not None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
     if not may_read(key.topic):
@@ -115,5 +117,5 @@ def _shown(producer_id: int, entry: ProducerEntry) -> ProducerState:
         last_sequence=entry.batches[-1].last_sequence if entry.batches else NO_SEQUENCE,
         last_timestamp=entry.last_timestamp,
         coordinator_epoch=entry.coordinator_epoch,
-        current_txn_start_offset=entry.transaction_start,  # -1 for none, here too
+        current_txn_start_offset=entry.transaction_start,  # -1 for none in both places
     )

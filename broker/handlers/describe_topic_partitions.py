@@ -1,8 +1,7 @@
 """DescribeTopicPartitions (75): partitions of topics with their eligible leader replicas, page by page (KIP-966).
 
-Topics and their partitions come in order; `next_cursor` says where the next page begins, if there is one. What
-`kafka-topics --describe` asks.
-Source: Kafka's `DescribeTopicPartitionsRequestHandler`, `KRaftMetadataCache.describeTopicResponse`.
+Topics and their partitions are sorted; `next_cursor` is the start of the next page, if any. `kafka-topics --describe`
+sends this request. Source: Kafka's `DescribeTopicPartitionsRequestHandler`, `KRaftMetadataCache.describeTopicResponse`.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute, Handling
 
-# The bytes of a topic with the longest name, besides its partitions.
+# The size of a topic with the longest name, without its partitions.
 TOPIC_BYTES = 300
 
 
@@ -70,7 +69,7 @@ def describe_topic_partitions(
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE)
     reachable = Reachable(image.cluster, call.connection.listener)
     page = _Page(image.topics, reachable, limit, may_see, call.room())
-    # The names of a page and the next one; with an authorizer all, since some may be hidden.
+    # The names for one page and the start of the next; with an authorizer all names, since some may be hidden.
     most = limit + 1 if ctx.authorizer is None else len(image.topics.by_name)
     names: list[str] | None = yield Compute(
         ITEM_COST_BYTES * (len(request.topics) or len(image.topics.by_name)),
@@ -91,7 +90,7 @@ def describe_topic_partitions(
 
 
 def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
-    """Whether the cursor is not at a partition, or is outside of the requested topics."""
+    """Whether the cursor names no partition, or a topic that was not requested."""
     cursor = request.cursor
     if cursor is None:
         return False
@@ -102,7 +101,9 @@ def _is_misplaced(request: DescribeTopicPartitionsRequest) -> bool:
 def _names(
     request: DescribeTopicPartitionsRequest, topics: TopicsImage, most: int
 ) -> list[str] | None:
-    """In order from the cursor on; of all topics no more than `most`. None if the cursor is misplaced."""
+    """Returns the sorted names from the cursor on, at most `most` if all topics are requested; None if the cursor is
+    misplaced.
+    """
     if _is_misplaced(request):
         return None
     start = request.cursor.topic_name if request.cursor is not None else ""
@@ -116,7 +117,7 @@ def _first_partition(name: str, cursor: Cursor | None) -> int:
 
 
 class _Page:
-    """An answer in the making, with room for `limit` partitions; also a full response ends it."""
+    """A response being built, with room for `limit` partitions; a full response also ends the page."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class _Page:
     def fill(
         self, names: list[str], cursor: Cursor | None, *, skips_unknown: bool
     ) -> Handling[None]:
-        """Fills the page; all requested names are authorized, even those after a full page."""
+        """Fills the page; authorizes all requested names, even those after the page is full."""
         for name in names:
             self._room.worked(JUDGED_WORK)
             yield None
@@ -202,7 +203,7 @@ class _Page:
 
 
 def _refused(name: str) -> DescribeTopicPartitionsResponseTopic:
-    """Returns a topic without any details, not even whether it is internal."""
+    """Returns a topic without any details, not even whether the topic is internal."""
     return _error(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name).replace(is_internal=False)
 
 

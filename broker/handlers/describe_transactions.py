@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): state, producer and partitions of transactions by their ids (KIP-664).
+"""DescribeTransactions (65): returns the state, producer and partitions of transactions by id (KIP-664).
 
 Source: `TransactionCoordinator.handleDescribeTransactions`.
 """

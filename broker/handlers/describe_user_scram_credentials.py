@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): mechanisms and iterations of users, by what this broker knows."""
+"""DescribeUserScramCredentials (50): lists the SCRAM mechanisms and iterations of users, from the broker's metadata."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""EndTxn (26): commits or aborts a transaction; answered when the decision is final; the markers follow.
+"""EndTxn (26): commits or aborts a transaction; answered when the decision is final; the markers are written
+afterwards.
 
-Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoch and answers the next producer
-(KIP-890). Source: `KafkaApis.handleEndTxnRequest`.
+Versions: 2 PRODUCER_FENCED (KIP-588), 4 TRANSACTION_ABORTABLE, 5 bumps the epoch and returns the new producer id and
+epoch (KIP-890). Source: `KafkaApis.handleEndTxnRequest`.
 """
 
 from __future__ import annotations

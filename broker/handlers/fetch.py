@@ -1,11 +1,11 @@
-"""Fetch (1): consumers read, followers replicate.
+"""Fetch (1): serves the reads of consumers and the replication of followers.
 
-A fetch that finds enough is answered at once. Another one leaves an interest with each of its partitions, and waits
-without a task of its own.
-Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message larger than asked
-for, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the follower's broker
-epoch (KIP-903), 16 the present leader (KIP-951), 18 the follower's high watermark, which we do not need. From 11 on,
-if `replica.selector.class` is set, followers serve consumers and leaders send them there (KIP-392).
+A fetch that finds enough is answered at once. Otherwise it registers with each of its partitions, and waits without a
+task of its own. Versions: up to 3 message sets of v0 and v1 (`broker/fetching/old_formats.py`), up to 2 no message
+larger than the limit, 7 sessions (KIP-227), 9 the caller's leader epoch, 12 divergence (KIP-595), 13 topic ids, 15 the
+follower's broker epoch (KIP-903), 16 the current leader (KIP-951), 18 the follower's high watermark, which is ignored.
+From 11 on, if `replica.selector.class` is set, followers serve consumers, and leaders redirect consumers to them
+(KIP-392).
 """
 
 from __future__ import annotations
@@ -58,17 +58,19 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-Slots = dict[tuple[str, bytes, int], Slot]  # by the names of the request
+Slots = dict[
+    tuple[str, bytes, int], Slot
+]  # keyed by topic name, topic id and partition, as in the request
 
-# A client may ask to wait for ever; its fetch is answered after this (Kafka has no bound).
+# A client may request an unlimited wait; its fetch is answered after this time (Kafka has no bound).
 MAX_WAIT_SECONDS = 300.0
 VERSION_NAMING_LEADERS = 16
-# To find a member by its class takes as long as the verdict.
+# Module constants, because `Operation.READ` costs as much as the whole authorization check.
 READ, TOPIC = Operation.READ, ResourceType.TOPIC
-VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch comes even if it is larger than allowed
+VERSION_OF_WHOLE_MESSAGES = 3  # KIP-74: the first batch is returned even if it exceeds the limit
 VERSION_OF_STORAGE_ERRORS = 6
 VERSION_READING_FOLLOWERS = 11
-VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # clients of older versions take it for a fatal error
+VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # older clients treat this code as fatal
 
 
 @handles(
@@ -114,7 +116,9 @@ async def _convert(response: FetchResponse, request: FetchRequest, call: Call) -
 
 
 def _hide_storage_errors(response: FetchResponse) -> None:
-    """Clients of that time do not know the code, and would not look for another leader."""
+    """Replaces the code for storage errors: clients of these versions do not know it, and would not look for another
+    leader.
+    """
     for topic in response.responses:
         for data in topic.partitions:
             if data.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
@@ -134,8 +138,8 @@ def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
     elif ctx.quotas.fetch.is_set:
         most = ctx.quotas.fetch_bytes_max(call, most)
     if replica_id >= 0 and not refused:
-        call.is_exempt = True  # replication does not wait for the quotas of clients
-    # Only with `replica.selector.class`.
+        call.is_exempt = True  # replication is not throttled by client quotas
+    # True only if `replica.selector.class` is set.
     reads_followers = (
         replica_id < 0 and ctx.replica_selector is not None and version >= VERSION_READING_FOLLOWERS
     )
@@ -159,7 +163,7 @@ def _terms(request: FetchRequest, ctx: DataContext, call: Call) -> FetchTerms:
 
 
 def _reading(ctx: DataContext, call: Call) -> Callable[[str], bool]:
-    """Permissions may change during a fetch."""
+    """Returns a check that reads the current ACLs: permissions may change during a fetch."""
     return lambda topic: may(ctx, call, Action(READ, TOPIC, topic))
 
 
@@ -170,7 +174,7 @@ def _acl_epoch(ctx: DataContext) -> int:
 def _preference(
     request: FetchRequest, ctx: DataContext, call: Call
 ) -> Callable[[PartitionLeader, int], int]:
-    """Returns a function that finds the replica that this consumer should read a partition from."""
+    """Returns a function that selects the replica from which this consumer should read a partition."""
     selector = ctx.replica_selector
     assert selector is not None
     client = ClientMetadata(request.rack_id, call.connection.listener)
@@ -181,7 +185,9 @@ def _preference(
 def _refusal(
     replica_id: BrokerId, broker_epoch: BrokerEpoch, ctx: DataContext, call: Call
 ) -> ErrorCode:
-    """A fetch of a follower moves the ISR and the watermark, so it must come from that broker (CVE-2018-1288)."""
+    """Returns why a follower's fetch is refused: it moves the ISR and the watermark, so it must come from that broker
+    (CVE-2018-1288).
+    """
     if not may(ctx, call, Action(Operation.CLUSTER_ACTION)):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     broker = ctx.metadata.image.cluster.brokers.get(replica_id)
@@ -190,7 +196,7 @@ def _refusal(
     if broker_epoch < broker.epoch:
         return ErrorCode.STALE_BROKER_EPOCH
     if broker_epoch > broker.epoch:
-        # Retriable: the registration has not arrived here yet.
+        # Retriable: the registration has not reached this broker yet.
         return ErrorCode.UNKNOWN_LEADER_EPOCH
     return ErrorCode.NONE
 
@@ -218,7 +224,7 @@ def _open_session(
 def _without_session(
     request: FetchRequest, ctx: DataContext, call: Call, terms: FetchTerms
 ) -> Handling[FetchResponse]:
-    """Every partition is named, and answered."""
+    """Serves a fetch without a session, which names every partition and is answered for every partition."""
     reader, slots = FetchReader(), Slots()
     fetch = Fetch(reader, ctx.partitions, terms)
     if terms.replica_id >= 0:
@@ -232,8 +238,8 @@ def _without_session(
             return _throttled(call, NO_SESSION)
         responses = yield from fetch.responses(slots.values())
     finally:
-        # A reader refers to slots that it has not read, and slots refer to their reader: a frozen cycle
-        # (`FROZEN_ELEMENTS_MIN`) would never be freed.
+        # A reader refers to its unread slots, and slots refer to their reader: a cycle that, once frozen
+        # (`FROZEN_ELEMENTS_MIN`), would never be freed.
         reader.changed.clear()
     return _response(responses, ctx, call, NO_SESSION)
 
@@ -241,7 +247,7 @@ def _without_session(
 def _add_slots(
     request: FetchRequest, reader: FetchReader, terms: FetchTerms, slots: Slots, ctx: DataContext
 ) -> Handling[None]:
-    """Makes one slot a partition; of one named twice the last counts, as in Kafka."""
+    """Creates one slot per partition; if a partition is named twice, the last one counts, as in Kafka."""
     for topic in request.topics:
         _, held = ctx.partitions.named(topic.topic, topic.topic_id)
         for wanted in topic.partitions:
@@ -259,7 +265,9 @@ def _add_slots(
 def _in_session(
     request: FetchRequest, ctx: DataContext, call: Call, session: FetchSession, terms: FetchTerms
 ) -> Handling[FetchResponse]:
-    """Only changes are named and answered, and every partition by the first fetch of a session."""
+    """Serves a fetch in a session: it names changes only and is answered with changes only, except for the first, which
+    covers all partitions.
+    """
     reader, is_first = session.reader, request.session_epoch == INITIAL_EPOCH
     if terms.replica_id >= 0:
         reader.tick(trio.current_time())
@@ -295,7 +303,7 @@ def _wait(
     ctx: DataContext,
     max_wait_ms: int,
 ) -> Handling[None]:
-    """Waits for enough, at most for `max_wait_ms`; `passing` slots are attached for the time of the wait."""
+    """Waits until enough can be read, at most for `max_wait_ms`; attaches `passing` slots only during the wait."""
     acl_epoch = _acl_epoch(ctx)
     deadline = trio.current_time() + min(max_wait_ms / 1000, MAX_WAIT_SECONDS)
     changed = AutoResetEvent()
@@ -308,7 +316,7 @@ def _wait(
         while not (fetch.may_have_enough and (yield from fetch.poll())) and not is_up:
             is_up = yield Wait(partial(_is_up, changed, deadline))
         if is_up:
-            yield from fetch.poll()  # at watermarks that moved, for which a follower is not woken
+            yield from fetch.poll()  # watermarks that moved do not wake a follower
         if _acl_epoch(ctx) != acl_epoch:
             yield from fetch.poll_again()
     finally:
@@ -320,14 +328,14 @@ def _wait(
 
 
 async def _is_up(changed: AutoResetEvent, deadline: float) -> bool:
-    """Waits for a change; returns whether the time is up instead."""
+    """Waits for a change. Returns True if the time is up first."""
     return not await changed.wait(deadline)
 
 
 def attach_changed(
     slots: Collection[Slot], reader: FetchReader, ctx: DataContext
 ) -> Handling[None]:
-    """Attaches slots that were read before, and marks those where something has changed since."""
+    """Attaches slots that were read before, and marks those whose partition has changed since."""
     for slot in slots:
         if len(slots) > 1:
             yield None
@@ -340,7 +348,7 @@ def attach_changed(
             reader.changed[slot] = None
             continue
         slot.attach(partition)
-        if leader is None:  # a follower is read, or the epoch has ended since: the next read tells
+        if leader is None:  # a follower is read, or the epoch has ended: the next read finds out
             reader.changed[slot] = None
             continue
         upto = leader.log.log_end_offset if slot.upto_end else leader.high_watermark.offset
@@ -354,7 +362,7 @@ def _is_throttled(fetch: Fetch, terms: FetchTerms, ctx: DataContext, call: Call)
 
 
 def _throttled(call: Call, session_id: int) -> FetchResponse:
-    """A client that fetched too much gets nothing now, and fetches the same again (KIP-219)."""
+    """Returns an empty response to a client over its quota, which then repeats the fetch (KIP-219)."""
     return FetchResponse(throttle_time_ms=call.throttle_ms, session_id=session_id, responses=[])
 
 

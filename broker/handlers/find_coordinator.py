@@ -1,8 +1,8 @@
-"""FindCoordinator (10): the broker that coordinates a group or a transaction; the first request of a kind creates the
-topic.
+"""FindCoordinator (10): finds the broker that coordinates a group or a transaction; the first request creates the
+internal topic.
 
-Versions: 1 the kind of key, 4 many keys (KIP-699), 6 share groups. Where Kafka makes the client ask again
-until the topic exists, the response waits for it. Not implemented: share groups (INVALID_REQUEST, as in Kafka).
+Versions: 1 the type of the key, 4 many keys (KIP-699), 6 share groups. The response waits until the topic exists; Kafka
+makes the client retry. Not implemented: share groups (INVALID_REQUEST, as in Kafka).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def find_coordinator(
 
 
 def _created(topic: str, ctx: GroupContext) -> Handling[str]:
-    """Creates the topic of coordinators if it is missing. Returns why that failed, else an empty text."""
+    """Creates the internal topic if it is missing. Returns the reason for a failure, or an empty text."""
     if topic in ctx.metadata.image.topics.by_name:
         return ""
     code = (yield Wait(partial(ctx.topic_creation.create, [topic])))[topic]
@@ -96,7 +96,7 @@ def _created(topic: str, ctx: GroupContext) -> Handling[str]:
 
 
 class _Kind(NamedTuple):
-    """A kind of coordinator: its topic, and a function from a key to its partition."""
+    """A kind of coordinator: its topic, its resource type, and a function from a key to its partition."""
 
     topic: str
     resource_type: ResourceType
@@ -116,7 +116,7 @@ _KINDS = {
 
 
 def _locate(key: str, kind: _Kind, ctx: GroupContext, listener: str) -> Coordinator:
-    """Returns the broker that leads the key's partition, if it is alive and reached by the client's listener."""
+    """Returns the broker that leads the key's partition, if it is alive and has the client's listener."""
     if kind.topic == TRANSACTION_STATE and not key:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     image = ctx.metadata.image

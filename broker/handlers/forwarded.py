@@ -1,10 +1,9 @@
-"""Requests that a broker passes on to the active controller, bytes and all, without decoding them.
+"""Requests that a broker forwards to the active controller as received, without decoding them.
 
-The controller's handler declares the API: versions, bounds, and the response to an error. The controller decides, and
-authorizes the client's principal (`broker/channels/forwarding.py`). APIs that the broker does look into have a handler
-of their own in this folder: topics that are created or deleted (the broker waits until it knows), configs (it answers
-for some itself), new tokens.
-Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
+The controller's handler declares the API: its versions, limits and error responses. The controller decides, and
+authorizes the client's principal (`broker/channels/forwarding.py`). APIs that the broker decodes have their own
+handlers in this folder: creation and deletion of topics (the broker waits until its metadata has the change), configs
+(the broker decides some itself), and new tokens. Source: Kafka's `KafkaApis.forwardToController`, `ForwardingManager`.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles_as
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# Refused by the broker on some listeners: the controller does not see how the client has connected.
+# The broker refuses these on some listeners: the controller cannot see how the client has connected.
 OF_TOKENS = (expire_delegation_token, renew_delegation_token)
 
 
 def passed_on(declared: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns the broker's handler of an API that the controller's handler `declared` declares."""
+    """Returns the broker's handler for an API, given the controller's handler `declared`."""
     is_of_tokens = declared in OF_TOKENS
 
     @handles_as(declared, access=BY_CONTROLLER, takes_frame=True)

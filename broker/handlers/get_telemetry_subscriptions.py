@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71): a client asks which metrics it should push (KIP-714)."""
+"""GetTelemetrySubscriptions (71): returns the metrics that a client should push (KIP-714)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import handles
 
-# In Kafka's order: clients take the first that they have.
+# In Kafka's order: clients use the first type that they support.
 COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
 
 

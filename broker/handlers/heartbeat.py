@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a classic group says that it lives, and learns that it must join again.
+"""Heartbeat (12): keeps a member of a classic group alive; the response may request a rejoin.
 
 Versions: 3 static members (KIP-345).
 """

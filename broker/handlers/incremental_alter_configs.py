@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs (44): decided by the controller, except for the log levels of this broker."""
+"""IncrementalAlterConfigs (44): changes single configs of resources. The controller decides, except for this broker's
+log levels.
+"""
 
 from __future__ import annotations
 

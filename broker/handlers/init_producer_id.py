@@ -1,6 +1,7 @@
-"""InitProducerId (22): gives an idempotent producer its id, a transactional one also its epoch; fences the one before.
+"""InitProducerId (22): returns the id and epoch of an idempotent or transactional producer; fences the previous one.
 
-Versions: 3 tells the producer's present id and epoch (KIP-360), 4 PRODUCER_FENCED (KIP-588), 5 transactions of KIP-890.
+Versions: 3 the producer's current id and epoch in the request (KIP-360), 4 PRODUCER_FENCED (KIP-588), 5 transactions of
+KIP-890.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def init_producer_id(
 
 
 def _check_idempotent(request: InitProducerIdRequest, ctx: TransactionContext, call: Call) -> None:
-    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED: if it may write nowhere it needs no id (KIP-679)."""
+    """Raises KafkaError CLUSTER_AUTHORIZATION_FAILED if the client may not write to any topic (KIP-679)."""
     if request.transactional_id is not None:
         return
     on_cluster = Action(Operation.IDEMPOTENT_WRITE)

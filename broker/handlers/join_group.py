@@ -1,6 +1,6 @@
-"""JoinGroup (11): a member enters a classic group, or enters again for a rebalance; answered when the join phase ends.
+"""JoinGroup (11): adds a member to a classic group, or rejoins it for a rebalance; answered when the join phase ends.
 
-Versions: 4 members come with an id (KIP-394), 5 static members (KIP-345), 9 leaders may skip the assignment (KIP-814).
+Versions: 4 members must send an id (KIP-394), 5 static members (KIP-345), 9 leaders may skip the assignment (KIP-814).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def join_group(
 def _joined(
     request: JoinGroupRequest, ctx: GroupContext, call: Call
 ) -> Handling[JoinGroupResponse]:
-    """Returns when the join phase has ended. Raises KafkaError: the member is refused."""
+    """Returns the response when the join phase has ended. Raises KafkaError if the member is refused."""
     given = sum(len(protocol.name) + len(protocol.metadata) for protocol in request.protocols)
     if given > MEMBER_BYTES_MAX:
         raise KafkaError(ErrorCode.INVALID_REQUEST)

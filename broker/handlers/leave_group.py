@@ -1,6 +1,7 @@
-"""LeaveGroup (13): members leave a classic group, or an administrator removes them.
+"""LeaveGroup (13): removes members from a classic group, at their own or an administrator's request.
 
-Versions: up to 2 one member, and the response has its error; 3 many members, also static ones by name (KIP-345).
+Versions: up to 2 one member, whose error is the response's; 3 many members, including static ones by instance id
+(KIP-345).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""ListConfigResources (74): the resources that configs can be asked of, by type (KIP-1142).
+"""ListConfigResources (74): lists the resources that have configs, by type (KIP-1142).
 
-Version 0 was ListClientMetricsResources and tells of those only (KIP-714).
+Version 0 was ListClientMetricsResources and only lists those (KIP-714).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def list_config_resources(
 
 
 def _names(kind: int, image: MetadataImage) -> Iterable[str]:
-    """Returns existing topics and brokers, and the groups and subscriptions that have configs."""
+    """Returns the names of all topics and brokers, and of the groups and subscriptions that have configs."""
     if kind == TOPIC_RESOURCE:
         return sorted(image.topics.by_name)
     if kind in (BROKER_RESOURCE, BROKER_LOGGER_RESOURCE):

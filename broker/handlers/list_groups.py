@@ -1,6 +1,6 @@
-"""ListGroups (16): the groups that this broker coordinates.
+"""ListGroups (16): lists the groups that this broker coordinates.
 
-Versions: 4 filters by state (KIP-518), 5 by type (KIP-848).
+Versions: 4 a filter by state (KIP-518), 5 a filter by type (KIP-848).
 """
 
 from __future__ import annotations

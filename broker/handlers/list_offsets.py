@@ -1,10 +1,10 @@
-"""ListOffsets (2): offsets by timestamp, and the special ones.
+"""ListOffsets (2): finds offsets by timestamp, including special timestamps.
 
--1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 that of
-the largest timestamp (KIP-734, v7), -4 earliest local (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest not
-yet uploaded (KIP-1023, v11): nothing is tiered here, so the first two mean the same and the last two find nothing.
-Version 0 asks for the first offsets of segments that were last written before a time.
-Source: `ReplicaManager.fetchOffset`, `Partition.fetchOffsetForTimestamp`.
+-1 latest (high watermark, or last stable offset with read_committed; log end for followers), -2 earliest, -3 the record
+with the largest timestamp (KIP-734, v7), -4 earliest local (KIP-405, v8), -5 last tiered (KIP-1005, v9) and -6 earliest
+not yet uploaded (KIP-1023, v11): without tiered storage, -4 equals -2, and -5 and -6 find nothing. Version 0 requests
+the first offsets of segments that were last written before a time. Source: `ReplicaManager.fetchOffset`,
+`Partition.fetchOffsetForTimestamp`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
 
-# The version of the request that a special timestamp came in; before, no client can mean it.
+# The request version that introduced each special timestamp.
 _SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 # Timestamps whose offset does not depend on the end of the log.
 _WHATEVER_THE_END = frozenset({EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD})
@@ -60,7 +60,7 @@ class Requester(NamedTuple):
     reads_committed: bool
 
     def end_of(self, leader: PartitionLeader) -> Offset:
-        """Returns the end of the log for this reader."""
+        """Returns the end of the log as this reader sees it."""
         if not self.is_client:
             return leader.log.log_end_offset
         watermark = leader.high_watermark.offset
@@ -68,7 +68,7 @@ class Requester(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """The part of a look-up that is the same for all partitions of a request."""
+    """The part of a lookup that is the same for all partitions of a request."""
 
     ctx: DataContext
     version: int
@@ -213,6 +213,8 @@ def _below_end(
 
 
 def _check_caught_up(leader: PartitionLeader, is_client: bool) -> None:
-    """A new leader does not know yet what was committed before it: no client may see the end go back (KIP-207)."""
+    """Raises KafkaError while a new leader does not know what was committed before it: clients must not see the end go
+    back (KIP-207).
+    """
     if is_client and not leader.knows_committed:
         raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)

@@ -1,6 +1,7 @@
-"""ListTransactions (66): the transactional ids that this broker coordinates, by state, producer, age and name.
+"""ListTransactions (66): lists the transactional ids that this broker coordinates, by state, producer, age and name.
 
-Versions: 1 by age (KIP-994), 2 by a pattern of the id (KIP-1152), which is matched in linear time (RE2, as Kafka's).
+Versions: 1 a filter by age (KIP-994), 2 a pattern of the id (KIP-1152), which is matched in linear time (RE2, as in
+Kafka).
 """
 
 from __future__ import annotations

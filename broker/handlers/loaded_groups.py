@@ -1,8 +1,8 @@
-"""Requests about groups whose shard is being loaded: they wait for it, as some clients never ask again.
+"""Delays requests about groups while their shard is being loaded, because some clients never retry.
 
-A shard of a new `__consumer_offsets` is opened within milliseconds, and the coordinator is announced before. Tools such
-as `kafka.tools.ConsumerOffsetChecker` of Kafka 0.8.2 take COORDINATOR_LOAD_IN_PROGRESS for the end. Different from
-Kafka, which answers that at once.
+A shard of a new `__consumer_offsets` opens within milliseconds, but the coordinator is announced earlier. Tools such as
+`kafka.tools.ConsumerOffsetChecker` of Kafka 0.8.2 treat COORDINATOR_LOAD_IN_PROGRESS as fatal. Unlike here, Kafka
+returns that code at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
 
 def loaded(ctx: GroupContext, group_ids: Iterable[str]) -> Handling[None]:
-    """Returns when the shards of these groups are loaded, or `LOADED_SECONDS_MAX` are over; at once while no shard of
+    """Waits until the shards of these groups are loaded, at most `LOADED_SECONDS_MAX`; returns at once if no shard of
     this broker is being loaded. Every handler of requests about groups begins with it.
     """
     if ctx.groups.runtime.is_loading:

@@ -1,9 +1,9 @@
-"""Metadata (3): brokers, topics, their leaders; creates missing topics if that is configured.
+"""Metadata (3): returns brokers, topics and partition leaders; creates missing topics if that is enabled.
 
 Versions: 1 null for all topics, racks, controller; 2 cluster id; 4 may forbid creation; 5 offline replicas; 7 leader
-epochs; 8 authorized operations; 10 topic ids in answers, 12 in requests; 13 an error of the whole.
-Source: `KafkaApis.handleTopicMetadataRequest`, `KRaftMetadataCache`. As in Kafka the "controller" is a broker that is
-alive: clients send it admin requests, and it forwards them.
+epochs; 8 authorized operations; 10 topic ids in responses, 12 in requests; 13 a top-level error. Source:
+`KafkaApis.handleTopicMetadataRequest`, `KRaftMetadataCache`. As in Kafka, the "controller" is any live broker: clients
+send it admin requests, and it forwards them.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ Topics = list[TopicImage | MetadataResponseTopic]
 
 
 def _fail(request: MetadataRequest, code: ErrorCode, _message: str) -> MetadataResponse:
-    if not request.topics:  # of all topics: none and no error would say that there are none
+    if (
+        not request.topics
+    ):  # a request for all topics; an empty response would mean that there are none
         raise CloseConnection(f"Metadata of all topics failed: {code.name}")
-    # The name is none where a request names ids, or wrongly nothing; answers below version 12 cannot say so.
+    # The name is null if the request names the topic by id or, wrongly, not at all; before version 12 it must not be
+    # null.
     topics = [_error(code, topic.name or "", topic.topic_id) for topic in request.topics]
     return MetadataResponse(brokers=[], topics=topics, error_code=code)
 
 
 def _named(topic: MetadataRequestTopic) -> bytes | str | None:
-    """Beside an id a name says nothing."""
+    """Returns the topic's id, or its name if it has no id: the id takes precedence."""
     return topic.name if topic.topic_id == NIL_UUID else topic.topic_id
 
 
@@ -133,7 +136,7 @@ def _all_topics(
 
 
 def _taking_room(call: Call, size: int) -> Handling[None]:
-    """A large response waits for memory, although its topics are shared: peers take copies."""
+    """Reserves memory for a large response, although its topics are shared: connections get copies of them."""
     call.room().take(size)
     yield None
 
@@ -143,12 +146,14 @@ def _acls_epoch(ctx: AdminContext) -> int:
 
 
 def _is_kept(request: MetadataRequest) -> bool:
-    """Not where each verdict is to be told or logged."""
+    """Whether the encoded topics may be cached: not if the response has authorized operations, or allowed access is
+    logged.
+    """
     return not (request.include_topic_authorized_operations or tells_what_is_allowed())
 
 
 def _asker(ctx: AdminContext, call: Call) -> Asker:
-    """Without an authorizer all see the same."""
+    """Returns the key of the cache: without an authorizer all clients see the same."""
     if ctx.authorizer is None:
         return EVERYBODY
     connection = call.connection
@@ -165,7 +170,7 @@ def _wants_all(request: MetadataRequest, version: int) -> bool:
 
 
 def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> Handling[list[str]]:
-    """Names to create; illegal ones, too: only a client that may create them learns more of those."""
+    """Returns the names to create. Includes illegal names: their error is only for clients that may create topics."""
     known, asked = ctx.metadata.image.topics.by_name, request.topics or []
     missing: dict[str, None] = {}
     for topic in asked:
@@ -178,8 +183,8 @@ def _missing(request: MetadataRequest, ctx: AdminContext, may_see: MaySee) -> Ha
 
 
 def _created(missing: list[str], ctx: AdminContext, call: Call) -> Handling[dict[str, ErrorCode]]:
-    """Returns the errors of the missing topics by name. As in Kafka a topic that was created just now is unknown in
-    this response: clients ask again, and some rely on that.
+    """Returns the errors of the missing topics by name. As in Kafka, a topic that was just created is still unknown in
+    this response: clients retry, and some rely on it.
     """
     may_create = may_with_topic(ctx, call, Operation.CREATE, or_cluster=Operation.CREATE)
     codes: dict[str, ErrorCode] = {}
@@ -207,7 +212,7 @@ def _encoded(
     """Returns the topics encoded, in order.
 
     Raises:
-        ResponseTooLarge: the response has no room for them.
+    ResponseTooLarge: the response has no room for them.
     """
     view, found, size = _view(ctx, call, image), EncodedArray(), 0
     for topic in topics:
@@ -232,12 +237,14 @@ def _encoded(
 
 
 def _is_shown(topic: TopicImage | MetadataResponseTopic) -> bool:
-    """Whether the client learns its operations with the topic: not if it may not see it."""
+    """Whether the client receives the authorized operations of the topic: not if it may not see the topic."""
     return isinstance(topic, TopicImage) or topic.error_code not in _OF_UNSEEN
 
 
 def _each_refused(topics: Topics, error: KafkaError, room: Room) -> Handling[EncodedArray]:
-    """Before version 13 there is no error of the whole; without topics the response would say that there are none."""
+    """Returns the topics with the error in each, since versions before 13 have no top-level error, and a response
+    without topics would mean that there are none.
+    """
     found = EncodedArray()
     room.rewind(0)
     for topic in topics:
@@ -276,7 +283,7 @@ def _response(
 def _brokers(
     metadata: BrokerMetadata, image: MetadataImage, listener: str
 ) -> list[MetadataResponseBroker]:
-    """Returns the brokers that are alive and have the listener."""
+    """Returns the live brokers that have the listener."""
     return [
         MetadataResponseBroker(
             node_id=broker.id, host=endpoint.host, port=endpoint.port, rack=broker.rack
@@ -289,7 +296,7 @@ def _brokers(
 def _by_id(
     topic_id: bytes, image: MetadataImage, may_see: MaySee
 ) -> TopicImage | MetadataResponseTopic:
-    """Ids are no secret, the names of topics are."""
+    """Returns the topic, or its error: ids are not secret, but names of topics are."""
     topic = image.topics.by_id.get(topic_id)
     if topic is None:
         return _error(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)

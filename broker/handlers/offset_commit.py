@@ -1,8 +1,8 @@
-"""OffsetCommit (8): stores a group's offsets; answered when they are on the disks of the ISR.
+"""OffsetCommit (8): stores a group's offsets; answered when the whole ISR has them on disk.
 
-Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
-3.9's do in KRaft mode), 1 has a time of commit for each partition, 2 to 4 a retention time of their own, 6 leader
-epochs, 7 static members, 10 topics by id.
+Versions: 0 commits to ZooKeeper (`zookeeper_offsets.py`; a broker without it returns UNSUPPORTED_VERSION, as Kafka 3.9
+does in KRaft mode), 1 a commit time for each partition, 2 to 4 a retention time, 6 leader epochs, 7 static members, 10
+topics by id.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TOPIC_BYTES = 24
 
 
 class _Topic(NamedTuple):
-    """A topic that exists, and its place in the response."""
+    """An existing topic and its entry in the response."""
 
     image: TopicImage
     answer: OffsetCommitResponseTopic
@@ -124,7 +124,7 @@ def _decided(
 
 
 def _add(batch: _Batch, response: OffsetCommitResponse, call: Call) -> Handling[None]:
-    """Adds what the coordinator has answered to the topics of the response."""
+    """Adds the coordinator's results to the topics of the response."""
     for (topic, _), answered in zip(batch, response.topics, strict=True):
         topic.answer.partitions += yield from call.room().encoding(answered.partitions)
 
@@ -135,7 +135,9 @@ def _admitted(
     call: Call,
     answers: list[OffsetCommitResponseTopic],
 ) -> Handling[list[tuple[_Topic, list[OffsetCommitRequestPartition]]]]:
-    """Returns the partitions that exist and may be read; the others are answered. Adds each topic to `answers`."""
+    """Returns the partitions that exist and may be read. Adds each topic to `answers`, with the results of refused
+    partitions.
+    """
     version, room, topics = call.header.api_version, call.room(), ctx.metadata.image.topics
     may_read = may_with_topic(ctx, call, Operation.READ)
     found: list[tuple[_Topic, list[OffsetCommitRequestPartition]]] = []
@@ -170,11 +172,11 @@ def _find(
     """Returns the topic if it exists and may be read, and the code for partitions that cannot be committed."""
     if version >= TOPIC_ID_VERSION:
         image = topics.by_id.get(topic.topic_id)
-        if image is None:  # an unknown id has no name to judge
+        if image is None:  # without a known name there is nothing to authorize
             return None, ErrorCode.UNKNOWN_TOPIC_ID
     else:
         image = topics.by_name.get(topic.name)
-    # A client that may not read a topic does not learn whether it exists.
+    # A client that may not read a topic must not learn whether it exists.
     if not may_read(topic.name if image is None else image.name):
         return None, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     return image, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

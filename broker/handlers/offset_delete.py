@@ -1,4 +1,4 @@
-"""OffsetDelete (47): deletes a group's offsets of topics that none of its members reads (KIP-496)."""
+"""OffsetDelete (47): deletes a group's offsets for topics to which no member is subscribed (KIP-496)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Codes = Mapping[TopicPartition, ErrorCode]
 
 
 def _fail(request: OffsetDeleteRequest, code: ErrorCode, _message: str) -> OffsetDeleteResponse:
-    """Topics are refused at each of their partitions, all else once for the whole."""
+    """Returns the error: in each partition if topics are refused, otherwise once for the whole response."""
     if code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return _refuse(code)
     by_name: dict[str, OffsetDeleteResponseTopic] = {}
@@ -78,7 +78,7 @@ def offset_delete(
 def _deleted(
     request: OffsetDeleteRequest, ctx: GroupContext, codes: dict[TopicPartition, ErrorCode]
 ) -> Handling[None]:
-    """Deletes the offsets of partitions that exist, and fills `codes`. Raises KafkaError: nothing can be deleted."""
+    """Deletes the offsets of existing partitions, and fills `codes`. Raises KafkaError if nothing can be deleted."""
     topics = ctx.metadata.image.topics.by_name
     known: list[TopicPartition] = []
     for topic in request.topics:

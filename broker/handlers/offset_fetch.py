@@ -1,8 +1,8 @@
-"""OffsetFetch (9): reads groups' offsets; what was written last is waited for until it is committed.
+"""OffsetFetch (9): returns groups' offsets, after the last written ones have been committed.
 
-Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it refuses with UNSUPPORTED_VERSION, as Kafka
-3.9's do in KRaft mode), 2 null topics mean all, and errors of the group; 7 stable offsets only (KIP-447); 8 many
-groups (KIP-709); 10 topics by id.
+Versions: 0 reads from ZooKeeper (`zookeeper_offsets.py`; a broker without it returns UNSUPPORTED_VERSION, as Kafka 3.9
+does in KRaft mode), 2 null topics mean all, and group-level errors; 7 stable offsets only (KIP-447); 8 many groups
+(KIP-709); 10 topics by id.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.requests.once import Once
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# With the longest metadata that Kafka's default allows they take 2 MiB before they are encoded; 5 ms of work.
+# With the longest metadata that Kafka allows by default, these take 2 MiB before encoding, and 5 ms of work.
 OFFSETS_PER_BATCH = 500
 # The size of a topic in the response, without its name and its partitions.
 TOPIC_BYTES = 24
@@ -60,7 +60,7 @@ def _fail(request: OffsetFetchRequest, code: ErrorCode, _message: str) -> Offset
     ]
     if groups:
         return OffsetFetchResponse(groups=groups)
-    # Versions 0 and 1 can say it of partitions only.
+    # Versions 0 and 1 only have errors of partitions.
     topics = [
         OffsetFetchResponseTopic(
             name=topic.name,
@@ -77,7 +77,9 @@ _topics_once = Once(
 
 
 def _asked_once(request: OffsetFetchRequest) -> OffsetFetchRequest:
-    """Names each group, topic and partition once; a group with null topics anywhere has null topics."""
+    """Returns the request with each group, topic and partition named once; null topics in any entry of a group count
+    for all.
+    """
     first: dict[str, OffsetFetchRequestGroup] = {}
     topics: dict[str, list[OffsetFetchRequestTopics] | None] = {}
     for group in request.groups:
@@ -130,7 +132,7 @@ def offset_fetch(
     for group in request.groups:
         before = room.size
         found = yield from _fetched(group, request.require_stable, ctx, call, may_see)
-        room.rewind(before)  # its topics are counted with it
+        room.rewind(before)  # its topics are included
         try:
             answers.append((yield from room.encoding_with(found, "topics", found.topics)))
         except ResponseTooLarge as error:
@@ -142,7 +144,7 @@ def offset_fetch(
 def _fetched(
     group: OffsetFetchRequestGroup, is_stable: bool, ctx: GroupContext, call: Call, may_see: MaySee
 ) -> Handling[OffsetFetchResponseGroup]:
-    """Returns the response about one group with encoded partitions, or its error."""
+    """Returns one group of the response with encoded partitions, or with its error."""
     try:
         topics = yield from _topics(group, is_stable, ctx, call, may_see)
     except KafkaError as error:
@@ -153,8 +155,8 @@ def _fetched(
 def _topics(
     group: OffsetFetchRequestGroup, is_stable: bool, ctx: GroupContext, call: Call, may_see: MaySee
 ) -> Handling[list[OffsetFetchResponseTopics]]:
-    """Returns the topics that may be seen, and behind them those that are refused. Raises KafkaError: the group is not
-    served here, or its response is too large.
+    """Returns the topics that the client may see, followed by the refused ones. Raises KafkaError if this broker does
+    not serve the group, or the response would be too large.
     """
     version, room = call.header.api_version, call.room()
     if group.topics is None:
@@ -209,17 +211,17 @@ def _read(
 def _committed(
     group: OffsetFetchRequestGroup, ctx: GroupContext, may_see: MaySee
 ) -> Iterator[OffsetFetchRequestTopics]:
-    """Yields all that the group has committed for topics that exist and may be seen.
+    """Yields all committed offsets of the group for topics that exist and may be seen.
 
     Raises:
-        KafkaError: the group is not served here.
+    KafkaError: this broker does not serve the group.
     """
     known = ctx.metadata.image.topics.by_name
     for name, values in list(ctx.groups.committed_partitions(group.group_id).items()):
         if name not in known or not may_see(name):
             continue
         topic_id = known[name].id
-        # Others are of a topic of this name that is deleted.
+        # Offsets with another topic id belong to a deleted topic of this name.
         indexes = [i for i, value in values.items() if value.topic_id in (NIL_UUID, topic_id)]
         if indexes:
             yield OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=indexes)
@@ -228,7 +230,7 @@ def _committed(
 def _admit(
     topic: OffsetFetchRequestTopics, ctx: GroupContext, version: int, may_see: MaySee
 ) -> ErrorCode:
-    """Returns NONE, or the code for a topic that is refused. Fills in the name of a topic that is given by id."""
+    """Returns NONE or the code for a refused topic. Fills in the name of a topic that the request names by id."""
     if version >= TOPIC_ID_VERSION:
         found = ctx.metadata.image.topics.by_id.get(topic.topic_id)
         if found is None:
@@ -238,7 +240,7 @@ def _admit(
 
 
 def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
-    """Returns the group of a version that asks for one."""
+    """Returns the only group of a request in a single-group version."""
     topics = None
     if request.topics is not None:
         topics = [
@@ -249,7 +251,7 @@ def _one_group(request: OffsetFetchRequest) -> OffsetFetchRequestGroup:
 
 
 def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """Returns the response in a version that asks for one group."""
+    """Returns the response in a single-group version."""
     topics: list[OffsetFetchResponseTopic] = []
     for topic in group.topics:
         plain: Any = topic.partitions  # made by `_shown`
@@ -260,7 +262,7 @@ def _of_one_group(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
 def _group_error(
     group: OffsetFetchRequestGroup, code: ErrorCode, version: int
 ) -> OffsetFetchResponseGroup:
-    """Versions 0 and 1 can say it of partitions only."""
+    """Returns the group with the error; versions 0 and 1 only have errors of partitions."""
     if version >= GROUP_ERROR_VERSION:
         return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
     topics = []
@@ -278,7 +280,7 @@ def _shown(
 
 
 def _plain(partition: OffsetFetchResponsePartitions) -> OffsetFetchResponsePartition:
-    """Returns a partition in the form of versions that ask for one group."""
+    """Converts a partition to the form of single-group versions."""
     return OffsetFetchResponsePartition(
         partition_index=partition.partition_index,
         committed_offset=partition.committed_offset,

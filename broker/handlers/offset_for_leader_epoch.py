@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (23): the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch (23): returns the end of an epoch in the leader's log (KIP-101, KIP-279, KIP-320).
 
-Consumers ask it after a leader change to find out whether what they read was truncated.
+Consumers send it after a leader change to detect whether records they have read were truncated.
 """
 
 from __future__ import annotations

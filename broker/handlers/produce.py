@@ -1,10 +1,10 @@
-"""Produce (0): appends batches as the partitions' leader.
+"""Produce (0): appends batches to partitions that this broker leads.
 
 The stages are those of `broker/producing/`: resolve, authorize, validate, verify, append, await. With acks=all the
-response waits until every partition's high watermark has passed what was appended; acks=1 is answered after the append,
-acks=0 is not answered (an error closes the connection). Both wait for the disk while much is not on it yet.
-Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10 the present leader
-(KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
+response waits until every partition's high watermark has passed the appended records; with acks=1 it is sent after the
+append; with acks=0 there is none (an error closes the connection). Both of these wait for the disk while much of the
+log is not flushed. Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10
+the current leader (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from trimaran.wire.transport.requests.elements import LIGHT_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# To find a member by its class takes as long as the verdict.
+# A module constant, because `Operation.WRITE` costs as much as the whole authorization check.
 WRITE = Operation.WRITE
 ACKS_NONE = 0
 ACKS_LEADER = 1
@@ -48,7 +48,7 @@ def _fail_all(request: ProduceRequest, code: ErrorCode, message: str) -> Produce
     return refusal(request, KafkaError(code, message))
 
 
-# A megabyte, as much as producers send by default, holds 15,000 of the smallest batches.
+# One megabyte, the usual request size of producers, holds 15,000 of the smallest batches.
 @handles(
     ProduceRequest,
     versions="0-13",
@@ -77,7 +77,7 @@ def produce(
         if not may_use_transactional_id(transactional_id, parts, ctx, call):
             return _refused(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         yield from authorize(parts, may_with_topic(ctx, call, WRITE))
-    del request  # its records keep the receive buffer
+    del request  # releases the receive buffer, which its records refer to
     yield from find_leaders(parts, partitions)
     yield from validate(parts, ctx.now_ms, version)
     yield from verify(parts, ctx.verifier, transactional_id, version)

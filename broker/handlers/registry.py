@@ -1,4 +1,4 @@
-"""All handlers of a broker: the list from which ApiVersions is computed."""
+"""All handlers of a broker; the supported versions in ApiVersions are computed from this list."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ from trimaran.wire.transport.requests.hooks import Hooks
 C = TypeVar("C")
 _Handlers: TypeAlias = tuple[Callable[[Any, C, Call], Any], ...]
 
-# A row binds the handlers of a family to its context: a handler that names another one is an error of types.
+# A row binds the handlers of a family to its context: a handler that declares another context is a type error.
 DATA: _Handlers[DataContext] = (
     produce,
     fetch,
@@ -146,14 +146,15 @@ PASSED_ON = [
 HANDLERS = (*OWN_HANDLERS, *map(passed_on, PASSED_ON))
 
 
-# Without ZooKeeper these are answered by UNSUPPORTED_VERSION, which old clients understand, and not advertised.
+# Without ZooKeeper these versions are not advertised, and are answered with UNSUPPORTED_VERSION, which old clients
+# understand.
 _OF_ZOOKEEPER: dict[type[Message], Versions] = {
     OffsetCommitRequest: Versions(0, 0),
     OffsetFetchRequest: Versions(0, 0),
 }
 
 
-# Not served if nothing collects metrics of clients, as in Kafka without a plugin for it.
+# Not served unless client metrics are collected, like Kafka without a plugin for them.
 _OF_TELEMETRY = (get_telemetry_subscriptions, push_telemetry)
 
 
@@ -163,7 +164,7 @@ def broker_registry(
     client_metrics: bool = True,
     hooks: Hooks | None = None,
 ) -> Registry[Context]:
-    """Returns what a broker's listeners serve."""
+    """Returns the APIs that a broker's listeners serve."""
     handlers = HANDLERS
     if not client_metrics:
         handlers = tuple(handler for handler in HANDLERS if handler not in _OF_TELEMETRY)

@@ -1,6 +1,7 @@
-"""SyncGroup (14): a member asks for its assignment, the leader brings those of all; answered when they are stored.
+"""SyncGroup (14): returns a member's assignment; the leader's request has all assignments. Answered when they are
+stored.
 
-Versions: 3 static members (KIP-345), 5 protocol type and name, which are mandatory then (KIP-559).
+Versions: 3 static members (KIP-345), 5 protocol type and name, which are mandatory from then on (KIP-559).
 """
 
 from __future__ import annotations

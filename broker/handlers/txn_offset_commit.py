@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (28): stores a group's offsets in a producer's transaction; they count when it is committed.
+"""TxnOffsetCommit (28): stores a group's offsets in a producer's transaction; they take effect when it is committed.
 
-Versions: 2 leader epochs, 3 the member and its generation (KIP-447), 4 TRANSACTION_ABORTABLE, 5 takes the group into
-the transaction as well (KIP-890). Source: `KafkaApis.handleTxnOffsetCommitRequest`,
+Versions: 2 leader epochs, 3 the member and its generation (KIP-447), 4 TRANSACTION_ABORTABLE, 5 also adds the group to
+the transaction (KIP-890). Source: `KafkaApis.handleTxnOffsetCommitRequest`,
 `GroupCoordinatorService.commitTransactionalOffsets`.
 """
 
@@ -40,9 +40,9 @@ from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-# Older clients take COORDINATOR_LOAD_IN_PROGRESS for fatal.
+# Older clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal.
 LOADING_VERSION = 2
-# From here on every transaction has an epoch of its own.
+# From this version on, every transaction has its own producer epoch.
 BUMPING_VERSION = 5
 
 Codes = Mapping[TopicPartition, int]
@@ -116,7 +116,7 @@ def _committed(
     call: Call,
     codes: dict[TopicPartition, int],
 ) -> Handling[None]:
-    """Fills `codes` when all that could be written is committed."""
+    """Fills `codes` once all offsets that could be written are committed."""
     decided: list[tuple[OffsetCommitRequest, PendingResponse[OffsetCommitResponse]]] = []
     for batch in in_batches(admitted):
         commit = OffsetCommitRequest(
@@ -152,7 +152,7 @@ def _decided(
     commit: OffsetCommitRequest, request: TxnOffsetCommitRequest, ctx: GroupContext, call: Call
 ) -> Handling[PendingResponse[OffsetCommitResponse]]:
     """Writes the offsets once the coordinator of the transaction has confirmed that the group is part of it. Raises
-    KafkaError: nothing was written.
+    KafkaError if nothing was written.
     """
     version, producer = (
         call.header.api_version,

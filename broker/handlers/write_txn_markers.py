@@ -1,7 +1,7 @@
-"""WriteTxnMarkers (27): a transaction coordinator ends transactions in the partitions led here (KIP-98, KIP-890,
-KIP-1228).
+"""WriteTxnMarkers (27): a transaction coordinator ends transactions in partitions that this broker leads (KIP-98,
+KIP-890, KIP-1228).
 
-Answered when every marker is on the whole ISR. The work is `trimaran.broker.transactions.marking`'s. Source:
+Answered when the whole ISR has every marker. `trimaran.broker.transactions.marking` does the work. Source:
 `KafkaApis.handleWriteTxnMarkersRequest`.
 """
 

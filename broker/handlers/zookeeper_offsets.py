@@ -1,7 +1,7 @@
 """Version 0 of OffsetCommit and OffsetFetch: offsets of old consumers, in ZooKeeper.
 
-Any broker serves them for any group, member or not. Different from Kafka on purpose: while ZooKeeper is away the answer
-is a retriable error, Kafka waits for it without end. Source: `KafkaApis` of Kafka 2.8.
+Any broker serves them for any group, whether or not the client is a member. Intentional difference from Kafka: while
+ZooKeeper is unreachable the answer is a retriable error; Kafka waits forever. Source: `KafkaApis` of Kafka 2.8.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ZOOKEEPER_VERSION = 0
 def committed_to_zookeeper(
     request: OffsetCommitRequest, ctx: GroupContext
 ) -> Handling[OffsetCommitResponse]:
-    """Commits the offsets of a request; its partitions exist."""
+    """Commits the offsets of a request whose partitions are known to exist."""
     assert ctx.zookeeper_offsets is not None
     codes: dict[TopicPartition, ErrorCode] = {}
     offsets: dict[TopicPartition, int] = {}
@@ -70,7 +70,7 @@ def _committed(
 def fetched_from_zookeeper(
     request: OffsetFetchRequest, ctx: GroupContext, call: Call, may_see: Callable[[str], bool]
 ) -> Handling[OffsetFetchResponse]:
-    """Returns the offsets of partitions that exist; UNKNOWN_TOPIC_OR_PARTITION for the others, and for those without an
+    """Returns the offsets of existing partitions; UNKNOWN_TOPIC_OR_PARTITION for missing ones and for those without an
     offset.
     """
     assert ctx.zookeeper_offsets is not None
