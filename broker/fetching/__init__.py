@@ -1,1 +1,1 @@
-"""Fetch beyond a log: sessions (KIP-227) and waiting for data."""
+"""Fetch: its sessions (KIP-227), and fetches that wait for data."""

@@ -1,7 +1,7 @@
-"""One Fetch request at work: which partitions to read, the records that were found, and whether they are enough.
+"""The processing of one Fetch request: the partitions to read, the records found, and whether they are enough.
 
-The handler (`trimaran.broker.handlers.fetch`) waits, and `wake` ends its wait. Only partitions that may have something
-new are read: an idle partition of a session costs nothing. Not implemented: tiered storage.
+The handler (`trimaran.broker.handlers.fetch`) waits, and `wake` ends its wait. Only partitions that may have new
+records or errors are read: an idle partition of a session costs nothing. Not implemented: tiered storage.
 
 Source: `ReplicaManager.fetchMessages` and `DelayedFetch` of Kafka, KIP-74 (byte limits), KIP-227 (the partitions that
 an incremental response omits), KIP-392 (consumers read from followers).
@@ -46,14 +46,14 @@ _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
-# librdkafka takes null records for a protocol error, so Kafka and we send none as no bytes.
+# librdkafka treats null records as a protocol error; Kafka and this broker therefore send no records as zero bytes.
 _NOTHING = b""
 
 
 @dataclass(slots=True)
 class FetchTerms:
-    """The terms of all partitions of one request; `replica_id` is CONSUMER or a broker's that has been checked. Not
-    frozen: that takes two microseconds more to make.
+    """The terms of one request, the same for all its partitions; `replica_id` is CONSUMER or the verified id of a
+    broker. Not frozen: a frozen one takes two microseconds longer to create.
     """
 
     min_bytes: int
@@ -61,28 +61,22 @@ class FetchTerms:
     isolation_level: int = 0
     replica_id: BrokerId = CONSUMER
     replica_epoch: BrokerEpoch = NO_BROKER_EPOCH
-    refused: ErrorCode = ErrorCode.NONE  # for every partition: not the broker it says it is
-    names_leaders: bool = False  # tells who leads instead of us (KIP-951)
-    whole_messages: bool = (
-        True  # the first batch comes even if it is larger than asked for (KIP-74)
-    )
-    committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # at the end of what is known
-    reads_followers: bool = False  # a consumer that knows KIP-392
-    prefer: Callable[[PartitionLeader, int], int] | None = (
-        None  # the replica that it should read an offset from
-    )
-    may_read: Callable[[str], bool] | None = None  # called at each read, as topics may be forbidden
-    throttle: ReplicationThrottle | None = (
-        None  # counts the bytes of followers, if any is throttled
-    )
+    refused: ErrorCode = ErrorCode.NONE  # the code if the broker id is wrong
+    names_leaders: bool = False  # adds the current leader to errors (KIP-951)
+    whole_messages: bool = True  # returns a first batch larger than the limit (KIP-74)
+    committed_unknown: ErrorCode = ErrorCode.OFFSET_NOT_AVAILABLE  # the code at an unknown end
+    reads_followers: bool = False  # a consumer with KIP-392
+    prefer: Callable[[PartitionLeader, int], int] | None = None  # finds the replica to read
+    may_read: Callable[[str], bool] | None = None  # called at each read: permissions may change
+    throttle: ReplicationThrottle | None = None  # None: nothing is throttled
 
 
 class FetchReader:
     """The partitions that one fetch, or the fetches of one session, read.
 
-    `changed` are those that may have something to give; `wake` is called when one is added during a wait.
-    `data_came` says that one was added since the last look for more than a watermark.
-    A reader `in_session` outlives the request, so its slots stay attached to their partitions. `clock` is a follower's.
+    `changed` has the slots that may have something to return; `wake` is called when a slot is added during a wait.
+    `data_came` is set if a slot was added since the last poll for any change other than a watermark. A reader
+    `in_session` outlives the request, so its slots stay attached to their partitions. Only followers have a `clock`.
     """
 
     __slots__ = ("changed", "clock", "data_came", "in_session", "wake")
@@ -95,7 +89,7 @@ class FetchReader:
         self.wake: Callable[[], None] | None = None
 
     def tick(self, now: float) -> None:
-        """Notes a request of the follower at `now`, before its partitions are served."""
+        """Records a request of the follower at `now`, before its partitions are served."""
         if self.clock is None:
             self.clock = FetchClock()
         self.clock.tick(now)
@@ -107,12 +101,14 @@ class FetchReader:
             self.wake()
 
     def watermark_changed(self, interest: Slot) -> None:
-        """A follower hears of the watermark with whatever it is answered next, at the latest after its max wait."""
+        """Does not wake the reader: a follower receives the watermark with its next response, at the latest after its
+        max wait.
+        """
         self.changed[interest] = None
 
 
 class Fetch:
-    """The state of one request between its arrival and its answer."""
+    """The state of one request between its arrival and its response."""
 
     __slots__ = (
         "_found",
@@ -132,18 +128,18 @@ class Fetch:
         self._found: dict[Slot, Found] = {}
         self._size = 0
         self._urgent = False
-        # Slots that the poll under way has not read.
+        # Slots that the current poll has not read yet.
         self._unread: Iterable[Slot] = ()
         self.released = False
 
     def poll(self) -> Handling[bool]:
-        """Reads the slots that changed; returns whether there is enough to answer."""
+        """Reads the slots that changed; returns whether there is enough for a response."""
         reader = self._reader
         if self.released:
             return True
         changed, reader.changed, reader.data_came = reader.changed, {}, False
         self._unread = iter(changed)
-        # As the elements of a large request, what is made and found of each is out of the collector's sight.
+        # The garbage collector does not scan what is created for each slot, like the elements of a large request.
         kept = LongLived() if len(changed) >= FROZEN_ELEMENTS_MIN else None
         if kept is not None:
             kept.add(len(changed))
@@ -151,7 +147,7 @@ class Fetch:
             found = self._read(slot)
             if found is None:
                 assert slot.known is not None
-                with suppress(KafkaError):  # the next read says what is wrong
+                with suppress(KafkaError):  # the next read reports the error
                     yield Blocking(slot.known.check)
                 if not self._has_unread(slot):
                     break
@@ -168,25 +164,25 @@ class Fetch:
         return self._urgent or self._size >= self._terms.min_bytes
 
     def _has_unread(self, slot: Slot) -> bool:
-        """Returns False if the fetch was released before `slot` could be read; then it is given back."""
+        """Returns False, and keeps `slot` for the next request, if the fetch was released meanwhile."""
         if self.released:
             self._reader.changed[slot] = None
         return not self.released
 
     @property
     def may_have_enough(self) -> bool:
-        """Whether `poll` may find enough. A session hears of all but watermarks, which alone end no wait."""
+        """Whether `poll` may find enough. In a session, watermarks that moved do not end the wait."""
         reader = self._reader
         return self.released or (reader.data_came if reader.in_session else bool(reader.changed))
 
     def poll_again(self) -> Handling[None]:
-        """Reads all slots again: what may be read has changed."""
+        """Reads all slots again, because permissions have changed."""
         if not self.released:
             self._reader.changed.update(dict.fromkeys(self._found))
             yield from self.poll()
 
     def release(self) -> None:
-        """Gives back what was found, and answers nothing: the next request of the session is here."""
+        """Keeps the results for the session's next request, which has arrived, and ends the wait without a response."""
         self.released = self._urgent = True
         changed = self._reader.changed
         for slot, found in self._found.items():
@@ -197,19 +193,19 @@ class Fetch:
         if self._reader.wake is not None:
             self._reader.wake()
 
-    # -- answering
+    # -- responses
 
     @property
     def size(self) -> int:
-        """Bytes of records found."""
+        """The size of the records found, in bytes."""
         return self._size
 
     def responses(self, slots: Iterable[Slot]) -> Handling[list[FetchableTopicResponse]]:
-        """Returns the response to a full fetch: every partition of `slots`, in order."""
+        """Returns the partitions of a full response: every partition of `slots`, in order."""
         return (yield from self._by_topic(list(slots), only_news=False))
 
     def changes(self) -> Handling[list[FetchableTopicResponse]]:
-        """Returns the response to an incremental fetch: only what the session does not know yet (KIP-227)."""
+        """Returns the partitions of an incremental response: those with news for the session (KIP-227)."""
         return (yield from self._by_topic(list(self._found), only_news=True))
 
     def _by_topic(
@@ -268,16 +264,16 @@ class Fetch:
             traffic.bytes_out += found.size
 
     def _traffic_by_name(self, slot: Slot) -> TopicTraffic | None:
-        """None for a topic that has no replica here."""
+        """Returns the traffic counters of the topic, or None if the topic has no replica on this broker."""
         try:
             return self._partitions.traffic.find(slot.named_in(self._partitions).topic)
         except KafkaError:
             return None
 
     def keep_unfinished(self) -> None:
-        """Called after a response in a session: the next request reads again the slots that had something to give.
+        """Makes the session's next request read again the slots that returned something. Called after a response.
 
-        Those that were not reached come first, so that no partition starves behind busy ones.
+        Slots that did not fit come first, so that busy partitions do not starve the rest.
         """
         changed = self._reader.changed
         for slot, found in self._found.items():
@@ -290,7 +286,7 @@ class Fetch:
     # -- reading
 
     def _read(self, slot: Slot, *, is_checked: bool = False) -> Found | None:
-        """Returns None if the log must be checked before, which takes long, and was not."""
+        """Reads a slot. Returns None if the log must be checked first, which takes long, and has not been."""
         try:
             if self._terms.refused:
                 raise KafkaError(self._terms.refused)
@@ -340,7 +336,9 @@ class Fetch:
         return slot.fetch_offset == 0 and partition.is_untouched_for(self._terms.replica_id)
 
     def _is_empty_follower(self, slot: Slot, partition: Partition) -> bool:
-        """Nothing was replicated here yet, and no log is made for a consumer. Raises KafkaError OFFSET_OUT_OF_RANGE."""
+        """Whether the partition is a follower that has replicated nothing yet: no log is created for a consumer. Raises
+        KafkaError OFFSET_OUT_OF_RANGE.
+        """
         if partition.leads or not partition.is_new:
             return False
         if slot.fetch_offset:
@@ -348,7 +346,7 @@ class Fetch:
         return True
 
     def _redirected(self, slot: Slot, source: Source) -> Found | None:
-        """Tells a consumer which follower it should read from, instead of records."""
+        """Returns the follower that a consumer should read from, in the place of records."""
         if self._terms.prefer is None or not isinstance(source, PartitionLeader):
             return None
         replica_id = self._terms.prefer(source, slot.fetch_offset)
@@ -359,7 +357,7 @@ class Fetch:
         return Found(data, 0, urgent=True, again=True)
 
     def _diverged(self, slot: Slot, leader: Source) -> Found | None:
-        """Tells a reader whose last epoch ends elsewhere here where to cut back (KIP-595)."""
+        """Returns the point to truncate to if the reader's last epoch ends elsewhere in this log (KIP-595)."""
         log, offset = leader.log, slot.fetch_offset
         if self._terms.replica_id >= 0 and isinstance(leader, PartitionLeader):
             leader.check_not_outrun(self._terms.replica_id, offset, slot.last_fetched_epoch)
@@ -378,8 +376,8 @@ class Fetch:
         return Found(data, 0, urgent=True, again=True)
 
     def _read_log(self, slot: Slot, leader: Source) -> Found:
-        """Reads below the watermark. A consumer at the watermark does not learn that this is the end as long as the end
-        may have been further once (P7): it waits, and gets a retriable error after its time.
+        """Reads below the watermark. While the committed end may have been higher before, a consumer at the watermark
+        is not shown it as the end (P7): it waits, and gets a retriable error after its max wait.
         """
         terms, log = self._terms, leader.log
         is_follower, is_filtered = terms.replica_id >= 0, terms.isolation_level == READ_COMMITTED
@@ -429,7 +427,7 @@ class Fetch:
         )
 
     def _held_back(self, source: Source) -> bool:
-        """Whether a throttled replica is given nothing now: it is not in sync, and too much was given (KIP-73)."""
+        """Whether a throttled replica gets no records now: it is not in sync, and the quota is used up (KIP-73)."""
         assert isinstance(source, PartitionLeader), "followers alone are throttled"
         throttle = self._throttle_of(source)
         if throttle is None:
@@ -438,14 +436,14 @@ class Fetch:
         return not in_sync and throttle.delay(source.replica.services.now()) > 0
 
     def _throttle_of(self, leader: PartitionLeader) -> ReplicationThrottle | None:
-        """Returns the throttle that counts the bytes given of this replica, None if it is not throttled."""
+        """Returns the throttle that counts the bytes sent for this replica, or None if it is not throttled."""
         throttle, replica = self._terms.throttle, leader.replica
         return throttle if throttle and throttle.holds(replica.topic_partition) else None
 
     def _data(
         self, slot: Slot, leader: Source, records: object, watermark: Offset
     ) -> PartitionData:
-        # A log is not scanned for a number that only read_committed readers need.
+        # Only read_committed readers need the exact last stable offset; the log is not scanned for the rest.
         must_know = self._terms.isolation_level == READ_COMMITTED
         return PartitionData(
             partition_index=slot.index,
@@ -478,7 +476,7 @@ class Fetch:
 
 
 def _untouched(slot: Slot) -> Found:
-    """The result of an empty log that does not exist yet."""
+    """Returns the result for an empty log that has not been created yet."""
     data = PartitionData(
         partition_index=slot.index,
         high_watermark=0,

@@ -1,7 +1,7 @@
-"""Fetch v0 to v3: the logs hold v2 only, so their records are converted, in a thread (for Produce v0 to v2 see
+"""Converts records for Fetch v0 to v3, in a thread, because the logs only hold v2 (for Produce v0 to v2 see
 `broker/producing/validate.py`).
 
-A message costs up to 10 µs, so a megabyte of small ones would hold the loop for a third of a second.
+A message costs up to 10 µs, so that a megabyte of small messages would block the event loop for a third of a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FETCH_VERSION_OF_V1 = 2
 
 
 def stored_bytes(response: FetchResponse) -> int:
-    """Returns the bytes of the batches to convert; message sets have about as many, without compression."""
+    """Returns the size of the batches to convert, in bytes; uncompressed message sets have about the same size."""
     return sum(
         data.records.size
         for topic in response.responses
@@ -30,7 +30,7 @@ def stored_bytes(response: FetchResponse) -> int:
 async def down_converted(
     response: FetchResponse, request: FetchRequest, version: int, whom: int
 ) -> None:
-    """Puts message sets in the place of the batches of `response`, for the connection of the id `whom`."""
+    """Replaces the batches of `response` with message sets, on behalf of the connection with the id `whom`."""
     offsets = {
         (topic.topic, wanted.partition): wanted.fetch_offset
         for topic in request.topics

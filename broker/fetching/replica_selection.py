@@ -1,4 +1,4 @@
-"""The replica that a consumer reads from: the leader, or a follower that the leader names (KIP-392).
+"""Selection of the replica that a consumer reads from: the leader, or a follower that the leader prefers (KIP-392).
 
 Source: Kafka's `RackAwareReplicaSelector`, `ReplicaManager.findPreferredReadReplica`.
 """
@@ -18,7 +18,7 @@ FROM_LEADER = BrokerId(-1)
 
 
 class ClientMetadata(NamedTuple):
-    """The rack of a consumer, and the name of the listener of its connection."""
+    """A consumer's rack and the listener of its connection."""
 
     rack: str
     listener: str
@@ -37,9 +37,9 @@ def rack_aware(
     cluster: ClusterImage,
     node_id: BrokerId,
 ) -> BrokerId:
-    """The replica in the client's rack: the leader if it is there, else the one in sync that is furthest.
+    """Returns a replica in the client's rack: the leader if it is in that rack, else the most advanced in-sync replica.
 
-    One that lacks `offset` is left out, and one that cannot be reached by the client's listener.
+    Replicas that do not have `offset` or do not have the client's listener are skipped.
     """
     own = cluster.brokers.get(node_id)
     if not client.rack or (own is not None and own.rack == client.rack):

@@ -1,8 +1,9 @@
-"""Fetch sessions: the partitions of a fetcher are remembered, so that requests and answers name only changes (KIP-227).
+"""Fetch sessions: the broker remembers the partitions of a fetcher, so that requests and responses name only changes
+(KIP-227).
 
-Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. A session here also ends with the
-connection that made it: its owner learns so from FETCH_SESSION_ID_NOT_FOUND and starts a new one. Not implemented:
-shards (one loop needs no locks).
+Source: `FetchSession`, `FetchManager` and `FetchSessionCacheShard` of Kafka. Unlike in Kafka, a session also ends with
+the connection that opened it: its owner then gets FETCH_SESSION_ID_NOT_FOUND and opens a new one. Not implemented:
+shards (a single event loop needs no locks).
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 EPOCH_MAX = (1 << 31) - 1
-# Kafka's: a session that was used within two minutes is not taken away by an equal.
+# As in Kafka, a session that was used within two minutes is not evicted for another of the same kind.
 EVICTION_IDLE_SECONDS = 120.0
-# Partitions of all sessions together, some 400 bytes each: 80 MB, as one client may open so many. Both followers of
-# 50,000 partitions and two consumers that read all of them fit; more fetch without a session. Kafka has no bound here.
+# The maximum number of partitions in all sessions, about 400 bytes each: 80 MB, which a single client may use up. Two
+# followers and two consumers of 50,000 partitions fit; further fetches work without a session. Kafka has no bound here.
 PARTITIONS_MAX = 200_000
-# The longest name that a topic can have; each partition of a session may have a name of its own.
+# The maximum length of a topic name; each partition of a session may belong to a different topic.
 NAME_BYTES_MAX = 255
 
 
 def next_epoch(epoch: int) -> int:
-    """Epochs count from 1 after the initial 0, and wrap to 1."""
+    """Returns the epoch after this one: epochs count from 1 after the initial 0, and wrap to 1."""
     return 1 if epoch >= EPOCH_MAX else epoch + 1
 
 
 @dataclass(slots=True)
 class SessionCapacity:
-    """How many partitions all sessions have, and may have."""
+    """The number of partitions in all sessions, and its maximum."""
 
     partitions_max: int
     used: int = 0
@@ -51,10 +52,10 @@ class SessionCapacity:
 
 @dataclass(slots=True, eq=False)
 class FetchSession:
-    """The partitions of one fetcher; `epoch` is what its next request must say."""
+    """The partitions of one fetcher; `epoch` is the epoch that its next request must have."""
 
     id: int
-    privileged: bool  # a follower's: consumers' sessions make room for it
+    privileged: bool  # belongs to a follower: sessions of consumers are evicted for it
     by_id: bool  # partitions are named by topic id
     reader: FetchReader
     used_at: float
@@ -62,30 +63,31 @@ class FetchSession:
     epoch: int = next_epoch(INITIAL_EPOCH)
     slots: dict[TopicPartition | TopicIdPartition, Slot] = field(default_factory=dict)
     current_fetch: Fetch | None = None
-    # The epoch of the authorizer when all partitions were last read.
+    # The authorizer's epoch when all partitions were last read.
     acl_epoch: int = 0
     closed: bool = False
-    # Places of the room for what updates under way may add: an update is made in steps, and others grow meanwhile.
+    # Partitions already counted in the room for updates in progress: an update is made in steps, while other sessions
+    # may grow.
     reserved: int = 0
     updates: int = 0
-    # Called when the session ends: its connection forgets it.
+    # Called when the session ends, so that its connection drops it.
     on_close: Callable[[], object] | None = None
 
     @property
     def size(self) -> int:
-        """Partitions, with those that are about to be added."""
+        """The number of partitions, including those that are about to be added."""
         return len(self.slots) + self.reserved
 
     def reserve(self, count: int) -> None:
-        """Takes room for `count` partitions that the next update may add."""
+        """Reserves room for `count` partitions that the next update may add."""
         self.room.used += count
         self.reserved += count
 
     def update(
         self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic]
     ) -> Handling[None]:
-        """Adds and changes partitions, then drops the forgotten; unknown ones among these are ignored. Places that were
-        reserved and not needed are given back at the end.
+        """Adds and changes partitions, then removes the forgotten ones; unknown forgotten partitions are ignored.
+        Returns unused reserved room at the end.
         """
         self.updates += 1
         return self._update(topics, forgotten)
@@ -108,7 +110,7 @@ class FetchSession:
 
     def _update_topic(self, topic: FetchTopic) -> Handling[None]:
         for wanted in topic.partitions:
-            if self.closed:  # between two steps
+            if self.closed:  # closed between two steps
                 return
             key = key_of(topic, wanted.partition)
             slot = self.slots.get(key)
@@ -117,7 +119,7 @@ class FetchSession:
                 self.slots[key] = slot
                 if self.reserved:
                     self.reserved -= 1
-                else:  # another request for this session has forgotten it since
+                else:  # another request of this session has removed the partition since
                     self.room.used += 1
             else:
                 slot.update(wanted)
@@ -130,8 +132,9 @@ class FetchSession:
         self.reserved = 0
 
     def reserve_for(self, topics: Iterable[FetchTopic]) -> bool:
-        """Takes room for what is new to the session; False where it does not fit. The others are counted apart only
-        if all would not fit. Names that are too long for a topic never fit.
+        """Reserves room for the partitions that are new to the session; returns False if they do not fit. Known
+        partitions are only subtracted if all partitions together would not fit. Topic names that are too long never
+        fit.
         """
         topics = list(topics)
         if has_long_names(topics):
@@ -149,17 +152,17 @@ class FetchSession:
         return True
 
     def begin(self, fetch: Fetch) -> None:
-        """Makes `fetch` the one under way; one still waiting answers nothing, at once.
+        """Makes `fetch` the current one; a fetch that is still waiting ends at once without a response.
 
-        A fetcher that got new partitions need not wait for its long poll to end: it sends the next request, and this
-        releases the first. (Kafka looks at the second when it has answered the first: slower, not wrong.)
+        A fetcher with new partitions need not wait for its long poll to end: it sends the next request, which releases
+        the previous one. (Kafka reads the second request only after it has answered the first: slower, not wrong.)
         """
         if self.current_fetch is not None:
             self.current_fetch.release()
         self.current_fetch = fetch
 
     def heed(self, acl_epoch: int) -> None:
-        """Makes the next fetch read all partitions if ACLs have changed since the one before."""
+        """Makes the next fetch read all partitions if ACLs have changed since the previous one."""
         if acl_epoch != self.acl_epoch:
             self.acl_epoch = acl_epoch
             self.reader.changed.update(dict.fromkeys(self.slots.values()))
@@ -183,7 +186,7 @@ class FetchSession:
 
 
 def has_long_names(topics: Iterable[FetchTopic]) -> bool:
-    """Whether some are too long to be remembered."""
+    """Whether any topic name is too long to be remembered."""
     return any(text_bytes(topic.topic) > NAME_BYTES_MAX for topic in topics)
 
 
@@ -192,7 +195,7 @@ def _name(topic: FetchTopic) -> str | bytes:
 
 
 class FetchSessions:
-    """The sessions of this broker, at most `sessions_max` of them, with at most `partitions_max` partitions."""
+    """The sessions of this broker: at most `sessions_max`, with at most `partitions_max` partitions in total."""
 
     def __init__(self, sessions_max: int, partitions_max: int = PARTITIONS_MAX) -> None:
         self._room = SessionCapacity(partitions_max)
@@ -203,7 +206,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def find(self, request: FetchRequest, now: float) -> FetchSession:
-        """The session that an incremental request continues; its epoch moves on.
+        """Returns the session that an incremental request continues, and advances its epoch.
 
         Raises:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
@@ -218,7 +221,7 @@ class FetchSessions:
         ):
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         if not session.reserve_for(request.topics):
-            # The client starts again with a full fetch, which goes on without a session.
+            # The client retries with a full fetch, which then works without a session.
             self.close(session.id)
             raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         session.epoch = next_epoch(session.epoch)
@@ -226,7 +229,9 @@ class FetchSessions:
         return session
 
     def open(self, *, privileged: bool, by_id: bool, size: int, now: float) -> FetchSession | None:
-        """A new session of about `size` partitions, or None where there is no room: then every fetch is a full one."""
+        """Opens a session of about `size` partitions; returns None if there is no room: then every fetch is a
+        full one.
+        """
         if size > self._room.partitions_max:
             return None
         while len(self._sessions) >= self._sessions_max or not self._room.has(size):
@@ -245,7 +250,7 @@ class FetchSessions:
         return session
 
     def close(self, session_id: int) -> None:
-        """Ends a session if it still exists."""
+        """Closes a session if it still exists."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
@@ -257,8 +262,8 @@ class FetchSessions:
                 return session_id
 
     def _evict(self, privileged: bool, size: int, now: float) -> bool:
-        """Makes room by Kafka's three rules: the idle go, then consumers for followers, then the small
-        for the large.
+        """Makes room by Kafka's three rules: evicts idle sessions, then consumers for followers, then small sessions
+        for large ones.
         """
         least_used = min(self._sessions.values(), key=lambda session: session.used_at, default=None)
         if least_used is None:

@@ -1,4 +1,4 @@
-"""The state of one partition in a fetch: its position, the last response, and the result of polling it."""
+"""The state of one partition in a fetch: its position, the last response, and the result of the last poll."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ NOTHING_SENT = -1
 
 
 def key_of(topic: FetchTopic | ForgottenTopic, partition: int) -> TopicPartition | TopicIdPartition:
-    """Returns the partition as a request names it: by the id of its topic, or by the name in requests without ids."""
+    """Returns the partition as the request identifies it: by topic id, or by topic name in requests without ids."""
     if topic.topic_id == NIL_UUID:
         return TopicPartition(topic.topic, partition)
     return TopicIdPartition(topic.topic_id, partition)
 
 
 class Slot(Interest):
-    """One partition of one fetch or fetch session; standing in its place in the session, it is also the interest.
+    """One partition of one fetch or fetch session. The slot itself is also the interest that watches the partition.
 
-    `known` is the replica here that was found last.
+    `known` is the replica on this broker that was found last.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class Slot(Interest):
         self.update(wanted)
 
     def update(self, wanted: FetchPartition) -> None:
-        """Takes over what a request says."""
+        """Sets the fields from a request."""
         self.fetch_offset = Offset(wanted.fetch_offset)
         self.max_bytes = wanted.partition_max_bytes
         self.leader_epoch = wanted.current_leader_epoch
@@ -83,7 +83,7 @@ class Slot(Interest):
         self.log_start_offset = Offset(wanted.log_start_offset)
 
     def named_in(self, partitions: Partitions) -> TopicPartition:
-        """Returns the partition by the name of its topic. Raises KafkaError UNKNOWN_TOPIC_ID."""
+        """Returns the partition with its topic name. Raises KafkaError UNKNOWN_TOPIC_ID."""
         if self.known is not None and not self.known.deleted:
             return self.known.topic_partition
         if self.topic_id == NIL_UUID:
@@ -91,7 +91,9 @@ class Slot(Interest):
         return TopicPartition(partitions.topic_name(self.topic_id), self.index)
 
     def partition(self, partitions: Partitions) -> Partition:
-        """The replica here, if its epoch is what the reader takes it for; raises the KafkaError to answer."""
+        """Returns this broker's replica if its epoch is the reader's; raises the KafkaError for the response
+        otherwise.
+        """
         partition = self.known
         if partition is None or partition.deleted:
             key = self.named_in(partitions)
@@ -106,7 +108,7 @@ class Slot(Interest):
         return partition
 
     def attach(self, partition: Partition) -> None:
-        """From now on the reader hears of changes of `partition`."""
+        """Notifies the reader of changes of `partition` from now on."""
         if self.attached_to is not partition:
             if self.attached_to is not None:
                 self.detach()
@@ -128,20 +130,20 @@ class Unlisted(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """The result of the last poll of a slot; `size` of the records; `urgent` ends the wait."""
+    """The result of the last poll of a slot; `size` is that of the records; `urgent` ends the wait."""
 
     data: PartitionData
     size: int
     urgent: bool = False
-    again: bool = False  # must be looked at by the next request whatever happens
+    again: bool = False  # the next request must read the slot again in any case
     watermark: int = -1
     log_start_offset: int = -1
-    leader: PartitionLeader | None = None  # the source of records
+    leader: PartitionLeader | None = None  # the leader that the records were read from
     unlisted: Unlisted | None = None
 
 
 def is_news(slot: Slot, found: Found) -> bool:
-    """Whether an incremental fetch tells it: the session has not heard of it (KIP-227)."""
+    """Whether an incremental response includes the result: the session does not know it yet (KIP-227)."""
     return bool(
         found.size
         or found.urgent

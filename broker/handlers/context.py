@@ -5,16 +5,16 @@ and it uses nothing else of the broker. `trimaran.broker.process.families` creat
 context of every family.
 
 - `ctx.metadata.image` is the newest applied `MetadataImage`; `await ctx.metadata.wait_for(predicate)` waits for a later
-one.
+  one.
 - `ctx.partitions.find(key)` returns this broker's `Partition` or None; `.leader_of(key)` returns its
-`PartitionLeader` or raises the `KafkaError` for the client (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
+  `PartitionLeader` or raises the `KafkaError` for the client (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, …).
 - `leader.append(batches)` appends as leader, starts the flush and wakes followers; it returns `AppendInfo` at once.
-`await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when the whole ISR has it on disk, and raises
-`NotLeaderError` if the epoch ends first. `leader.log.read_bytes(…)` reads back.
+  `await leader.high_watermark.wait_reached(info.last_offset + 1)` returns when the whole ISR has it on disk, and raises
+  `NotLeaderError` if the epoch ends first. `leader.log.read_bytes(…)` reads back.
 - `ctx.forwarder` wraps a client's request in an Envelope for the active controller; `ctx.topic_creation.create(names)`
-makes missing topics (also internal ones).
+  makes missing topics (also internal ones).
 - `ctx.groups` coordinates groups and `ctx.transactions` coordinates transactions whose partition this broker leads;
-`ctx.verifier` reaches the coordinator of any transaction.
+  `ctx.verifier` reaches the coordinator of any transaction.
 """
 
 from __future__ import annotations

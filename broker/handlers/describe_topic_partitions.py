@@ -42,7 +42,9 @@ TOPIC_BYTES = 300
 def _fail(
     request: DescribeTopicPartitionsRequest, code: ErrorCode, _message: str
 ) -> DescribeTopicPartitionsResponse:
-    if not request.topics:  # of all topics: none and no error would say that there are none
+    if (
+        not request.topics
+    ):  # a request for all topics; an empty response would mean that there are none
         raise CloseConnection(f"DescribeTopicPartitions of all topics failed: {code.name}")
     return DescribeTopicPartitionsResponse(
         topics=[_error(code, topic.name) for topic in request.topics]

@@ -1,6 +1,6 @@
 """LeaveGroup (13): removes members from a classic group, at their own or an administrator's request.
 
-Versions: up to 2 one member, whose error is the response's; 3 many members, including static ones by instance id
+Versions: up to 2 one member, and one error for the whole response; 3 many members, including static ones by instance id
 (KIP-345).
 """
 

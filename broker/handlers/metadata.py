@@ -212,7 +212,7 @@ def _encoded(
     """Returns the topics encoded, in order.
 
     Raises:
-    ResponseTooLarge: the response has no room for them.
+        ResponseTooLarge: the response has no room for them.
     """
     view, found, size = _view(ctx, call, image), EncodedArray(), 0
     for topic in topics:

@@ -214,7 +214,7 @@ def _committed(
     """Yields all committed offsets of the group for topics that exist and may be seen.
 
     Raises:
-    KafkaError: this broker does not serve the group.
+        KafkaError: this broker does not serve the group.
     """
     known = ctx.metadata.image.topics.by_name
     for name, values in list(ctx.groups.committed_partitions(group.group_id).items()):

@@ -1,1 +1,1 @@
-"""A Produce request at work: resolve, authorize, validate, verify, append, await; and producer ids."""
+"""The stages of a Produce request: resolve, authorize, validate, verify, append, await. Also producer ids."""

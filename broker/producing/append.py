@@ -1,4 +1,4 @@
-"""Stage 5 of Produce: the leaders append what was validated, and the topics count it for metrics.
+"""Stage 5 of Produce: the leaders append the validated batches, and traffic is counted by topic for metrics.
 
 Source: `ReplicaManager.appendRecordsToLocalLog`.
 """
@@ -17,8 +17,8 @@ _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_L
 
 
 def append(parts: Sequence[PartitionAppend], acks: int, traffic: Traffic) -> Handling[None]:
-    """Appends the batches of each part, or notes in its response why not. Counts what came in: duplicates count as
-    received, topics without a replica here do not.
+    """Appends the batches of each part, or sets the error in its response. Counts the incoming bytes: duplicates count
+    as received; topics without a replica on this broker do not count.
     """
     for part in parts:
         leader, batches = part.leader, part.batches

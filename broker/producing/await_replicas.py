@@ -1,7 +1,7 @@
-"""Stage 6 of Produce: acks=all is answered when the high watermarks have passed what was appended.
+"""Stage 6 of Produce: acks=all is answered when the high watermarks have passed the appended records.
 
-With other acks a client that writes faster than the disk takes it waits for what it wrote. Kafka does not wait there,
-and leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of that.
+With other acks, a client that writes faster than the disk waits for its own records. Kafka does not wait here, and
+leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of its records.
 
 Source: `DelayedProduce` of Kafka.
 """
@@ -27,8 +27,8 @@ from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 
 def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handling[None]:
-    """Waits until all are replicated, at most for `timeout_ms`, and sets the errors of those that are not. The caller
-    has deleted its names of the request.
+    """Waits until all parts are replicated, at most for `timeout_ms`, and sets the errors of the rest. The caller must
+    hold no reference to the request any more.
     """
     if not replicated(parts):
         for part in parts:
@@ -44,7 +44,7 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
 
 
 def replicated(parts: Iterable[PartitionAppend]) -> bool:
-    """Returns whether nothing is left to wait for: every watermark has got there, or never will."""
+    """Returns whether the wait is over: every watermark has passed the records, or never will."""
     for part in parts:
         if part.leader is not None and part.required_offset >= 0:
             watermark = part.leader.high_watermark
@@ -61,24 +61,24 @@ async def _wait_replicated(parts: Sequence[PartitionAppend], seconds: float) -> 
             try:
                 await watermark.wait_reached(part.required_offset, deadline)
             except NotLeaderError:
-                continue  # `_outcome` tells it
+                continue  # `_outcome` returns the error
             if watermark.offset < part.required_offset:
-                return  # the time is up
+                return  # timed out
 
 
 def _outcome(leader: PartitionLeader, required_offset: Offset) -> ErrorCode:
-    """Returns NONE, or the error of records that stay in the log, and may yet be committed."""
+    """Returns NONE, or the error for records that stay in the log and may still be committed."""
     watermark = leader.high_watermark
     if watermark.offset < required_offset:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if watermark.closed else ErrorCode.REQUEST_TIMED_OUT
-    # Which replicas keep the records of an epoch that has ended is not known; they were committed, which is enough.
+    # After the epoch has ended, this broker does not know the ISR; the records were committed, which is enough.
     if watermark.closed or leader.satisfies_min_isr:
         return ErrorCode.NONE
     return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
 
 def await_disk(parts: Sequence[PartitionAppend]) -> Handling[None]:
-    """Waits for what was appended in directories of which more is not on disk than may be, at most
+    """Waits for the appended records in directories whose unflushed bytes exceed the limit, at most
     `FLUSH_SECONDS_MAX`.
     """
     late = [
@@ -89,7 +89,8 @@ def await_disk(parts: Sequence[PartitionAppend]) -> Handling[None]:
     if late:
         for part in parts:
             part.release()
-        # The request counts as held though its records are dropped: that bounds what a connection owes the disk.
+        # The request still counts as held although its records are dropped: this bounds the unflushed bytes of one
+        # connection.
         yield Wait(partial(_wait_flushed, late), partial(_on_disk, late))
 
 
@@ -114,8 +115,8 @@ def name_current_leaders(
     cluster: ClusterImage,
     listener: str,
 ) -> None:
-    """Adds to `response`, of version 10 and up, the leaders of partitions that are not led here, and the address of
-    each on `listener`: the client need not ask for metadata first (KIP-951).
+    """Adds to a `response` of version 10 or later the leaders of partitions that other brokers lead, and their
+    addresses on `listener`: the client need not request metadata first (KIP-951).
     """
     named = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""Stage 1 of Produce: the request becomes one list of partitions, and a response that the later stages fill in."""
+"""Stage 1 of Produce: turns the request into one list of partitions, and a response that the later stages fill in."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _NO_RECORDS = memoryview(b"")
 class PartitionAppend:
     """One partition's part of a Produce request on its way through the stages.
 
-    `key` names the partition (topic "" if the request's id is unknown). `partition` is the replica here, None if there
-    is none. `response` is the partition's part of the response. A `failed` part has its error code there, and goes
-    through no further stage.
+    `key` names the partition (topic "" if the request's id is unknown). `partition` is this broker's replica or None.
+    `response` is the partition's part of the response. A `failed` part has its error code there and skips all further
+    stages.
 
-    A validated part has a `leader` to append to and `batches` (none: a message set had no whole message). An appended
-    part has the `required_offset` that the leader's high watermark must reach before acks=all may be answered, as in
-    Kafka's `ProducePartitionStatus`. `verified_from` is the end of the log when the coordinator of its transaction got
-    the question; -1 if it got none, or if that does not matter.
+    A validated part has a `leader` to append to and `batches` (empty if a message set had no complete message). An
+    appended part has the `required_offset` that the leader's high watermark must reach before acks=all may be answered,
+    as in Kafka's `ProducePartitionStatus`. `verified_from` is the end of the log when verification by the transaction
+    coordinator began; -1 if there was no verification, or if that does not matter.
     """
 
     __slots__ = (
@@ -69,17 +69,17 @@ class PartitionAppend:
         self.failed = False
 
     def refuse(self, code: ErrorCode, message: str | None = None) -> None:
-        """Sets the error of the response, which has no offset then."""
+        """Sets the error of the response, which then has no offset."""
         self.failed = True
         self.response.error_code = code
         self.response.error_message = message
         self.response.base_offset = NO_OFFSET
 
     def fail(self, error: KafkaError) -> None:
-        """Takes over the code and the texts of `error`, and takes its frames from it.
+        """Copies the code and the texts of `error` to the response, and clears its traceback.
 
-        They hold what was decompressed, and if a thread raised it also the error: nothing would be freed before a
-        collection.
+        The frames of the traceback hold decompressed data (and, if a thread raised the error, the error itself): it
+        would not be freed before the next garbage collection.
         """
         self.refuse(error.code, error.message)
         if isinstance(error, RejectedRecords):
@@ -90,7 +90,7 @@ class PartitionAppend:
         error.__context__ = error.__traceback__ = None
 
     def release(self) -> None:
-        """Drops the records: a wait for replicas does not need them, and they keep the receive buffer."""
+        """Drops the records: a wait for replicas does not need them, and they keep the receive buffer alive."""
         self.records = _NO_RECORDS
         self.batches = ()
 
@@ -98,8 +98,8 @@ class PartitionAppend:
 def resolve(
     request: ProduceRequest, partitions: Partitions
 ) -> Handling[tuple[ProduceResponse, list[PartitionAppend]]]:
-    """Returns the response laid out as the request is, and the parts in the same order; a part with an unknown topic id
-    has failed with UNKNOWN_TOPIC_ID.
+    """Returns the response in the layout of the request, and the parts in the same order; a part with an unknown topic
+    id has failed with UNKNOWN_TOPIC_ID.
     """
     parts: list[PartitionAppend] = []
     topics: list[TopicProduceResponse] = []

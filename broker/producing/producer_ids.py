@@ -1,4 +1,4 @@
-"""Producer ids, from blocks that the controller hands out (KIP-730): unique for ever, some lost at every restart.
+"""Producer ids, from blocks that the controller allocates (KIP-730): never reused; a restart loses the rest of a block.
 
 Source: `RPCProducerIdManager` of Kafka.
 """
@@ -21,7 +21,7 @@ ALLOCATE_SECONDS = 5.0
 
 
 class ProducerIdManager:
-    """Hands out ids one by one; asks for a block when there is none left."""
+    """Hands out ids one by one; requests a new block when none is left."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class ProducerIdManager:
         self._lock = trio.Lock()
 
     async def take(self) -> int:
-        """A new id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS (retriable) while no block can be had."""
+        """Returns a new id. Raises KafkaError COORDINATOR_LOAD_IN_PROGRESS (retriable) while no block can be
+        obtained.
+        """
         async with self._lock:
             if self._next >= self._end:
                 await self._allocate()

@@ -1,11 +1,11 @@
-"""Stages 2 and 3 of Produce: the client may write to the topic, this broker leads the partition, and the batches obey
-the topic's rules. All batches of a request are checked before any is appended.
+"""Stages 2 and 3 of Produce: check that the client may write to the topic, that this broker leads the partition, and
+that the batches obey the topic's rules. All batches of a request are checked before any is appended.
 
-A batch is checked at once within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). The thread for such work
-checks a batch that takes longer, and converts message sets of v0 and v1.
+A batch is checked at once within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). A worker thread checks
+larger batches, and converts message sets of v0 and v1.
 
-Source: `KafkaApis.handleProduceRequest`, which asks for WRITE on the transactional id if any batch is transactional,
-and for WRITE on each topic before it looks whether there is one.
+Source: `KafkaApis.handleProduceRequest`, which requires WRITE on the transactional id if any batch is transactional,
+and WRITE on each topic before it checks whether the topic exists.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.scheduling.effects import Compute, Handling
 
 FIRST_VERSION_OF_BATCHES = 3
-# Bytes of records, decompressed, that are checked in the thread before batches that have more: 20 ms.
+# Decompressed bytes of records that the thread checks before it turns to batches with more: 20 ms.
 BYTES_TRIED_MAX = 8 << 20
 
 
 def may_use_transactional_id(
     transactional_id: str | None, parts: Iterable[PartitionAppend], ctx: Guarded, call: Call
 ) -> bool:
-    """Returns False if a batch is transactional, and the client may not write under the id, or names none."""
+    """Returns False if a batch is transactional and the client gives no transactional id or may not write with it."""
     for part in parts:
         if begins_transactional(part.records):
             break
@@ -56,8 +56,8 @@ def may_use_transactional_id(
 
 
 def authorize(parts: Sequence[PartitionAppend], may_write: Callable[[str], bool]) -> Handling[None]:
-    """Stage 2: partitions of topics that the client may not write to fail with TOPIC_AUTHORIZATION_FAILED; the client
-    learns nothing else of them. `may_write` takes the name of a topic.
+    """Stage 2: fails the parts whose topics the client may not write to with TOPIC_AUTHORIZATION_FAILED and reveals
+    nothing else about them. `may_write` takes the name of a topic.
     """
     for part in parts:
         if not part.failed and not may_write(part.key.topic):
@@ -67,7 +67,7 @@ def authorize(parts: Sequence[PartitionAppend], may_write: Callable[[str], bool]
 
 
 def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Handling[None]:
-    """Gives each part its leader with an open log that knows its producers, or the error of its response."""
+    """Gives each part its leader, with an open log that knows its producers, or sets the error in its response."""
     for part in parts:
         if part.failed:
             continue
@@ -91,10 +91,10 @@ def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Ha
 def validate(
     parts: Sequence[PartitionAppend], now_ms: Callable[[], int], version: int
 ) -> Handling[None]:
-    """Stage 3: gives each part its checked batches, or the error of its response.
+    """Stage 3: gives each part its checked batches, or sets the error in its response.
 
-    The refused records of a batch are named (KIP-467), until the response has `RECORDS_NAMED_MAX` of them: clients take
-    a batch without names as refused whole.
+    The response lists the refused records of a batch (KIP-467), at most `RECORDS_NAMED_MAX` in total: clients treat a
+    batch without listed records as refused as a whole.
     """
     named = 0
     for part in parts:
@@ -129,8 +129,8 @@ def validate(
 def _validated_apart(
     records: memoryview, rules: ProduceRules, now_ms: int, version: int
 ) -> Handling[list[BatchView]]:
-    """Checks in the thread. Batches that expand to little do not wait for others that expand to much; how much it is
-    shows only when they are decompressed, so each is tried within a budget first.
+    """Checks batches in the thread. Batches that expand to little data do not wait for those that expand to much; the
+    size is only known after decompression, so each batch is first tried within a budget.
     """
     if version >= FIRST_VERSION_OF_BATCHES:
         tried = partial(_try, records, rules, now_ms, version)
@@ -146,7 +146,7 @@ def _validated_apart(
 def _try(
     records: memoryview, rules: ProduceRules, now_ms: int, version: int
 ) -> list[BatchView] | None:
-    """As `_check`; None if it takes long."""
+    """Returns the same as `_check`, or None if that takes long."""
     try:
         return validate_produced(
             records, rules, now_ms=now_ms, version=version, budget=BYTES_TRIED_MAX
@@ -156,7 +156,9 @@ def _try(
 
 
 def _check(records: memoryview, rules: ProduceRules, now_ms: int, version: int) -> list[BatchView]:
-    """A batch of v2 may come in the old versions too: Kafka looks at the magic, not at the version."""
+    """Returns the checked batches. Old versions of the request may also have v2 batches: like Kafka, it checks the
+    magic byte, not the version.
+    """
     is_set = len(records) <= MAGIC_POSITION or records[MAGIC_POSITION] != MAGIC
     if is_set and version < FIRST_VERSION_OF_BATCHES:
         converted = convert_produced(records, rules, now_ms=now_ms) or b""

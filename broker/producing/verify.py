@@ -1,9 +1,9 @@
-"""Stage 4 of Produce: a transactional batch must be of a transaction that is under way (KIP-890).
+"""Stage 4 of Produce: a transactional batch must belong to an open transaction (KIP-890).
 
-The coordinator of the transaction confirms its first batch in a partition, and need not confirm those that follow as
-long as the transaction is open there. A marker that arrives between the answer and the append makes the answer void,
-unless every transaction has its own epoch. `trimaran.log.producers.verifications` checks the sequences that may follow.
-Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
+The transaction coordinator confirms the transaction's first batch in a partition; later batches need no confirmation
+while the transaction is open there. A marker that arrives between the confirmation and the append invalidates the
+confirmation, unless every transaction has its own epoch. `trimaran.log.producers.verifications` checks the sequences
+that may follow. Source: `ReplicaManager.handleProduceAppend`, `UnifiedLog.maybeStartTransactionVerification` of Kafka.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 
-# From this version on every transaction has an epoch of its own: a marker that ends this one fences the batch. A marker
-# that comes before the answer ends the transaction before, which the coordinator has waited for.
+# From this version on every transaction has its own epoch: a marker that ends this transaction fences the batch. A
+# marker before the confirmation ends the previous transaction, which the coordinator has awaited.
 BUMPING_VERSION = 12
 
 NOT_IN_TRANSACTION = "the partition is not part of the transaction"
@@ -29,7 +29,7 @@ ENDED_MEANWHILE = "the transaction was ended before the batch came"
 
 
 class Verifier(Protocol):
-    """`trimaran.broker.transactions.verification.TransactionVerifier` is one."""
+    """The interface that `trimaran.broker.transactions.verification.TransactionVerifier` implements."""
 
     def check_produce_now(
         self,
@@ -54,8 +54,8 @@ def verify(
     transactional_id: str | None,
     version: int,
 ) -> Handling[None]:
-    """Stage 4: asks the coordinator about transactions that begin here. Parts fail if it does not know of them; the
-    others may be appended until the next marker.
+    """Stage 4: verifies with the coordinator those transactions that begin here. Fails the parts of unknown
+    transactions; the rest may be appended until the next marker.
     """
     unknown = []
     for part in parts:
@@ -87,10 +87,10 @@ def verify(
 
 
 def must_verify(part: PartitionAppend, transactional_id: str | None) -> bool:
-    """Returns whether the coordinator must be asked about a transactional part.
+    """Returns whether a transactional part must be verified with the coordinator.
 
-    A part of an epoch that is over fails at once. A transactional batch without the id of a transaction gets
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, as it is not known that its client may write so (CVE-2018-17196).
+    Fails the part at once if its epoch is over. A transactional batch without a transactional id gets
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED, because the client's permission to write cannot be checked (CVE-2018-17196).
     """
     if not transactional_id:
         part.fail(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
@@ -108,7 +108,7 @@ def must_verify(part: PartitionAppend, transactional_id: str | None) -> bool:
 def _begun(
     parts: Iterable[PartitionAppend], version: int
 ) -> Mapping[Producer, Sequence[PartitionAppend]]:
-    """Returns the parts by producer; their partitions note the question to the coordinator."""
+    """Returns the parts by producer; records in their partitions that verification has begun."""
     by_producer: defaultdict[Producer, list[PartitionAppend]] = defaultdict(list)
     for part in parts:
         batch, leader = part.batches[0], part.leader
@@ -130,7 +130,9 @@ def _why(code: ErrorCode) -> str:
 
 
 def check_not_ended(part: PartitionAppend) -> None:
-    """Called just before the append. Raises KafkaError INVALID_TXN_STATE: a marker has come since it was verified."""
+    """Raises KafkaError INVALID_TXN_STATE if a marker was appended since verification began. Called just before the
+    append.
+    """
     assert part.leader is not None
     if part.leader.log.producers.ended_since(part.batches[0].producer_id, part.verified_from):
         raise KafkaError(ErrorCode.INVALID_TXN_STATE, ENDED_MEANWHILE)
