@@ -1,7 +1,7 @@
-"""Carries out what comes of a shard's inputs: responses, writes of its own, follow-ups, deadlines.
+"""Carries out the effects of a shard's inputs: responses, the shard's own writes, follow-ups, deadlines.
 
-Belongs to one epoch of a shard that serves. Two tasks: one sleeps until the earliest deadline, one awaits the commit of
-the first write or follow-up that waits for it.
+Belongs to one epoch of a serving shard. It has two tasks: one sleeps until the earliest deadline, the other waits for
+the commit that the first write or follow-up depends on.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ W = TypeVar("W", bound=Write[Any])
 
 E = ErrorCode
 
-# Begun between two checkpoints, each by a task: 2 ms of work. After a fail-over there may be tens of thousands.
+# Follow-ups that begin between two checkpoints, one task each: 2 ms of work. After a fail-over there may be tens of
+# thousands.
 FOLLOW_UPS_PER_TURN = 200
 
 
 def current_instant() -> Instant:
-    """Returns the present moment, on the loop's clock and on the wall's."""
+    """Returns the current time, by the event loop's clock and the wall clock."""
     return Instant(trio.current_time(), now_ms())
 
 
@@ -43,23 +44,23 @@ class _Uncommitted(NamedTuple, Generic[W]):
 
 
 class UncommittedWrites(deque[_Uncommitted[W]]):
-    """A shard's own writes that are in the log and not committed. In log order, so offsets and deadlines ascend; as
-    many as a shard writes within one commit timeout.
+    """A shard's own writes that are in the log but not committed. They are in log order, so offsets and deadlines
+    ascend; their number is bounded by the writes of a shard within one commit timeout.
     """
 
     def add(self, write: W, end_offset: Offset, deadline: float) -> None:
-        """Adds a write that is in the log below `end_offset`; it expires at `deadline`, in monotonic seconds."""
+        """Adds a write that ends at `end_offset` in the log; it expires at `deadline`, in monotonic seconds."""
         self.append(_Uncommitted(write, end_offset, deadline))
 
     def pop_committed(self, high_watermark: int) -> list[W]:
-        """Removes and returns those that are committed, in order."""
+        """Removes and returns the committed writes, in order."""
         committed = []
         while self and self[0].end_offset <= high_watermark:
             committed.append(self.popleft().write)
         return committed
 
     def pop_expired(self, now: float) -> list[W]:
-        """Removes and returns those that were not committed in time, in order."""
+        """Removes and returns the writes that were not committed in time, in order."""
         expired = []
         while self and self[0].deadline <= now:
             expired.append(self.popleft().write)
@@ -67,10 +68,10 @@ class UncommittedWrites(deque[_Uncommitted[W]]):
 
 
 class EffectRunner(Generic[R]):
-    """Call `settle` after each input.
+    """Carries out the effects of a shard; `settle` must be called after each input.
 
     Args:
-        write: appends and replays a write of the shard. Raises KafkaError: it was not written, or not all of it.
+        write: appends and replays a write of the shard. Raises KafkaError if it was not written, or only in part.
         begin: begins a follow-up.
     """
 
@@ -87,25 +88,27 @@ class EffectRunner(Generic[R]):
         self._begin = begin
         self.closed = False
         self._uncommitted = UncommittedWrites[Write[R]]()
-        # (end offset, name), the oldest first: what begins when that much is committed.
+        # (end offset, name), oldest first: follow-ups and the offset whose commit they wait for.
         self._follow_ups = deque[tuple[Offset, str]]()
         self._retimed = AutoResetEvent()
-        # -inf while the task of the timers is awake: it looks at the deadlines before it sleeps.
+        # -inf while the timer task is awake: it checks the deadlines before it sleeps.
         self._sleeping_until = -inf
         self._awaits_commit = False
         self._commit_came = AutoResetEvent()
 
     def close(self) -> None:
-        """Ends the epoch: whatever the shard holds gets its last response."""
+        """Ends the epoch: all requests that wait in the shard get their last response."""
         self.closed = True
         self._shard.close(current_instant())
         for pending, response in self._shard.take().responses:
             pending.complete(response)
 
     def settle(self) -> None:
-        """Writes and responds until nothing more comes of it; what is committed at once is done at once."""
+        """Writes and responds until there are no further effects, including those of writes that are committed
+        at once.
+        """
         if self.closed:
-            return  # while a task was being woken
+            return  # closed while a task was being woken
         shard = self._shard
         while True:
             effects = shard.take()
@@ -123,7 +126,7 @@ class EffectRunner(Generic[R]):
             if not effects.writes and not committed:
                 break
         if self._follow_ups and self._progress.committed.reached(self._follow_ups[0][0]):
-            # The answers of this slice of requests leave first.
+            # The responses of the current slice of requests are sent first.
             slice_end().then(self._begin_follow_ups)
         elif self._uncommitted or self._follow_ups:
             self._await_commit()
@@ -151,7 +154,7 @@ class EffectRunner(Generic[R]):
             self._await_commit()
 
     def _awaited_offset(self) -> Offset | None:
-        """Returns the next commit that something waits for."""
+        """Returns the next offset whose commit a write or follow-up waits for."""
         write = self._uncommitted[0].end_offset if self._uncommitted else None
         follow_up = self._follow_ups[0][0] if self._follow_ups else None
         if write is None or follow_up is None:
@@ -164,7 +167,7 @@ class EffectRunner(Generic[R]):
         return min(deadline, self._uncommitted[0].deadline) if self._uncommitted else deadline
 
     async def keep_time(self) -> None:
-        """Does what is due, until it is closed or cancelled."""
+        """Handles timeouts until closed or cancelled."""
         while not self.closed:
             self._sleeping_until = self._deadline()
             await self._retimed.wait(self._sleeping_until)
@@ -179,7 +182,7 @@ class EffectRunner(Generic[R]):
         self._shard.handle_timeout(at)
 
     def _await_commit(self) -> None:
-        """Has `watch_commits` go on when the next commit comes that something waits for."""
+        """Arranges for `watch_commits` to continue at the next commit that a write or follow-up waits for."""
         awaited = self._awaited_offset()
         if awaited is not None and not self._awaits_commit:
             self._awaits_commit = True
@@ -190,9 +193,9 @@ class EffectRunner(Generic[R]):
         self._commit_came.set()
 
     async def watch_commits(self) -> None:
-        """Goes on when a commit comes that something waits for, until the epoch ends."""
+        """Settles after each commit that a write or follow-up waits for, until the epoch ends."""
         while not self._progress.committed.closed:
             await self._commit_came.wait()
-            # Requests that wait for the same commit are answered before what follows it is begun.
+            # Requests that wait for the same commit are answered before its follow-ups begin.
             await yield_to_loop()
             self.settle()

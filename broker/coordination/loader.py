@@ -1,11 +1,9 @@
-"""From the bytes of a partition to the state of a shard.
+"""Loads the state of a shard from the bytes of a partition.
 
-Only what a compacted log would have kept is decoded and replayed: the last record of each key, in the order of the log.
-A log that was not compacted yet holds every record ever made, and a shard whose log may be compacted at any time
-arrives at
-the same state. Committed transactions (KIP-98) are replayed as plain records; open ones come last, with their
-producers. Records of types not known here are skipped; malformed ones fail the load.
-Source: Kafka's `CoordinatorLoaderImpl`.
+Only records that a compacted log would have kept are decoded and replayed: the last record of each key, in log order. A
+log that is not compacted yet holds every record ever written; a shard reaches the same state whenever its log is
+compacted. Committed transactions (KIP-98) are replayed as plain records; open ones come last, with their producers.
+Records of unknown types are skipped; malformed ones fail the load. Source: Kafka's `CoordinatorLoaderImpl`.
 """
 
 from __future__ import annotations
@@ -42,33 +40,35 @@ log = logging.getLogger(__name__)
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
-# Replayed before the collector learns that they stay: it would take longer than all else to walk a million of them.
+# Rows replayed before the garbage collector is informed that they are permanent: scanning a million of them would take
+# longer than the rest of the load.
 ROWS_AT_ONCE = 1000
 
 
 class CoordinatorLoader(Generic[R]):
-    """Takes a log piece by piece; call it from one thread at a time.
+    """Reads a log piece by piece; must be called from one thread at a time.
 
-    `compacted`: of a topic that is never compacted every record is replayed (Kafka's `__share_group_state`).
+    `compacted` is False for a topic that is never compacted: then every record is replayed (Kafka's
+    `__share_group_state`).
     """
 
     def __init__(self, serde: RecordSerde[R], *, compacted: bool = True) -> None:
         self._serde = serde
         self._compacted = compacted
-        # By encoded key, or by offset where every record counts: offset, encoded key and value.
+        # Offset, encoded key and value; by encoded key, or by offset if every record counts.
         self._last: dict[bytes | int, LoadedRow] = {}
         self._pending = PendingTransactions[bytes | int, tuple[bytes, bytes | None]]()
         self._long_lived = LongLived()
         self.record_count = 0
 
     def feed(self, data: bytes) -> Offset | None:
-        """Takes whole batches, in log order; returns the offset after the last one, None without any.
+        """Takes whole batches, in log order; returns the offset after the last one, or None if there are none.
 
         Raises:
             RemoteProtocolError: a batch is malformed.
         """
         next_offset = None
-        run: list[BatchView] = []  # decoded at once: most batches have a record or two
+        run: list[BatchView] = []  # decoded together: most batches have a record or two
         for batch in iter_batches(data):
             if batch.is_control:
                 self._take(run)
@@ -91,7 +91,9 @@ class CoordinatorLoader(Generic[R]):
             self._long_lived.add(len(columns))
 
     def _take_all(self, columns: Columns) -> None:
-        """As `_take_each` of plain records that no open transaction stands against, at a third of its cost."""
+        """Does the same as `_take_each` for plain records whose keys have no open transaction, at a third of
+        its cost.
+        """
         keys = columns.keys()
         entries = zip(columns.offset, keys, columns.values(), strict=True)
         last = cast("dict[Any, Any]", self._last)
@@ -119,11 +121,11 @@ class CoordinatorLoader(Generic[R]):
                 self._last[ended.key] = (ended.offset, *ended.value)
 
     def replay_into(self, shard: CoordinatorShard[R], take_rows: TakeRows | None = None) -> None:
-        """Gives `shard`, which is empty, the state that the log has led to; `take_rows` instead of decoding and
-        replaying each row that is of no open transaction.
+        """Replays the loaded log into the empty `shard`; `take_rows`, if given, takes the rows without an open
+        transaction instead of decoding and replaying each.
 
         Raises:
-            RemoteProtocolError: a record is malformed, or of a version this coordinator does not know.
+            RemoteProtocolError: a record is malformed, or of a version that this coordinator does not know.
         """
         take = take_rows or self._replaying(shard)
         rows = sorted(self._last.values(), key=itemgetter(0))
@@ -149,7 +151,9 @@ class CoordinatorLoader(Generic[R]):
 
 
 def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
-    """Yields the batches to decode at once: plain ones together, compressed ones alone, as each may expand to a lot."""
+    """Yields the batches to decode together: uncompressed ones in a run, each compressed one alone, as it may expand to
+    a lot.
+    """
     for is_compressed, run in groupby(
         batches, lambda batch: batch.attributes & ATTRIBUTES_COMPRESSION
     ):
@@ -162,14 +166,15 @@ def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
 async def load_shard(
     spec: CoordinatorSpec[S, R], name: str, source: CoordinatorLog, is_wanted: Callable[[], bool]
 ) -> tuple[S, Offset]:
-    """The shard that the log has led to, and the log's end.
+    """Returns the shard after a replay of the log, and the end of the log.
 
-    Only this coordinator appends to the log, so its end stays. The place of a piece is looked up on the loop, which
-    moves the log's
-    files when they are compacted. The rest is not read if the load is given up.
+    Only this coordinator appends to the log, so its end does not change. The position of a piece is looked up in the
+    event loop, because compaction replaces the log's files there. Stops reading early if the load is not wanted any
+    more.
 
     Raises:
-        RemoteProtocolError: a record is malformed. KafkaError: KAFKA_STORAGE_ERROR.
+        RemoteProtocolError: a record is malformed.
+        KafkaError: KAFKA_STORAGE_ERROR.
     """
     loader, shard = CoordinatorLoader(spec.serde, compacted=spec.compacted), spec.make_shard()
     offset, end_offset = source.log_start_offset, source.log_end_offset

@@ -1,4 +1,4 @@
-"""The interfaces of a coordinator to the partitions of its topic, and to the metadata.
+"""The interfaces between a coordinator and the partitions of its topic, and the metadata.
 
 `trimaran.broker.partitions.leader.PartitionLeader` is a `CoordinatorPartition`.
 """
@@ -19,7 +19,7 @@ from trimaran.wire.identity import Offset
 
 
 class CoordinatorLog(Protocol):
-    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that is used, on the loop.
+    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that coordinators use in the event loop.
 
     Slices may be read in a thread.
     """
@@ -48,7 +48,7 @@ class CoordinatorPartition(Protocol):
 
     @property
     def high_watermark(self) -> Watermark:
-        """Closed when the epoch ends; what it has passed is on the disks of the whole ISR."""
+        """The high watermark, closed when the epoch ends; the whole ISR has everything below it on disk."""
 
     @property
     def log(self) -> CoordinatorLog: ...
@@ -56,19 +56,19 @@ class CoordinatorPartition(Protocol):
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True
     ) -> AppendInfo:
-        """Appends as acks=all does; `records` is writable. No request waits for the commit of an append that is not
-        `is_awaited`, unless `expedite` says so.
+        """Appends as with acks=all; `records` is writable. No request waits for the commit of an append that is not
+        `is_awaited`, unless `expedite` is called.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, …; nothing was written.
         """
 
     def expedite(self) -> None:
-        """Says that a request waits for the commit of all that was appended."""
+        """Notes that a request now waits for the commit of all appended records."""
 
 
 class Metadata(Protocol):
-    """The newest applied metadata."""
+    """The newest metadata that this broker has applied."""
 
     @property
     def image(self) -> MetadataImage: ...

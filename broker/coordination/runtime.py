@@ -1,7 +1,7 @@
-"""The shards of one internal topic on this broker: one epoch after the other for each partition that it leads.
+"""The shards of one internal topic on this broker, with successive epochs for each partition that it leads.
 
-One runtime serves every coordinator, of groups, transactions or shares; `CoordinatorSpec` says which. Source: Kafka's
-`CoordinatorRuntime`. Not implemented: threads (all shards share the loop), metrics.
+One runtime class serves all coordinators (groups, transactions, shares); `CoordinatorSpec` has their differences.
+Source: Kafka's `CoordinatorRuntime`. Not implemented: threads (all shards share the event loop), metrics.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 
-# Before a shard that failed is loaded again. Loading reads the whole log, so one that goes on failing is loaded
-# less and less often: if a load takes a minute, at most half of a thread's time goes into it.
+# The delays before a failed shard is loaded again. A load reads the whole log, so a shard that keeps failing is loaded
+# less and less often: if a load takes a minute, it uses at most half of a thread's time.
 RELOAD_SECONDS = 1.0
 RELOAD_SECONDS_MAX = 60.0
 
@@ -42,11 +42,11 @@ class CoordinatorRuntime(Generic[S, R]):
     def __init__(self, spec: CoordinatorSpec[S, R]) -> None:
         self.spec = spec
         self._epochs: dict[int, ShardEpoch[S, R]] = {}
-        # One entry and one task per partition that was ever led here: at most the partitions of the topic.
+        # One entry and one task per partition that this broker ever led: at most the partitions of the topic.
         self._current: dict[int, Latest[ShardEpoch[S, R] | None]] = {}
         self._new: list[Latest[ShardEpoch[S, R] | None]] = []
         self._begun = AutoResetEvent()
-        # Whether one may be loading: looked up only then.
+        # False if no shard can be loading, which saves a search.
         self._may_load = False
 
     # -- leadership
@@ -65,7 +65,7 @@ class CoordinatorRuntime(Generic[S, R]):
         self._begun.set()
 
     def ended(self, partition_index: int, leader_epoch: int) -> None:
-        """Serves the shard of a partition no longer, from this call on."""
+        """Stops serving the shard of a partition at once."""
         epoch = self._epochs.get(partition_index)
         if epoch is not None and epoch.leader_epoch <= leader_epoch:
             del self._epochs[partition_index]
@@ -73,7 +73,7 @@ class CoordinatorRuntime(Generic[S, R]):
             epoch.close()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Loads and serves shards for ever; when cancelled, all waiting requests get NOT_COORDINATOR."""
+        """Loads and serves shards forever; when cancelled, all waiting requests get NOT_COORDINATOR."""
         async with trio.open_nursery() as nursery:
             task_status.started()
             while True:
@@ -84,10 +84,10 @@ class CoordinatorRuntime(Generic[S, R]):
     async def _epoch_by_epoch(
         self, current: Latest[ShardEpoch[S, R] | None], nursery: trio.Nursery
     ) -> None:
-        """A shard has unwound, threads included, before the next one of its partition begins to load.
+        """Runs the epochs of a partition one after the other: the next shard does not load before the last one has
+        ended, including its threads.
 
-        One that fails is loaded again after a while, from what is in its log; in Kafka it stays failed until another
-        leader is elected.
+        A failed shard is reloaded from its log after a delay; in Kafka it stays failed until another leader is elected.
         """
         epoch: ShardEpoch[S, R] | None = None
         backoff = ExponentialBackoff(RELOAD_SECONDS, RELOAD_SECONDS_MAX)
@@ -115,28 +115,30 @@ class CoordinatorRuntime(Generic[S, R]):
 
     @property
     def epochs(self) -> Collection[ShardEpoch[S, R]]:
-        """One for each partition that is led here."""
+        """The epochs of the partitions that this broker leads, one for each."""
         return self._epochs.values()
 
     @property
     def is_loading(self) -> bool:
-        """Whether the shard of some partition that is led here is being loaded."""
+        """Whether the shard of any partition that this broker leads is being loaded."""
         if self._may_load:
             self._may_load = any(epoch.state is ShardState.LOADING for epoch in self.epochs)
         return self._may_load
 
     async def wait_loaded(self, partition_indexes: Collection[int] | None, seconds: float) -> None:
-        """Returns when the shards of these partitions, or of all, serve or will not; after `seconds` all the same."""
+        """Waits until the shards of these partitions, or of all if None, are loaded or have ended, at most for
+        `seconds`.
+        """
         with trio.move_on_after(seconds):
             for epoch in list(self.epochs):
                 if partition_indexes is None or epoch.partition_index in partition_indexes:
                     await epoch.wait_loaded()
 
     def epoch_of(self, partition_index: int) -> ShardEpoch[S, R]:
-        """The shard of a partition, which may still be loading.
+        """Returns the current epoch of a partition; its shard may still be loading.
 
         Raises:
-            KafkaError: NOT_COORDINATOR, another broker leads.
+            KafkaError: NOT_COORDINATOR if another broker leads.
         """
         epoch = self._epochs.get(partition_index)
         if epoch is None:
@@ -146,11 +148,12 @@ class CoordinatorRuntime(Generic[S, R]):
     def complete_transaction(
         self, partition_index: int, producer: Producer, marker: EndMarker, transaction_version: int
     ) -> AppendInfo:
-        """Writes a marker of a transaction coordinator, and has the shard take it over.
+        """Writes a marker for a transaction coordinator, and applies it to the shard.
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER, not led here or still being loaded: a transaction coordinator expects no
-                code of a coordinator, and asks again (as Kafka's `KafkaApis`); else as `append_end_marker`.
+            KafkaError: NOT_LEADER_OR_FOLLOWER if this broker does not lead the partition or is still loading it: a
+                transaction coordinator expects no coordinator codes, and retries (as in Kafka's `KafkaApis`); otherwise
+                the codes of `append_end_marker`.
         """
         try:
             serving = self.epoch_of(partition_index).serving()
@@ -160,9 +163,9 @@ class CoordinatorRuntime(Generic[S, R]):
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Returns the partition of an internal topic that `key`, e.g. a group id, is in: `Utils.abs(hash) % count`.
+    """Returns the partition of an internal topic for `key`, e.g. a group id: `Utils.abs(hash) % count`.
 
-    The one hash without a positive counterpart counts as 0.
+    The only hash without a positive counterpart counts as 0.
     """
     value = java_hash(key)
     return (0 if value == -(1 << 31) else abs(value)) % partition_count

@@ -1,6 +1,6 @@
-"""A shard that serves: its inputs, and the writes that they decide on.
+"""A serving shard: its inputs, and the writes that result from its decisions.
 
-Decisions are written by a `ReplicatedStateMachine`; an `EffectRunner` carries out what else comes of an input.
+A `ReplicatedStateMachine` writes decisions; an `EffectRunner` carries out all other effects of an input.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ S = TypeVar("S", bound=CoordinatorShard[Any])
 R = TypeVar("R")
 T = TypeVar("T")
 
-# A result that need not be atomic is cut into batches of this many: tombstones have some hundred bytes each, and a
-# batch 1 MiB.
+# The batch size, in records, into which non-atomic results are split: tombstones take a few hundred bytes each, a batch
+# 1 MiB.
 BATCH_RECORDS_MAX = 1_000
 
 
 class ServingShard(Generic[S, R]):
-    """Belongs to one epoch, from the end of its load on.
+    """The shard of one epoch, after its load.
 
     Args:
-        parted: called when state and log have parted; closes the epoch.
+        parted: called when state and log have diverged; closes the epoch.
         begin: begins a follow-up.
     """
 
@@ -64,12 +64,12 @@ class ServingShard(Generic[S, R]):
 
     @property
     def is_committed(self) -> bool:
-        """Whether everything that the shard knows is."""
+        """Whether the whole state of the shard is committed."""
         progress = self._progress
         return not progress.committed.closed and progress.committed.reached(progress.end_offset)
 
     def step(self, act: Callable[[S, Instant], T]) -> T:
-        """Gives the shard one input and carries out what comes of it. Raises the error of `act`."""
+        """Passes one input to the shard and carries out its effects. Raises the error of `act`."""
         result = act(self.shard, current_instant())
         self.effects.settle()
         return result
@@ -79,11 +79,10 @@ class ServingShard(Generic[S, R]):
         act: Callable[[S, Instant], Result[R, T]],
         unwritten: Callable[[S, Instant], object] | None,
     ) -> PendingResponse[T]:
-        """Gives the shard one input and writes what it has decided. If that cannot be written, the shard gets the input
-        `unwritten`.
+        """Passes one input to the shard and writes its decision. If the write fails, passes `unwritten` to the shard.
 
         Raises:
-            KafkaError: as `submit`, and the error of `act`.
+            KafkaError: the errors of `submit`, and the error of `act`.
         """
         result = act(self.shard, current_instant())
         try:
@@ -94,10 +93,10 @@ class ServingShard(Generic[S, R]):
             raise
 
     def submit(self, result: Result[R, T]) -> PendingResponse[T]:
-        """Writes what was just decided; call it before anything else can change the state.
+        """Writes a decision; must be called before the state can change again.
 
         Raises:
-            KafkaError: it was not written, or (if not atomic) not all of it; with the code for clients.
+            KafkaError: the decision was not written, or (if not atomic) only in part; with the code for clients.
         """
         try:
             return self._write(result)
@@ -110,7 +109,7 @@ class ServingShard(Generic[S, R]):
         """Appends a transaction coordinator's marker and replays it.
 
         Raises:
-            KafkaError: as `append_end_marker`; nothing was written.
+            KafkaError: the codes of `append_end_marker`; nothing was written.
         """
         info = append_end_marker(
             self._leader,

@@ -1,9 +1,8 @@
-"""A coordinator as the runtime sees it: a state machine without I/O, fed by the log of one partition.
+"""The interface between a coordinator and the runtime: a state machine without I/O, fed from the log of one partition.
 
-A shard decides by making records and changes its state only when they are replayed, so that another broker which
-loads the log arrives at the same state. Its inputs are plain calls with an `Instant`. The outcome of an input is a
-return value (`Result(records, response)`, which the caller submits) and `Effects`, which the runtime takes
-after each.
+A shard decides by returning records and only changes its state when they are replayed, so that another broker that
+loads the log reaches the same state. Its inputs are plain calls with an `Instant`. The outcome of an input is a return
+value (`Result(records, response)`, which the caller submits) and `Effects`, which the runtime takes after each input.
 Sources: Kafka's `CoordinatorShard`, `CoordinatorPlayback`, `CoordinatorRecordSerde`.
 """
 
@@ -32,80 +31,86 @@ TakeRows = Callable[[Iterable[LoadedRow]], object]
 
 
 class Write(Protocol[R_co]):
-    """Records that a shard wants written on its own account; it hears of the outcome by `written`."""
+    """Records that a shard writes on its own account; `written` reports the outcome."""
 
     @property
     def records(self) -> Sequence[R_co]: ...
 
     @property
     def atomic(self) -> bool:
-        """As in `Result`."""
+        """Whether all records must be in one batch, as in `Result`."""
 
 
 @dataclass(slots=True)
 class Effects(Generic[R]):
-    """The outputs of inputs since the runtime last took them; bounded by one input's members and records.
+    """The effects of inputs since the runtime last took them; bounded by the members and records of one input.
 
-    `follow_ups` name work that the coordinator (`CoordinatorSpec.follow_up`) begins as soon as all that was replayed so
+    `follow_ups` names work that the coordinator (`CoordinatorSpec.follow_up`) begins as soon as everything replayed so
     far is committed, however long that takes.
     """
 
-    # The response of each request that waits, beside it.
+    # Waiting requests with their responses.
     responses: list[tuple[PendingResponse[Any], Any]] = field(default_factory=list)
     writes: list[Write[R]] = field(default_factory=list)
     follow_ups: list[str] = field(default_factory=list)
 
 
 class CoordinatorShard(Protocol[R]):
-    """The state of one partition. No call waits, reads a clock or fails; only inputs of its own may refuse."""
+    """The state of one partition. No method waits, reads a clock or fails; only a coordinator's own inputs may raise
+    errors.
+    """
 
     def replay(self, offset: Offset, record: R, producer: Producer | None = None) -> None:
-        """Takes over a record of the log: the only way in which state changes.
+        """Applies a record of the log: state only changes in this way.
 
-        One with a `producer` counts from the commit of the producer's transaction on, at its own offset: not against
-        later records of the same key (`PendingTransactions` keeps it till then).
+        A record with a `producer` takes effect when the producer's transaction is committed, at the record's own
+        offset: it does not override later records of the same key (`PendingTransactions` keeps it until then).
         """
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """A marker is in the log; its epoch may be above that of the records (KIP-890)."""
+        """Ends a transaction after its marker was read; the marker's epoch may be higher than that of the records
+        (KIP-890).
+        """
 
     def finish_load(self) -> None:
-        """All is replayed. Runs in the loader's thread: the place for long work over what was loaded."""
+        """Ends the load, after all records have been replayed. Runs in the loader's thread: the place for long work on
+        the loaded state.
+        """
 
     def loaded(self, at: Instant) -> None:
-        """The shard begins to serve."""
+        """Begins to serve."""
 
     def deadline(self) -> float | None:
-        """When `handle_timeout` wants to be called at the latest; monotonic seconds."""
+        """The latest time for the next call of `handle_timeout`, in monotonic seconds; None if none is needed."""
 
     def handle_timeout(self, at: Instant) -> None:
-        """Does what is due at `at`; calling it early does nothing."""
+        """Does the work that is due at `at`; an early call does nothing."""
 
     def take(self) -> Effects[R]:
         """Returns the effects of the inputs since the last call."""
 
     def written(self, write: Write[R], code: ErrorCode, at: Instant) -> None:
-        """Takes the outcome of a write that was taken: NONE, it is committed; else the code for clients.
+        """Takes the outcome of a write from `take`: NONE if it is committed, else the code for clients.
 
         With COORDINATOR_NOT_AVAILABLE it may be in the log and be committed later, without another call.
         """
 
     def close(self, at: Instant) -> None:
-        """The epoch is over: leaves a response for every request that waits in it. Nothing is written any more."""
+        """Ends the epoch: leaves a response for every waiting request. Nothing is written afterwards."""
 
     def unload(self) -> None:
-        """Releases the state after its last use. Runs in a thread, and frees one value after another: so it never holds
+        """Releases the state after its last use. Runs in a thread and frees values one by one, so that it never holds
         the interpreter lock for long.
         """
 
 
 class RecordSerde(Protocol[R]):
-    """Records and their bytes."""
+    """The encoding and decoding of records."""
 
     def encode(self, record: R, now_ms: int) -> NewRecord: ...
 
     def decode(self, key: bytes, value: bytes | None) -> R | None:
-        """None for types not known here, which a later version has left.
+        """Returns the record, or None for an unknown type, which a later version has written.
 
         Raises:
             RemoteProtocolError: the bytes are malformed.
@@ -118,17 +123,18 @@ async def _no_follow_up(_epoch: object, name: str) -> None:
 
 @dataclass(frozen=True)
 class CoordinatorSpec(Generic[S, R]):
-    """The shards of one internal topic."""
+    """The definition of the shards of one internal topic."""
 
     topic: str
     make_shard: Callable[[], S]
     serde: RecordSerde[R]
-    # How long a write may wait for its commit, and how much of the log is read at a time.
+    # The maximum time for the commit of a write, and the size of the pieces in which the log is read.
     commit_timeout_ms: int = 5_000
     load_buffer_bytes: int = 5 << 20
-    # Whether the topic is compacted by key, so that the last record of each is all that a shard needs.
+    # Whether the topic is compacted by key, so that a shard only needs the last record of each key.
     compacted: bool = True
-    # A faster way to give an empty shard the rows of its log than to decode and replay each.
+    # A faster way to apply the rows of a log to an empty shard than decoding and replaying each.
     taking_rows: Callable[[S], TakeRows] | None = None
-    # Does a follow-up that a shard has named: a task of the `ShardEpoch` that it gets, and ends with.
+    # Carries out a follow-up that a shard has named. It runs as a task of the `ShardEpoch` that it receives, and ends
+    # with it.
     follow_up: Callable[[Any, str], Awaitable[None]] = _no_follow_up

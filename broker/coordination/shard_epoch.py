@@ -1,10 +1,9 @@
-"""One epoch of a shard, as a block: load, serve, close. The trio shell around a `CoordinatorShard`.
+"""One epoch of a shard: it loads, serves, and closes. The trio shell around a `CoordinatorShard`.
 
-It serves when the whole log is loaded, until the leader epoch of its partition ends: before, requests get
-COORDINATOR_LOAD_IN_PROGRESS, after, NOT_COORDINATOR. Requests that wait hold a `PendingResponse`, never a task of the
-epoch.
-Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Not implemented: lingering, as an append is one call and the
-flush is shared anyhow.
+It serves from the end of the load until the leader epoch of its partition ends: before that, requests get
+COORDINATOR_LOAD_IN_PROGRESS, afterwards NOT_COORDINATOR. Waiting requests hold a `PendingResponse`, never a task of the
+epoch. Source: `CoordinatorRuntime.CoordinatorContext` of Kafka. Not implemented: lingering, because an append is a
+single call and flushes are shared anyway.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ E = ErrorCode
 
 
 class ShardState(Enum):
-    """Requests are served by an active shard only; while it loads, clients retry."""
+    """The states of a shard: only an active one serves requests; clients retry while it loads."""
 
     LOADING = "loading"
     ACTIVE = "active"
@@ -49,7 +48,9 @@ class ShardState(Enum):
 
 
 class ShardEpoch(Generic[S, R]):
-    """A coordinator may keep it: it outlives its block, and then answers NOT_COORDINATOR."""
+    """One epoch of a shard. A coordinator may keep a reference after its end; every call then raises
+    NOT_COORDINATOR.
+    """
 
     def __init__(
         self, spec: CoordinatorSpec[S, R], partition_index: int, leader: CoordinatorPartition
@@ -58,7 +59,7 @@ class ShardEpoch(Generic[S, R]):
         self._spec = spec
         self._leader = leader
         self._state = Latest(ShardState.LOADING)
-        # Inputs that came while the shard loaded; as many as there are changes of metadata meanwhile.
+        # Inputs that arrived while the shard was loading; their number is bounded by the metadata changes in that time.
         self._when_loaded: list[Callable[[S, Instant], object]] = []
         self._serving: ServingShard[S, R] | None = None
 
@@ -79,7 +80,7 @@ class ShardEpoch(Generic[S, R]):
 
     @property
     def producers(self) -> ProducerState:
-        """The producers of the partition, with their open transactions."""
+        """The producer state of the partition, including open transactions."""
         return self._leader.log.producers
 
     @property
@@ -89,20 +90,20 @@ class ShardEpoch(Generic[S, R]):
     # -- life
 
     def again(self) -> ShardEpoch[S, R]:
-        """Returns a new one of the same leadership, which loads what the log has now."""
+        """Returns a new epoch of the same leadership, which loads the current log."""
         return ShardEpoch(self._spec, self.partition_index, self._leader)
 
     async def run(self) -> None:
-        """Loads and serves until `close`; a shard that fails takes no other with it."""
+        """Loads and serves until `close`; logs an error of the shard without affecting other shards."""
         try:
             async with open_epoch(self.close) as nursery:
                 await self._load(nursery)
                 await self._state.wait_for(lambda state: state is ShardState.CLOSED)
-        except Exception:  # shards of other partitions go on  # noqa: BLE001 - it is logged, with its traceback
+        except Exception:  # other shards must continue  # noqa: BLE001 - it is logged, with its traceback
             events.COORDINATOR_FAILED.log(log, exc_info=True, shard=self)
 
     async def unload(self) -> None:
-        """Releases the shard; call it when `run` has returned."""
+        """Releases the shard; must be called after `run` has returned."""
         serving, self._serving = self._serving, None
         if serving is not None:
             await run_blocking(serving.shard.unload)
@@ -115,11 +116,11 @@ class ShardEpoch(Generic[S, R]):
                 self._serving.effects.close()
 
     async def wait_loaded(self) -> None:
-        """Returns when it serves, or will not any more."""
+        """Waits until the shard is loaded or its epoch has ended."""
         await self._state.wait_not(ShardState.LOADING)
 
     async def _load(self, nursery: trio.Nursery) -> None:
-        """Serves from then on, if the epoch has not ended meanwhile."""
+        """Loads the shard and begins to serve, unless the epoch has ended in the meantime."""
         shard, end_offset = await load_shard(
             self._spec, self._name, self._leader.log, lambda: self.state is ShardState.LOADING
         )
@@ -144,14 +145,14 @@ class ShardEpoch(Generic[S, R]):
             self.step(act)
 
     def _parted(self) -> None:
-        """State and log have parted: nothing is decided on this state any more."""
+        """Closes the epoch, because state and log have diverged: no decision may be based on this state."""
         events.COORDINATOR_REPLAY_FAILED.log(log, exc_info=True, shard=self)
         self.close()
 
     # -- inputs
 
     def serving(self) -> ServingShard[S, R]:
-        """Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR."""
+        """Returns the serving shard. Raises KafkaError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR."""
         state = self._state.value
         if state is not ShardState.ACTIVE:
             is_loading = state is ShardState.LOADING
@@ -160,20 +161,20 @@ class ShardEpoch(Generic[S, R]):
         return self._serving
 
     def active(self) -> S:
-        """Returns the shard, for reading and for decisions that go into `submit`. Raises KafkaError as `serving`."""
+        """Returns the shard, for reading and for decisions passed to `submit`. Raises KafkaError as `serving` does."""
         return self.serving().shard
 
     @property
     def is_committed(self) -> bool:
-        """Whether everything that the shard knows is."""
+        """Whether the whole state of the shard is committed."""
         return self._serving is not None and self._serving.is_committed
 
     def step(self, act: Callable[[S, Instant], T]) -> T:
-        """As `ServingShard.step`. Raises KafkaError as `serving`, too."""
+        """Calls `ServingShard.step`. Also raises KafkaError as `serving` does."""
         return self.serving().step(act)
 
     def step_when_loaded(self, act: Callable[[S, Instant], object]) -> None:
-        """As `step`, as soon as the shard is loaded; never, if its epoch has ended."""
+        """Calls `step` as soon as the shard is loaded; never if its epoch has ended."""
         if self.state is ShardState.ACTIVE:
             self.step(act)
         elif self.state is ShardState.LOADING:
@@ -184,9 +185,9 @@ class ShardEpoch(Generic[S, R]):
         act: Callable[[S, Instant], Result[R, T]],
         unwritten: Callable[[S, Instant], object] | None = None,
     ) -> PendingResponse[T]:
-        """As `ServingShard.decide`. Raises KafkaError as `serving`, too."""
+        """Calls `ServingShard.decide`. Also raises KafkaError as `serving` does."""
         return self.serving().decide(act, unwritten)
 
     def submit(self, result: Result[R, T]) -> PendingResponse[T]:
-        """As `ServingShard.submit`. Raises KafkaError as `serving`, too."""
+        """Calls `ServingShard.submit`. Also raises KafkaError as `serving` does."""
         return self.serving().submit(result)

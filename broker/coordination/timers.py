@@ -1,7 +1,7 @@
 """Named deadlines in a heap, without a clock: sessions, join and sync phases, writes, expiry.
 
-A heartbeat moves a deadline back some thousand times before it is due, so `set` to a later time costs a dictionary
-store; the heap entry follows when it surfaces. The shard's one task sleeps until `earliest()`.
+Heartbeats postpone a deadline some thousand times before it is due; therefore `set` to a later time only stores it in a
+dictionary, and the heap entry is updated when it reaches the top. The shard's timer task sleeps until `earliest()`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Instant(NamedTuple):
-    """When something happens: `now` in monotonic seconds for deadlines, `now_ms` on the wall for what is written."""
+    """A point in time: `now` in monotonic seconds for deadlines, `now_ms` by the wall clock for records."""
 
     now: float
     now_ms: int
 
     def after_ms(self, delay_ms: int) -> float:
-        """The monotonic deadline `delay_ms` from now."""
+        """Returns the monotonic deadline `delay_ms` from now."""
         return self.now + delay_ms / 1000
 
 
@@ -31,8 +31,8 @@ class Timers(Generic[K]):
 
     def __init__(self) -> None:
         self._deadlines: dict[K, float] = {}
-        # (deadline, serial, key): one live entry per key at or before its deadline, and stale ones of
-        # keys that were cancelled or moved forward; dropped when they surface or outnumber the live.
+        # (deadline, serial, key): one live entry per key at or before its deadline, and stale entries of keys that were
+        # cancelled or moved forward; they are dropped at the top of the heap, or when they outnumber the live entries.
         self._heap: list[tuple[float, int, K]] = []
         self._entries: dict[K, float] = {}
         self._serials = count()
@@ -52,17 +52,17 @@ class Timers(Generic[K]):
             self._trim()
 
     def hasten(self, key: K, deadline: float) -> None:
-        """As `set`, unless the deadline of `key` is sooner."""
+        """Sets the deadline of `key` unless it already has an earlier one."""
         if deadline < self._deadlines.get(key, inf):
             self.set(key, deadline)
 
     def cancel(self, key: K) -> None:
-        """Forgets `key`; one that is not there is no error."""
+        """Removes `key` if it is present."""
         self._deadlines.pop(key, None)
         self._trim()
 
     def earliest(self) -> float | None:
-        """The next deadline of all."""
+        """Returns the earliest deadline, or None."""
         while self._heap:
             deadline, _, key = self._heap[0]
             wanted = self._deadlines.get(key)
@@ -76,7 +76,7 @@ class Timers(Generic[K]):
         return None
 
     def pop_due(self, now: float) -> K | None:
-        """Removes and returns a key whose deadline is not after `now`, the earliest first."""
+        """Removes and returns the key with the earliest deadline if that is not after `now`, else None."""
         earliest = self.earliest()
         if earliest is None or earliest > now:
             return None
@@ -91,7 +91,7 @@ class Timers(Generic[K]):
         heapq.heappush(self._heap, (deadline, next(self._serials), key))
 
     def _trim(self) -> None:
-        """Drops stale entries once they are more than half."""
+        """Drops stale entries once they make up more than half of the heap."""
         if len(self._heap) <= 2 * len(self._deadlines) + 16:
             return
         self._heap = []

@@ -1,7 +1,7 @@
 """Records of transactions that are still open, by producer.
 
-A record of a committed transaction counts as if it had been plain, at its own offset: later records of its key stand
-against it. Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka (KIP-98).
+A record of a committed transaction counts like a plain record at its own offset: later records of its key override it.
+Source: `OffsetMetadataManager.replayEndTransactionMarker` of Kafka (KIP-98).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V = TypeVar("V")
 
 
 class PendingRecord(NamedTuple, Generic[K, V]):
-    """A record whose transaction is open, where in the log it stands, and what it and its key weigh."""
+    """A record of an open transaction, its position in the log, and the weights of its value and key."""
 
     offset: Offset
     producer: Producer
@@ -29,10 +29,10 @@ class PendingRecord(NamedTuple, Generic[K, V]):
 
 
 class PendingTransactions(Generic[K, V]):
-    """At most one record for each producer and key, the last; as many as the log holds of open transactions.
+    """The last record for each producer and key; bounded by the records of open transactions in the log.
 
-    `part_of` says what a key is counted by in `parts`, `weigh` what a record adds to `weight`, `weigh_key` what it adds
-    to `key_weight`.
+    `part_of` returns the part under which `parts` counts a key, `weigh` the share of a value in `weight`, `weigh_key`
+    the share of a key in `key_weight`.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class PendingTransactions(Generic[K, V]):
         self._part_of = part_of
         self._weigh = weigh
         self._weigh_key = weigh_key
-        # The weight of all records.
+        # The total weight of all values, and of their keys.
         self.weight = self.key_weight = 0
-        # How many keys have records, by part.
+        # The number of keys with records, by part.
         self.parts = Counter[Hashable]()
         self._by_key: dict[K, dict[int, PendingRecord[K, V]]] = {}
         self._keys: dict[int, dict[K, None]] = {}
-        # The keys of which open transactions have records.
+        # The keys that have records of open transactions.
         self.keys: KeysView[K] = self._by_key.keys()
 
     def __iter__(self) -> Iterator[PendingRecord[K, V]]:
-        """In the order of the log."""
+        """Iterates over the records in log order."""
         return iter(
             sorted(record for records in self._by_key.values() for record in records.values())
         )
@@ -68,15 +68,15 @@ class PendingTransactions(Generic[K, V]):
         return key in self._keys.get(producer_id, ())
 
     def count_of(self, producer_id: int) -> int:
-        """How many keys the producer's transaction has records of."""
+        """Returns the number of keys with records in the producer's transaction."""
         return len(self._keys.get(producer_id, ()))
 
     def last(self, key: K) -> V:
-        """The newest record of a key that is here."""
+        """Returns the newest record of a key that is here."""
         return max(self._by_key[key].values(), key=lambda record: record.offset).value
 
     def add(self, offset: Offset, producer: Producer, key: K, value: V) -> None:
-        """Takes over the next record of a transaction."""
+        """Adds the next record of a transaction."""
         records = self._by_key.get(key)
         if records is None:
             records = self._by_key[key] = {}
@@ -89,7 +89,7 @@ class PendingTransactions(Generic[K, V]):
         self._keys.setdefault(producer.id, {})[key] = None
 
     def supersede(self, key: K, offset: int) -> None:
-        """A record of `key` at `offset` counts: older ones will not, however their transactions end."""
+        """Drops older records of `key`, because a record at `offset` overrides them however their transactions end."""
         pending = self._by_key.get(key)
         if pending is None:
             return
@@ -98,7 +98,7 @@ class PendingTransactions(Generic[K, V]):
             self._remove(key, producer_id)
 
     def end(self, producer_id: int, is_commit: bool) -> list[PendingRecord[K, V]]:
-        """Ends the producer's transaction; the records that now count, in the order of the log."""
+        """Ends the producer's transaction; returns the records that now count, in log order."""
         keys = self._keys.pop(producer_id, {})
         records = sorted(self._remove(key, producer_id) for key in keys)
         if not is_commit:

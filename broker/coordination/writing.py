@@ -1,4 +1,4 @@
-"""Writing a shard's records: one batch for each append, plain or in the transaction of a producer.
+"""Writes a shard's records: one batch for each append, either plain or in a producer's transaction.
 
 Source: Kafka's `PartitionWriter`.
 """
@@ -19,10 +19,10 @@ from trimaran.wire.identity import Offset
 
 R = TypeVar("R")
 
-# Kafka's default `message.max.bytes`: a larger batch could not be replicated by a follower with default settings.
+# Kafka's default `message.max.bytes`: followers with default settings could not replicate a larger batch.
 BATCH_BYTES_MAX = 1_048_588
 
-# The codes that clients get for failures of the log: Kafka's `CoordinatorOperationExceptionHelper`.
+# The codes that clients get for failed appends: Kafka's `CoordinatorOperationExceptionHelper`.
 _RESPONSE_CODES = {
     ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -47,8 +47,8 @@ class PartitionWriter(Generic[R]):
         """Appends the records of a result as one batch; returns the offset of the last one.
 
         Raises:
-            KafkaError: nothing was written; with the code for clients. INVALID_PRODUCER_EPOCH: a newer epoch of the
-                producer wrote here.
+            KafkaError: nothing was written; with the code for clients. INVALID_PRODUCER_EPOCH if a newer epoch of the
+                producer has written to the partition.
         """
         producer = result.producer
         batch = memoryview(self._encode(result.records, producer))
@@ -70,7 +70,7 @@ class PartitionWriter(Generic[R]):
                 encoded,
                 producer_id=producer.id,
                 producer_epoch=producer.epoch,
-                base_sequence=0,  # no client reads the sequences of coordinators; Kafka numbers their writes so
+                base_sequence=0,  # no client reads the sequences of coordinators; Kafka numbers them in this way
                 is_transactional=True,
             )
         if len(batch) > BATCH_BYTES_MAX:
@@ -79,5 +79,5 @@ class PartitionWriter(Generic[R]):
 
 
 def response_code(code: ErrorCode) -> ErrorCode:
-    """The code for clients."""
+    """Converts an error code of the log to the code for clients."""
     return _RESPONSE_CODES.get(code, code)

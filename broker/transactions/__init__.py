@@ -1,1 +1,1 @@
-"""The transaction coordinator: which transactional id has which producer, and how its transactions end."""
+"""The transaction coordinator: the producer of each transactional id, and the end of its transactions."""

@@ -1,10 +1,10 @@
-"""The coordinator of transactions of one broker: a shard per partition of `__transaction_state` that it leads.
+"""The transaction coordinator of one broker: a shard for each partition of `__transaction_state` that it leads.
 
-Handlers call it with the fields of requests; it finds the shard of a transactional id, or raises NOT_COORDINATOR while
-another broker leads, and COORDINATOR_LOAD_IN_PROGRESS before the log is read.
-Source: Kafka's `TransactionCoordinator`. Different on purpose: a request that comes while markers of the last
-transaction are being written waits for them a while, where Kafka answers CONCURRENT_TRANSACTIONS at once and the client
-asks again later than necessary.
+Handlers call it with the fields of requests; it finds the shard of a transactional id, or raises NOT_COORDINATOR if
+another broker leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's
+`TransactionCoordinator`. Intentional difference: a request that arrives while markers of the previous transaction are
+being written waits for them for a while; Kafka returns CONCURRENT_TRANSACTIONS at once, and the client retries later
+than necessary.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ T = TypeVar("T")
 _Epoch = ShardEpoch[TransactionCoordinatorShard, TransactionRecord]
 Decide = Callable[[TransactionCoordinatorShard, Instant], Result[TransactionRecord, T]]
 
-# For the markers of the transaction before: they take milliseconds while leaders are there. Clients come back after 20
-# to 100 ms; their requests wait 30 s.
+# The wait for the markers of the previous transaction: these take milliseconds while the leaders are available. Clients
+# retry after 20 to 100 ms; their requests time out after 30 s.
 END_SECONDS_MAX = 1.0
-# For a topic that the leader of a partition knows already, and this broker not yet.
+# The wait for a topic that the leader of a partition already knows, but this broker does not yet.
 METADATA_SECONDS_MAX = 1.0
 
 
 class TransactionCoordinator:
-    """The interface for handlers. The shards live in `runtime`, which listens to the leadership of the topic and must
-    be run. Methods raise KafkaError with the code for the client.
+    """The interface for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
+    running. Methods raise KafkaError with the code for the client.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class TransactionCoordinator:
         )
 
     def transaction_version(self) -> int:
-        """Returns the cluster's level of the feature."""
+        """Returns the cluster's level of the feature `transaction.version`."""
         return self._metadata.image.features.levels.get("transaction.version", 0)
 
     # -- finding
 
     def partition_count(self) -> int:
-        """Returns that of the topic as it is, or as it would be created."""
+        """Returns the number of partitions that the topic has, or would be created with."""
         topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -96,13 +96,13 @@ class TransactionCoordinator:
         """Returns the epoch of the id's shard, which may still be loading.
 
         Raises:
-            KafkaError: INVALID_REQUEST: the id is empty; NOT_COORDINATOR.
+            KafkaError: INVALID_REQUEST if the id is empty; NOT_COORDINATOR.
         """
         if not transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         return self.runtime.epoch_of(self.partition_of(transactional_id))
 
-    # -- decisions: each is made before the method returns, and committed later
+    # -- decisions: made before the method returns, committed later
 
     def add_partitions(
         self,
@@ -111,8 +111,8 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> PendingResponse[Transaction]:
-        """Adds partitions, which are in the metadata here (`wait_known`). Raises CONCURRENT_TRANSACTIONS: markers of
-        the transaction before are still being written.
+        """Adds partitions, which must be in this broker's metadata (`wait_known`). Raises CONCURRENT_TRANSACTIONS while
+        markers of the previous transaction are being written.
         """
         return self.epoch_of(transactional_id).decide(
             lambda shard, at: shard.add_partitions(
@@ -123,17 +123,19 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> PendingResponse[dict[TopicPartition, ErrorCode]]:
-        """Says whether each is part of the open transaction; TRANSACTION_ABORTABLE if not."""
+        """Returns NONE for each partition of the open transaction, TRANSACTION_ABORTABLE for all others."""
         return self.epoch_of(transactional_id).decide(
             lambda shard, _at: shard.verify_partitions(transactional_id, producer, partitions)
         )
 
-    # -- requests: parts of handlers, which also wait for what comes before the decision
+    # -- requests: parts of handlers that also wait until a decision is possible
 
     def initializing(
         self, transactional_id: str, timeout_ms: int, told: Producer | None
     ) -> Handling[Producer]:
-        """Returns the producer that the id has from now on; an open transaction of the one before is aborted first."""
+        """Returns the producer that the id has from now on; first aborts an open transaction of the previous
+        producer.
+        """
         if not 0 < timeout_ms <= self.limits.timeout_ms_max:
             raise KafkaError(
                 ErrorCode.INVALID_TRANSACTION_TIMEOUT,
@@ -142,7 +144,7 @@ class TransactionCoordinator:
         deadline = trio.current_time() + END_SECONDS_MAX
         epoch = self.runtime.epoch_of(self.partition_of(transactional_id))
         if epoch.state is ShardState.LOADING:
-            # The topic was created a moment ago for this producer, or its coordinator has moved.
+            # The topic has just been created for this producer, or its coordinator has moved.
             yield Blocking(partial(_wait_loaded, epoch, deadline))
         while True:
             pending = yield from self._deciding(
@@ -168,7 +170,9 @@ class TransactionCoordinator:
         partitions: Collection[TopicPartition],
         client_version: int,
     ) -> Handling[Transaction]:
-        """As `add_partitions`; waits up to `END_SECONDS_MAX` for the markers of the transaction before."""
+        """Does the same as `add_partitions`, but waits up to `END_SECONDS_MAX` for the markers of the previous
+        transaction.
+        """
         pending = yield from self._deciding(
             transactional_id,
             lambda _new_id: (
@@ -182,8 +186,8 @@ class TransactionCoordinator:
     def ending(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int
     ) -> Handling[Transaction]:
-        """Decides how the transaction ends; the markers follow. The `told_producer` of what it returns is the producer
-        from then on. Waits up to `END_SECONDS_MAX` for the markers of the transaction before.
+        """Decides how the transaction ends; the markers are written later. `told_producer` of the result is the
+        producer from then on. Waits up to `END_SECONDS_MAX` for the markers of the previous transaction.
         """
         pending = yield from self._deciding(
             transactional_id,
@@ -203,8 +207,8 @@ class TransactionCoordinator:
         needs_id: Callable[[Transaction | None], bool] | None = None,
         deadline: float | None = None,
     ) -> Handling[PendingResponse[T]]:
-        """Decides with a new producer id if the state needs one; again while the transaction before is still ending,
-        until `deadline`, by default for `END_SECONDS_MAX`.
+        """Decides, with a new producer id if the state requires one; retries while the previous transaction is still
+        ending, until `deadline`, by default for `END_SECONDS_MAX`.
         """
         while True:
             epoch, new_id = self.epoch_of(transactional_id), NO_PRODUCER_ID
@@ -227,14 +231,15 @@ class TransactionCoordinator:
     # -- waiting
 
     def unknown(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Returns the partitions that are not in the metadata here."""
+        """Returns the partitions that are missing from this broker's metadata."""
         image = self._metadata.image
         return {key for key in partitions if not has_partition(image, key)}
 
     async def wait_known(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Returns those that are not in the metadata here after a while: they are gone, or it is far behind.
+        """Returns the partitions that are still missing from this broker's metadata after a while: they have been
+        deleted, or the metadata lags behind.
 
-        A partition that was added and is not there when its marker is due was deleted, so others must not be added.
+        Unknown partitions must not be added: a partition that is missing when its marker is due counts as deleted.
         """
         missing = set(partitions)
 
@@ -248,10 +253,10 @@ class TransactionCoordinator:
         return missing
 
     async def wait_for_end(self, transactional_id: str, deadline: float) -> None:
-        """Returns when the transaction that is decided is complete, or its coordinator another.
+        """Waits until the decided transaction is complete, or the coordinator moves.
 
         Raises:
-            KafkaError: CONCURRENT_TRANSACTIONS: not before `deadline`.
+            KafkaError: CONCURRENT_TRANSACTIONS if it is not complete by `deadline`.
         """
         epoch, token = self.epoch_of(transactional_id), PendingResponse[object]()
         epoch.step(lambda shard, _at: shard.await_end(transactional_id, token))

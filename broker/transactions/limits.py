@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TransactionLimits:
-    """The defaults are Kafka 4.3's."""
+    """The limits of the transaction coordinator; the defaults are those of Kafka 4.3."""
 
     timeout_ms_max: int = 900_000
     id_expiration_ms: int = 7 * 24 * 60 * 60_000
@@ -19,15 +19,15 @@ class TransactionLimits:
     expiry_interval_ms: int = 3_600_000
     load_buffer_bytes: int = 5 << 20
     partition_count: int = 50
-    # How long a write may wait for its commit (request.timeout.ms, as Kafka's coordinator has it).
+    # The maximum time for the commit of a write (request.timeout.ms, as in Kafka's coordinator).
     commit_timeout_ms: int = 30_000
-    # How long brokers wait for a transaction that is still ending before they refuse to add to the next one.
+    # The time for which brokers wait for a transaction that is still ending before they refuse to add to the next one.
     add_retry_ms: int = 20
     add_retry_ms_max: int = 100
 
     @classmethod
     def of(cls, config: ServerConfig) -> TransactionLimits:
-        """Reads Kafka's keys."""
+        """Reads the limits from Kafka's keys."""
         return cls(
             timeout_ms_max=config["transaction.max.timeout.ms"],
             id_expiration_ms=config["transactional.id.expiration.ms"],

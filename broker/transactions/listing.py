@@ -1,4 +1,4 @@
-"""Descriptions of transactions: of one by its id, and of all that match a filter (KIP-664, KIP-994, KIP-1152).
+"""Descriptions of transactions: one by its id, or all that match a filter (KIP-664, KIP-994, KIP-1152).
 
 Source: `TransactionCoordinator.handleDescribeTransactions`, `TransactionStateManager.listTransactionStates` of Kafka.
 """
@@ -22,22 +22,24 @@ from trimaran.wire.messages.list_transactions import ListTransactionsRequest
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
 Matches = Callable[[str], object]
-# Looked at between two boundaries of a request: 0.5 ms of work.
+# The ids examined between two yields of a request: 0.5 ms of work.
 IDS_PER_STEP = 250
-# Matched by a pattern in one go of the thread.
+# The names matched by a pattern in one run of the thread.
 MATCHED_NAMES_MAX = 100
 MATCHED_CHARACTERS_MAX = 10_000
-# The length of a pattern: no id is longer.
+# The maximum length of a pattern; transactional ids are shorter.
 PATTERN_LENGTH_MAX = 1_000
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
-# Dead and PrepareEpochFence are no states here, but names of states all the same.
+# Kafka also has the states Dead and PrepareEpochFence. No transaction has them here, but a filter may name them.
 STATE_NAMES = frozenset(state.shown for state in TransactionState) | {"Dead", "PrepareEpochFence"}
 
 
 def describe(
     coordinator: TransactionCoordinator, transactional_id: str
 ) -> described.TransactionState:
-    """Returns an error in its place if the id is not known here: TRANSACTIONAL_ID_NOT_FOUND, or why."""
+    """Returns the description of a transaction. If this broker does not know the id, returns TRANSACTIONAL_ID_NOT_FOUND
+    or the code of the reason in its place.
+    """
     try:
         shard = coordinator.epoch_of(transactional_id).active()
     except KafkaError as error:
@@ -60,7 +62,7 @@ def describe(
 
 
 def not_described(transactional_id: str, code: ErrorCode) -> described.TransactionState:
-    """Returns the error in the place of a description."""
+    """Returns the error in place of a description."""
     return described.TransactionState(
         error_code=code,
         transactional_id=transactional_id,
@@ -76,10 +78,11 @@ def not_described(transactional_id: str, code: ErrorCode) -> described.Transacti
 def candidates(
     coordinator: TransactionCoordinator, request: ListTransactionsRequest, now_ms: int
 ) -> Iterator[dict[str, Transaction]]:
-    """Yields the transactions of all shards that pass the filters other than the pattern, of `IDS_PER_STEP` at a time.
+    """Yields the transactions of all shards that pass all filters except the pattern, from `IDS_PER_STEP` ids at a
+    time.
 
     Raises:
-        KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.
+        KafkaError: COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded.
     """
     for epoch in list(coordinator.runtime.epochs):
         if epoch.state is ShardState.CLOSED:
@@ -93,8 +96,8 @@ def candidates(
 
 
 def matching(matches: Matches | None, names: list[str], whom: int) -> Handling[list[str]]:
-    """Returns those that match the pattern, for the connection with the id `whom`. A thread matches some at a time: a
-    pattern may take two milliseconds for a name, and 50 for the longest name.
+    """Returns the names that match the pattern, for the connection with the id `whom`. A thread matches them in pieces:
+    a pattern may take two milliseconds for a name, and 50 for the longest name.
     """
     if matches is None:
         return names
@@ -110,7 +113,7 @@ def _filter(matches: Matches, names: list[str]) -> list[str]:
 
 
 def _first(names: list[str]) -> tuple[list[str], list[str]]:
-    """Returns as many as are matched at once, and the others."""
+    """Returns the names to match in one piece, and the rest."""
     count = characters = 0
     while count < min(len(names), MATCHED_NAMES_MAX) and characters < MATCHED_CHARACTERS_MAX:
         characters += len(names[count])
@@ -119,8 +122,8 @@ def _first(names: list[str]) -> tuple[list[str], list[str]]:
 
 
 def pattern_of(text: str | None) -> Matches | None:
-    """Returns a function that matches an id; None if every id matches. RE2 takes time linear in the id, whatever the
-    pattern; the size of its program and its memory are bounded.
+    """Returns a function that matches an id, or None if every id matches. RE2 takes time linear in the length of the id
+    for any pattern; the size of its program and its memory are bounded.
 
     Raises:
         KafkaError: INVALID_REGULAR_EXPRESSION.
@@ -141,11 +144,11 @@ def pattern_of(text: str | None) -> Matches | None:
 
 
 def _passes(request: ListTransactionsRequest, now_ms: int, transaction: Transaction) -> bool:
-    """Returns whether a transaction passes the filters other than the pattern."""
+    """Returns whether a transaction passes all filters except the pattern."""
     if request.state_filters and transaction.state.shown not in request.state_filters:
         return False
     if request.producer_id_filters and transaction.producer_id not in request.producer_id_filters:
         return False
-    # An id that never began a transaction has `started_ms` -1, so it is as old as the clock, as in Kafka.
+    # An id that never began a transaction has `started_ms` -1, and therefore the maximum age, as in Kafka.
     age_ms = now_ms - transaction.started_ms
     return request.duration_filter < 0 or age_ms > request.duration_filter

@@ -1,11 +1,10 @@
-"""Markers: what was decided is written to every partition of a transaction, again and again until it is.
+"""Writes the markers of a decided transaction to all its partitions, with retries until every partition has one.
 
-A transaction is complete when all its partitions have their marker; those of topics that were deleted need none. The
-work belongs to the epoch of the shard and ends with it: another coordinator finds the decision and goes on (T7).
-A broker writes to the partitions that it leads without a request to itself.
-Source: Kafka's `TransactionMarkerChannelManager`, `TransactionMarkerRequestCompletionHandler`. Different on purpose: a
-partition in which a newer epoch of the producer has written already needs no marker of this one, where Kafka leaves the
-transaction to hang (KAFKA-16352 and its kind).
+A transaction is complete when all its partitions have their markers; partitions of deleted topics need none. The work
+belongs to the shard's epoch and ends with it: the next coordinator finds the decision and continues (T7). A broker
+writes to the partitions that it leads without a request to itself. Source: Kafka's `TransactionMarkerChannelManager`,
+`TransactionMarkerRequestCompletionHandler`. Intentional difference: if a newer epoch of the producer has already
+written to a partition, it needs no marker of this one; in Kafka the transaction would hang (KAFKA-16352 and similar).
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ log = logging.getLogger(__name__)
 Epoch = ShardEpoch[TransactionCoordinatorShard, TransactionRecord]
 E = ErrorCode
 
-# Between two attempts: leaders move within tenths of a second, and readers wait for the marker.
+# The delays between two attempts: leaders move within tenths of a second, and readers wait for the marker.
 RETRY_SECONDS_MIN = 0.02
 RETRY_SECONDS_MAX = 1.0
-# Attempts until a transaction that does not end is logged: some twenty seconds.
+# The attempts after which a transaction that does not end is logged: about twenty seconds.
 ATTEMPTS_BEFORE_WARNING = 25
 
-# The partition will not take this marker, nor does it need it.
+# Codes of partitions that reject this marker and do not need it.
 _NEEDS_NONE = frozenset(
     {E.INVALID_PRODUCER_EPOCH, E.UNSUPPORTED_FOR_MESSAGE_FORMAT, E.UNSUPPORTED_VERSION}
 )
@@ -68,7 +67,7 @@ class _Marker(NamedTuple):
 
 
 class MarkerWriter:
-    """`run` must be running; `finish` is the follow-up of a shard."""
+    """Writes markers while `run` is running. `finish` is the follow-up that a shard names."""
 
     def __init__(
         self,
@@ -78,7 +77,7 @@ class MarkerWriter:
         metadata: Metadata,
         seconds: float,
     ) -> None:
-        """`marking` is of this broker, `node_id`. `seconds`: how long another one may take to answer."""
+        """`marking` writes on this broker, `node_id`. `seconds` is the timeout of requests to other brokers."""
         self._node_id = node_id
         self._marking = marking
         self._channels = channels
@@ -92,7 +91,7 @@ class MarkerWriter:
         self._wrote_alone_in = -1
 
     async def finish(self, epoch: Epoch, transactional_id: str) -> None:
-        """Has the markers written of what was decided, and then tells the shard."""
+        """Writes the markers of the decided transaction, and then completes it in the shard."""
         retry = _backoff()
         while epoch.state is ShardState.ACTIVE:
             decided = epoch.active().decided(transactional_id)
@@ -101,7 +100,7 @@ class MarkerWriter:
             await self._write_all(epoch, transactional_id, decided)
             try:
                 _complete(epoch, transactional_id, decided)
-            except KafkaError as error:  # it could not be written; the markers once more do no harm
+            except KafkaError as error:  # the write failed; writing the markers again is harmless
                 log.debug("the end of %r: %s", transactional_id, error)
                 await trio.sleep(retry.failed())
 
@@ -121,13 +120,15 @@ class MarkerWriter:
                 )
 
     def _exists(self, partition: TopicPartition) -> bool:
-        """Partitions were in the metadata when they were added: what is not there is deleted."""
+        """Whether the partition still exists: it was in the metadata when it was added, so if it is missing, it has
+        been deleted.
+        """
         return has_partition(self._metadata.image, partition)
 
     async def _write_some(
         self, coordinator_epoch: int, decided: Transaction, partitions: frozenset[TopicPartition]
     ) -> set[TopicPartition]:
-        """One attempt; those that need no further one."""
+        """Makes one attempt; returns the partitions that need no further one."""
         done: set[TopicPartition] = set()
 
         async def write(broker_id: BrokerId, led: set[TopicPartition]) -> None:
@@ -144,7 +145,7 @@ class MarkerWriter:
             )
 
         by_leader = self._by_leader(partitions)
-        if len(by_leader) == 1:  # as most have; a task for it would cost two turns of the loop
+        if len(by_leader) == 1:  # the usual case; a task would cost two turns of the event loop
             await write(*by_leader.popitem())
             return done
         async with trio.open_nursery() as nursery:
@@ -153,8 +154,9 @@ class MarkerWriter:
         return done
 
     async def _ask_about(self, broker_id: BrokerId, marker: _Marker) -> Results:
-        """One for this broker that comes alone is written at once; those that come meanwhile, or in the same turn of
-        the loop, go together: after a fail-over there may be thousands.
+        """Sends a marker to a broker. A single marker for this broker is written at once; markers that follow
+        meanwhile, or in the same turn of the event loop, are written together: after a fail-over there may be
+        thousands.
         """
         turn = loop_turns().number
         if broker_id != self._node_id or self._writes_alone or turn == self._wrote_alone_in:
@@ -169,7 +171,7 @@ class MarkerWriter:
     def _by_leader(
         self, partitions: frozenset[TopicPartition]
     ) -> dict[BrokerId, set[TopicPartition]]:
-        """Returns the partitions by their leaders; the others are tried again later."""
+        """Returns the partitions by leader; partitions without a live leader are retried later."""
         image = self._metadata.image
         found: defaultdict[BrokerId, set[TopicPartition]] = defaultdict(set)
         for topic, index in partitions:

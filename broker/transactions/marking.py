@@ -1,7 +1,7 @@
-"""Writing markers to the partitions that this broker leads: for coordinators on other brokers, which send
-WriteTxnMarkers, and for the one of this broker, which calls.
+"""Writes markers to the partitions that this broker leads: for coordinators on other brokers, which send
+WriteTxnMarkers, and for its own coordinator, which calls it directly.
 
-Markers of `__consumer_offsets` go through the group coordinator, as they complete its pending offsets. Source:
+Markers of `__consumer_offsets` go through the group coordinator, because they complete its pending offsets. Source:
 `KafkaApis.handleWriteTxnMarkersRequest` of Kafka (KIP-98, KIP-890, KIP-1228).
 """
 
@@ -33,13 +33,13 @@ from trimaran.wire.messages.write_txn_markers import (
 )
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# 10 ms of work.
+# About 10 ms of work.
 MARKERS_BETWEEN_CHECKPOINTS = 100
-REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms: the coordinator asks again
+REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms; the coordinator retries
 
 
 def keys_of(request: WriteTxnMarkersRequest) -> Iterator[TopicPartition]:
-    """Yields the partitions that markers are for."""
+    """Yields the partitions of the markers in a request."""
     for marker in request.markers:
         for topic in marker.topics:
             for index in topic.partition_indexes:
@@ -69,14 +69,18 @@ def the_same_for_all(request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteT
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """`complete_offsets` is `GroupCoordinator.complete_transaction`; `now_ms` the wall clock."""
+    """Writes markers. `complete_offsets` is `GroupCoordinator.complete_transaction`; `now_ms` returns the wall-clock
+    time.
+    """
 
     partitions: Partitions
     complete_offsets: Callable[[int, Producer, EndMarker, int], AppendInfo]
     now_ms: Callable[[], int]
 
     def writing(self, request: WriteTxnMarkersRequest) -> Handling[WriteTxnMarkersResponse]:
-        """Returns when every marker is on the whole ISR, or will not be: for other brokers."""
+        """Writes the markers of a request from another broker. Returns when the whole ISR has each marker, or the wait
+        is over.
+        """
         yield from opening(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
@@ -86,7 +90,7 @@ class Marking:
         return WriteTxnMarkersResponse(markers=results)
 
     async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """The same for the coordinator on this broker."""
+        """Writes the markers of the coordinator on this broker, in the same way."""
         await open_leaders(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
@@ -100,7 +104,7 @@ class Marking:
         results: list[WritableTxnMarkerResult],
         waits: list[WatermarkWait],
     ) -> Iterator[None]:
-        """Completes `results`, at most one partition at each step."""
+        """Appends the markers and fills `results`, at most one partition in each step."""
         for marker in request.markers:
             result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
             results.append(result)

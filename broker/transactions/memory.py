@@ -1,7 +1,7 @@
-"""How much memory the transactional ids of a broker take, about, so that there is an end to it.
+"""A bound for the approximate memory of a broker's transactional ids.
 
-Each shard counts its ids and the partitions of transactions that have not ended. An id that would be new is refused
-when there is no room, and so are more partitions; what is loaded counts and is never refused. Kafka has no such bound.
+Each shard counts its ids and the partitions of open transactions. Without room, new ids and more partitions are
+refused; loaded ones count but are never refused. Kafka has no such bound.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from weakref import WeakSet
 from trimaran.broker.transactions.transaction import Transaction
 from trimaran.node.text.memory import text_bytes
 
-# The bound for all ids of a broker. 500,000 of usual length take less; the broker keeps each for a week.
+# The bound for all ids of a broker: enough for 500,000 ids of the usual length; the broker keeps each for a week.
 TRANSACTIONS_BYTES_MAX = 256 << 20
 
-# The cost of an id without its characters, and of a partition in a transaction, with its copy of the topic's name.
+# The cost of an id without its characters, and of a partition in a transaction, including its copy of the topic's name.
 ID_BYTES = 400
 PARTITION_BYTES = 400
 
 
 class IdAccount:
-    """Counts the bytes that one shard holds."""
+    """The count of the bytes that one shard holds."""
 
     def __init__(self, memory: TransactionMemory | None = None) -> None:
         self._memory = TransactionMemory() if memory is None else memory
@@ -32,15 +32,15 @@ class IdAccount:
         return more <= 0 or self._memory.fits(more)
 
     def close(self) -> None:
-        """The shard is gone."""
+        """Removes the bytes of the shard, which has been closed."""
         self._memory.accounts.discard(self)
 
 
 class TransactionMemory:
-    """All shards of a broker."""
+    """The memory of all shards of a broker."""
 
     def __init__(self) -> None:
-        # A shard that could not be loaded leaves none behind.
+        # Weak references: a shard that failed to load leaves no account behind.
         self.accounts = WeakSet[IdAccount]()
 
     def fits(self, more: int) -> bool:
@@ -49,7 +49,7 @@ class TransactionMemory:
 
 
 def held_bytes(transactional_id: str, transaction: Transaction | None) -> int:
-    """Returns what an id takes, about: while a transaction is open a second copy of it says so."""
+    """Returns the approximate size of an id; its name counts twice, since an open transaction holds a second copy."""
     if transaction is None:
         return 0
     return (

@@ -1,4 +1,4 @@
-"""The interfaces of the transaction coordinator to the rest of a broker, other than the partitions of its topic
+"""The interfaces between the transaction coordinator and the rest of a broker, except for the partitions of its topic
 (`trimaran.broker.coordination.ports`).
 """
 
@@ -13,13 +13,13 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 
 def has_partition(image: MetadataImage, key: TopicPartition) -> bool:
-    """Returns whether the metadata has it: a partition that is missing was deleted, or the metadata is far behind."""
+    """Returns whether the metadata has the partition: a missing one has been deleted, or the metadata lags behind."""
     topic = image.topics.by_name.get(key.topic)
     return topic is not None and key.partition in topic.partitions
 
 
 class ProducerIds(Protocol):
-    """New producer ids."""
+    """A source of new producer ids."""
 
     async def take(self) -> int:
-        """Raises KafkaError: none can be had now."""
+        """Returns a new id. Raises KafkaError if none can be obtained now."""

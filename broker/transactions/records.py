@@ -1,7 +1,7 @@
 """Records of `__transaction_state`, as Kafka writes and reads them.
 
-Source: Kafka's `TransactionLog`. Values are of version 1 from `transaction.version` 1 on, else of version 0, which has
-no place for previous and next producer ids nor for the client's version.
+Source: Kafka's `TransactionLog`. Values have version 1 from `transaction.version` 1 on, else version 0, which lacks
+previous and next producer ids and the client's version.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _KNOWN_STATES = frozenset(TransactionState)
 
 
 class TransactionRecord(NamedTuple):
-    """A transactional id and its state from now on; None, it is forgotten."""
+    """A transactional id and its new state; None if the id is removed."""
 
     transactional_id: str
     transaction: Transaction | None
@@ -40,14 +40,16 @@ class TransactionRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransactionWrite:
-    """A write that no request asks for: ends of transactions that took too long, ids that expired."""
+    """A write of the shard itself, without a request: the abort of timed-out transactions, or the removal of expired
+    ids.
+    """
 
     records: Sequence[TransactionRecord]
     atomic: bool = False
 
 
 class TransactionRecordSerde:
-    """A `RecordSerde`. `version` tells the cluster's level of `transaction.version`."""
+    """A `RecordSerde`. `version` returns the cluster's level of `transaction.version`."""
 
     def __init__(self, version: Callable[[], int]) -> None:
         self._version = version
@@ -96,7 +98,7 @@ def _written_partitions(transaction: Transaction) -> list[PartitionsSchema] | No
 
 
 def partitions_by_topic(partitions: frozenset[TopicPartition]) -> dict[str, list[int]]:
-    """In order of names and indexes."""
+    """Returns the partition indexes by topic, both sorted."""
     found: defaultdict[str, list[int]] = defaultdict(list)
     for topic, index in sorted(partitions):
         found[topic].append(index)

@@ -1,10 +1,10 @@
-"""The rules of transactions: what a transactional id may become. Decisions only; no I/O, no clock.
+"""The rules of transactions: the state changes of a transactional id. Pure decisions without I/O or a clock.
 
-Each function is given the state (None: the id is not known) and returns the next one, or the same one where nothing is
-to be written, or raises the KafkaError that the client gets.
-Source: `TransactionCoordinator` of Kafka 4.3 (KIP-98, KIP-360, KIP-588, KIP-890). Different on purpose: a producer that
-was fenced cannot abort the transaction of the one that fenced it (Kafka looks at its id alone while a transaction is
-open); a state that was decided is in force at once, its answer waits for the commit, so there are no pending states.
+Each function takes the state (None for an unknown id) and returns the next state, or the same one if nothing is to be
+written, or raises the KafkaError for the client. Source: `TransactionCoordinator` of Kafka 4.3 (KIP-98, KIP-360,
+KIP-588, KIP-890). Intentional differences: a fenced producer cannot abort the transaction of its successor (Kafka only
+compares producer ids while a transaction is open); a decided state takes effect at once, and only its response waits
+for the commit, so there are no pending states.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ S = TransactionState
 
 
 def needs_producer_id(transaction: Transaction | None, told: Producer | None) -> bool:
-    """Returns whether `init_producer` would take a new producer id."""
+    """Returns whether `init_producer` would use a new producer id."""
     if transaction is None:
         return True
     at_rest = transaction.state is S.EMPTY or transaction.state.is_complete
@@ -44,7 +44,7 @@ def needs_producer_id(transaction: Transaction | None, told: Producer | None) ->
 
 
 def _rotates(transaction: Transaction, told: Producer | None) -> bool:
-    """Returns whether its epochs are used up; a client that missed its last epoch may still have that one."""
+    """Returns whether the producer id's epochs are used up; a client that missed the last epoch may still get it."""
     if told is None or told == _of(transaction):
         return transaction.epochs_used_up
     return transaction.epoch == EPOCH_MAX
@@ -57,15 +57,16 @@ def init_producer(
     new_producer_id: ProducerId,
     now_ms: int,
 ) -> Transaction:
-    """A producer begins, or goes on after an error: then `told` are its id and epoch (KIP-360).
+    """Returns the state after a producer begins, or continues after an error: then `told` is its current id and epoch
+    (KIP-360).
 
-    An open transaction changes to PrepareAbort; the caller must try again when that is complete.
+    An open transaction changes to PrepareAbort; the caller must retry when that is complete.
 
     Args:
-        new_producer_id: used where `needs_producer_id` says so.
+        new_producer_id: used if `needs_producer_id` returns True.
 
     Raises:
-        KafkaError: PRODUCER_FENCED; CONCURRENT_TRANSACTIONS: the last transaction is still ending.
+        KafkaError: PRODUCER_FENCED; CONCURRENT_TRANSACTIONS while the last transaction is still ending.
     """
     if transaction is None:
         return Transaction(new_producer_id, ProducerEpoch(0), timeout_ms, updated_ms=now_ms)
@@ -75,7 +76,7 @@ def init_producer(
         _check_told(transaction, told)
     if transaction.state is S.ONGOING:
         if told is not None and told != _of(transaction):
-            raise _fenced(transaction, told)  # asked long ago: its producer has gone on since then
+            raise _fenced(transaction, told)  # a late request: its producer has continued since
         return fence(transaction, now_ms, is_told=told is not None)
     begun = transaction._replace(
         state=S.EMPTY,
@@ -93,12 +94,12 @@ def init_producer(
             producer_id=new_producer_id, epoch=ProducerEpoch(0), last_epoch=last_epoch
         )
     if told is not None and told != _of(transaction):
-        return begun  # asked again: the answer got lost
+        return begun  # a retry: the response was lost
     return begun._replace(epoch=ProducerEpoch(transaction.epoch + 1), last_epoch=last_epoch)
 
 
 def _check_told(transaction: Transaction, told: Producer) -> None:
-    """Checks that it is the present producer, or the one before, which did not get its response."""
+    """Checks that `told` is the current producer, or the previous one that did not get its response."""
     if told == _of(transaction):
         return
     if told == Producer(transaction.producer_id, transaction.last_epoch):
@@ -119,7 +120,7 @@ def _fenced(transaction: Transaction, told: Producer) -> KafkaError:
 
 
 def _rotated_from(transaction: Transaction, told: Producer) -> bool:
-    """`told` had used up its epochs, and the id has a new producer since then."""
+    """Whether `told` had used up its epochs, and the id has since got a new producer id."""
     return (
         transaction.epoch == 0
         and told.id == transaction.previous_producer_id
@@ -141,11 +142,11 @@ def add_partitions(
     client_version: int,
     now_ms: int,
 ) -> Transaction:
-    """The producer will write to these partitions.
+    """Returns the state after the producer has added partitions.
 
     Raises:
-        KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS: the last transaction is still
-            ending.
+        KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED; CONCURRENT_TRANSACTIONS while the last transaction is
+            still ending.
     """
     transaction = _current(transaction, producer)
     is_open = transaction.state is S.ONGOING
@@ -164,10 +165,10 @@ def add_partitions(
 def verify_partitions(
     transaction: Transaction | None, producer: Producer, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, ErrorCode]:
-    """Whether each is part of the producer's open transaction; TRANSACTION_ABORTABLE if not.
+    """Returns NONE for each partition of the producer's open transaction, TRANSACTION_ABORTABLE for all others.
 
     Raises:
-        KafkaError: as `add_partitions`.
+        KafkaError: the codes of `add_partitions`.
     """
     transaction = _current(transaction, producer)
     added = transaction.partitions if transaction.state is S.ONGOING else frozenset()
@@ -178,7 +179,9 @@ def verify_partitions(
 
 
 def _current(transaction: Transaction | None, producer: Producer) -> Transaction:
-    """Returns the state if `producer` may act on it now. It may be the next producer while markers are written."""
+    """Returns the state if `producer` may act on it now. Raises KafkaError otherwise, also while markers are
+    written.
+    """
     if transaction is None:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if transaction.state.is_prepared:
@@ -194,7 +197,7 @@ def _current(transaction: Transaction | None, producer: Producer) -> Transaction
 
 
 def needs_next_producer_id(transaction: Transaction | None, client_version: int) -> bool:
-    """Whether `end` would take a new producer id for the time after the transaction."""
+    """Whether `end` would use a new producer id for the time after the transaction."""
     return (
         transaction is not None
         and client_version >= EPOCH_BUMP_VERSION
@@ -212,10 +215,11 @@ def end(
     new_producer_id: int,
     now_ms: int,
 ) -> Transaction:
-    """The producer ends its transaction: Prepare* is next, or the same state if that was done already.
+    """Returns the state after the producer ends its transaction: Prepare*, or the same state if it has already ended
+    so.
 
     Raises:
-        KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; CONCURRENT_TRANSACTIONS: its
+        KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; CONCURRENT_TRANSACTIONS while its
             markers are being written.
     """
     if transaction is None:
@@ -228,7 +232,9 @@ def end(
 def _end_without_bump(
     transaction: Transaction, producer: Producer, is_commit: bool, now_ms: int
 ) -> Transaction:
-    """Up to version 1 a producer keeps its epoch, so a state may be told again and again."""
+    """Ends the transaction up to version 1: the producer keeps its epoch, so the request may be repeated any number of
+    times.
+    """
     if producer.id != transaction.producer_id:
         raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if producer.epoch != transaction.epoch:
@@ -249,7 +255,9 @@ def _end_with_bump(
     new_producer_id: int,
     now_ms: int,
 ) -> Transaction:
-    """From version 2 on the epoch says whether the present transaction is meant or, asked again, the one before."""
+    """Ends the transaction from version 2 on: the epoch identifies the current transaction or, in a retry, the previous
+    one.
+    """
     if transaction.state.is_prepared:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     if producer == _of(transaction):
@@ -262,7 +270,7 @@ def _end_with_bump(
             last_epoch=transaction.epoch,
             next_producer_id=ProducerId(next_id),
         )
-    # The transaction that was aborted in the last epoch was fenced: that epoch is not used any more.
+    # A transaction that was aborted in the last epoch was fenced: that epoch is not used any more.
     went_on = transaction.epoch < EPOCH_MAX and transaction.epoch - 1 == producer.epoch
     asked_again = transaction.state.is_complete and (
         (went_on and producer.id == transaction.producer_id) or _rotated_from(transaction, producer)
@@ -301,7 +309,8 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
     """Aborts an open transaction in an epoch of its own, so that its producer can do nothing more (T5).
 
     Args:
-        is_told: its own producer has asked, and may go on with that epoch; else it is fenced.
+        is_told: True if the producer itself requests the abort and may continue with that epoch; otherwise it is
+            fenced.
     """
     assert transaction.state is S.ONGOING
     aborted = _prepared(transaction, False, transaction.client_version, now_ms)
@@ -312,7 +321,7 @@ def fence(transaction: Transaction, now_ms: int, *, is_told: bool = False) -> Tr
 
 
 def complete(transaction: Transaction, now_ms: int) -> Transaction:
-    """All markers are written."""
+    """Returns the state after all markers have been written."""
     producer = transaction.told_producer
     is_commit = transaction.state is S.PREPARE_COMMIT
     return transaction._replace(
@@ -331,13 +340,13 @@ def complete(transaction: Transaction, now_ms: int) -> Transaction:
 
 
 def is_timed_out(transaction: Transaction, now_ms: int) -> bool:
-    """It has been open for longer than its producer has asked for."""
+    """Whether the transaction has been open for longer than the timeout of its producer."""
     return (
         transaction.state is S.ONGOING and now_ms >= transaction.started_ms + transaction.timeout_ms
     )
 
 
 def is_expired(transaction: Transaction, expiration_ms: int, now_ms: int) -> bool:
-    """Returns whether the id was not used for long enough to be forgotten."""
+    """Returns whether the id has been unused for long enough to be removed."""
     at_rest = transaction.state is S.EMPTY or transaction.state.is_complete
     return at_rest and now_ms >= transaction.updated_ms + expiration_ms

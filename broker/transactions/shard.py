@@ -1,9 +1,8 @@
 """One partition of `__transaction_state` as a state machine: transactional ids and their transactions. No I/O.
 
-It is a `CoordinatorShard`. A decision (Prepare*) is a follow-up of the runtime: markers are written once the record is
-committed (T6), by `trimaran.broker.transactions.markers`, which then call `complete`. After a fail-over the same
-happens to decisions found in the log (T7).
-Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
+It is a `CoordinatorShard`. A decision (Prepare*) names a follow-up of the runtime: once the record is committed (T6),
+`trimaran.broker.transactions.markers` writes the markers and calls `complete`. After a fail-over, decisions found in
+the log are completed in the same way (T7). Source: Kafka's `TransactionStateManager`, `TransactionCoordinator`.
 """
 
 from __future__ import annotations
@@ -29,31 +28,31 @@ from trimaran.wire.identity import ProducerId, TopicPartition
 
 log = logging.getLogger(__name__)
 
-# The bounds of one step of a sweep: ids that it visits, transactions that it aborts, each by a write of its own, and
-# tombstones of one write. Each is 5 ms of work, 10 in all. The next step is due at once, after other tasks.
+# The bounds of one step of a sweep: the ids examined, the transactions aborted (one write each), and the tombstones of
+# one write. Each is 5 ms of work, together 10 ms. The next step is due at once, after other tasks.
 LOOKED_AT_PER_STEP = 5_000
 ABORTED_PER_STEP = 50
 EXPIRED_PER_STEP = 250
 
 
 class _Timer(Enum):
-    ABORT = "abort"  # look for transactions that have taken too long
-    EXPIRY = "expiry"  # look for ids that are not used any more
+    ABORT = "abort"  # looks for transactions past their timeout
+    EXPIRY = "expiry"  # looks for unused ids
 
 
 class TransactionCoordinatorShard:
-    """`transactions` by transactional id, as the log has them."""
+    """The state of one partition; `transactions` has the replayed state by transactional id."""
 
     def __init__(self, limits: TransactionLimits, memory: TransactionMemory | None = None) -> None:
         self.limits = limits
         self.account = IdAccount(memory)
         self.transactions: dict[str, Transaction] = {}
-        # The ids in state Ongoing are few: most are at rest.
+        # The ids in state Ongoing, which are few.
         self._open: dict[str, None] = {}
-        # Waits for the end of transactions that are decided; at most as many as requests are under way.
+        # Waits for the end of decided transactions; at most one per request in progress.
         self._waiting: defaultdict[str, list[PendingResponse[Any]]] = defaultdict(list)
         self._timers = Timers[_Timer]()
-        # The ids that a sweep under way has not looked at yet.
+        # The ids that the current sweep has not examined yet.
         self._to_abort: deque[str] = deque()
         self._to_expire: deque[str] = deque()
         self._effects: Effects[TransactionRecord] = Effects()
@@ -69,7 +68,7 @@ class TransactionCoordinatorShard:
         new_producer_id: ProducerId,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
-        """Raises KafkaError as `rules.init_producer`, and POLICY_VIOLATION: there is no room for a new id."""
+        """Raises KafkaError as `rules.init_producer` does, and POLICY_VIOLATION if there is no room for a new id."""
         before = self.transactions.get(transactional_id)
         after = rules.init_producer(before, told, timeout_ms, new_producer_id, at.now_ms)
         self._check_room(transactional_id, before, after)
@@ -83,7 +82,9 @@ class TransactionCoordinatorShard:
         client_version: int,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
-        """Raises KafkaError as `rules.add_partitions`, and POLICY_VIOLATION: there is no room for them."""
+        """Raises KafkaError as `rules.add_partitions` does, and POLICY_VIOLATION if there is no room for the
+        partitions.
+        """
         before = self.transactions.get(transactional_id)
         after = rules.add_partitions(before, producer, partitions, client_version, at.now_ms)
         self._check_room(transactional_id, before, after)
@@ -103,7 +104,7 @@ class TransactionCoordinatorShard:
     def verify_partitions(
         self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
     ) -> Result[TransactionRecord, dict[TopicPartition, ErrorCode]]:
-        """Raises KafkaError as `rules.verify_partitions`."""
+        """Raises KafkaError as `rules.verify_partitions` does."""
         transaction = self.transactions.get(transactional_id)
         return Result((), rules.verify_partitions(transaction, producer, partitions))
 
@@ -116,7 +117,7 @@ class TransactionCoordinatorShard:
         new_producer_id: int,
         at: Instant,
     ) -> Result[TransactionRecord, Transaction]:
-        """Raises KafkaError as `rules.end`."""
+        """Raises KafkaError as `rules.end` does."""
         before = self.transactions.get(transactional_id)
         after = rules.end(
             before,
@@ -131,10 +132,11 @@ class TransactionCoordinatorShard:
     def complete(
         self, transactional_id: str, decided: Transaction, at: Instant
     ) -> Result[TransactionRecord, None]:
-        """All markers of `decided` are written; nothing to do if the id is in another transaction by now.
+        """Completes the transaction after all its markers have been written; does nothing if the id has left the state
+        `decided`.
 
-        No client waits for the record: a coordinator that does not find it writes the markers once more. The record
-        that begins the next transaction comes soon, and waits for one flush instead of two.
+        No client waits for the record: a coordinator that does not find it writes the markers again. The record that
+        begins the next transaction follows soon, and both need one flush instead of two.
         """
         if self.transactions.get(transactional_id) is not decided:
             return Result((), None)
@@ -142,7 +144,7 @@ class TransactionCoordinatorShard:
         return Result((record,), None, is_awaited=False)
 
     def await_end(self, transactional_id: str, token: PendingResponse[Any]) -> None:
-        """Completes `token` with True when the transaction that was decided is complete, or the epoch over."""
+        """Completes `token` with True when the decided transaction is complete or the epoch is over."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None or not transaction.state.is_prepared:
             self._effects.responses.append((token, True))
@@ -150,7 +152,7 @@ class TransactionCoordinatorShard:
             self._waiting[transactional_id].append(token)
 
     def forget_waiting(self, transactional_id: str, token: PendingResponse[Any]) -> None:
-        """Drops `token`: its request has given up."""
+        """Drops `token`, because its request has given up."""
         waiting = self._waiting.get(transactional_id)
         if waiting is not None and token in waiting:
             waiting.remove(token)
@@ -158,11 +160,11 @@ class TransactionCoordinatorShard:
                 del self._waiting[transactional_id]
 
     def decided(self, transactional_id: str) -> Transaction | None:
-        """The transaction whose markers are to be written."""
+        """Returns the transaction whose markers are to be written."""
         transaction = self.transactions.get(transactional_id)
         return transaction if transaction is not None and transaction.state.is_prepared else None
 
-    # -- of the runtime
+    # -- calls of the runtime
 
     def replay(
         self,
@@ -170,7 +172,7 @@ class TransactionCoordinatorShard:
         record: TransactionRecord,
         _producer: Producer | None = None,
     ) -> None:
-        """Takes over a record that is in the log: the only way in which a transaction changes."""
+        """Applies a record of the log: transactions only change in this way."""
         transactional_id, transaction = record
         self.account.bytes += held_bytes(transactional_id, transaction)
         self.account.bytes -= held_bytes(transactional_id, self.transactions.get(transactional_id))
@@ -189,20 +191,21 @@ class TransactionCoordinatorShard:
                 self._effects.responses.append((token, True))
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """Does nothing: records here are not part of transactions."""
+        """Does nothing: records of this topic are not part of transactions."""
 
     def finish_load(self) -> None:
         pass
 
     def loaded(self, at: Instant) -> None:
-        """Goes on with what the coordinator before has decided."""
+        """Continues with the transactions that the previous coordinator has decided."""
         self._serving = True
         self._effects.follow_ups += [
             transactional_id
             for transactional_id, transaction in self.transactions.items()
             if transaction.state.is_prepared
         ]
-        # At once: of a coordinator that moves more often than the interval nothing would ever time out.
+        # The first sweep is due at once: with moves of the coordinator more frequent than the interval, nothing would
+        # ever time out.
         self._timers.set(_Timer.ABORT, at.now)
         self._timers.set(_Timer.EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
 
@@ -221,13 +224,13 @@ class TransactionCoordinatorShard:
             self._timers.set(timer, at.now if is_left else at.after_ms(interval_ms))
 
     def _abort_timed_out(self, at: Instant) -> bool:
-        """Goes on with the sweep, or begins one. Returns True if some are left."""
+        """Continues or begins a sweep. Returns True if ids are left."""
         ids = self._to_abort = self._to_abort or deque(self._open)
         aborted = 0
         for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
             transaction = self.transactions.get(transactional_id)
             if transactional_id not in self._open or transaction is None:
-                continue  # it has ended meanwhile
+                continue  # ended in the meantime
             if rules.is_timed_out(transaction, at.now_ms):
                 events.TRANSACTION_TIMED_OUT.log(
                     log, transactional_id=transactional_id, timeout_ms=transaction.timeout_ms
@@ -240,7 +243,7 @@ class TransactionCoordinatorShard:
         return bool(ids)
 
     def _expire(self, at: Instant) -> bool:
-        """As `_abort_timed_out`, for ids that are not used any more."""
+        """Does the same as `_abort_timed_out`, for unused ids."""
         ids = self._to_expire = self._to_expire or deque(self.transactions)
         expired = []
         for transactional_id in _taken(ids, LOOKED_AT_PER_STEP):
@@ -263,14 +266,14 @@ class TransactionCoordinatorShard:
         return effects
 
     def written(self, write: Write[TransactionRecord], code: ErrorCode, _at: Instant) -> None:
-        """Logs a failure: the next sweep finds the same ids again."""
+        """Logs a failure; the next sweep finds the same ids again."""
         if code:
             events.TRANSACTION_TIMEOUTS_WAIT.log(
                 log, transactions=len(write.records), error=code.name
             )
 
     def close(self, _at: Instant) -> None:
-        """Ends the epoch: requests that wait try again, and get NOT_COORDINATOR."""
+        """Ends the epoch: waiting requests retry, and get NOT_COORDINATOR."""
         for tokens in self._waiting.values():
             self._effects.responses += [(token, True) for token in tokens]
         self._waiting.clear()
@@ -282,7 +285,7 @@ class TransactionCoordinatorShard:
 
 
 def _taken(ids: deque[str], most: int) -> Iterator[str]:
-    """Yields the first ones, and removes them."""
+    """Removes and yields up to `most` ids."""
     for _ in range(min(most, len(ids))):
         yield ids.popleft()
 

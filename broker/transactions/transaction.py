@@ -1,8 +1,8 @@
-"""The state of one transactional id: its producer, its state, the partitions of its transaction. No rules.
+"""The data of one transactional id: its producer, its state, and the partitions of its transaction. No rules.
 
 Source: Kafka's `TransactionMetadata`, `TransactionState` (KIP-98, KIP-890). Not implemented: the states Dead and
-PrepareEpochFence, which Kafka never writes: an id that expires is a tombstone, and a producer is fenced in the record
-that begins the abort.
+PrepareEpochFence, which Kafka never writes: an expired id becomes a tombstone, and the record that begins the abort
+also fences the producer.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from trimaran.wire.identity import (
 )
 
 EPOCH_MAX = (1 << 15) - 1
-# The last epoch that a producer is given: one more is needed to fence it.
+# The last epoch that a producer gets: one more is needed to fence it.
 PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
 
 # Levels of the feature `transaction.version`.
 FLEXIBLE_RECORDS_VERSION = 1
-EPOCH_BUMP_VERSION = 2  # every end of a transaction bumps the epoch (KIP-890)
+EPOCH_BUMP_VERSION = 2  # each end of a transaction bumps the epoch (KIP-890)
 
 """A topic's name and the partition's index."""
 
 
 class TransactionState(IntEnum):
-    """The value is how records have it."""
+    """The state of a transaction; the values are those of the records."""
 
     EMPTY = 0
     ONGOING = 1
@@ -43,12 +43,12 @@ class TransactionState(IntEnum):
 
     @property
     def shown(self) -> str:
-        """As Kafka's protocol writes it: `PrepareCommit`."""
+        """The name in Kafka's protocol, such as `PrepareCommit`."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
     @property
     def is_prepared(self) -> bool:
-        """Decided, and markers are being written."""
+        """Whether the transaction is decided, and its markers are being written."""
         return self in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
     @property
@@ -57,10 +57,10 @@ class TransactionState(IntEnum):
 
 
 class Transaction(NamedTuple):
-    """A transactional id's state, as its last record has it.
+    """The state of a transactional id, as in its last record.
 
     ```
-    from                          to                what
+    from                          to                event
     (none), Empty, Complete*      Empty             InitProducerId
     Empty, Complete*, Ongoing     Ongoing           partitions are added
     Ongoing                       PrepareCommit     EndTxn
@@ -70,12 +70,12 @@ class Transaction(NamedTuple):
     ```
 
     Args:
-        last_epoch: the epoch before, with which the producer may ask again for what it was not told; not written, so
-            that a coordinator that has loaded the id does not know it.
-        previous_producer_id: of the record before.
-        next_producer_id: given to the producer when its epochs are used up, in force from Complete* on.
+        last_epoch: the previous epoch, with which the producer may repeat a request whose response it did not get; not
+            written, and therefore unknown after the id has been loaded.
+        previous_producer_id: the producer id of the previous record.
+        next_producer_id: the new producer id when the epochs of the current one are used up; valid from Complete* on.
         started_ms, updated_ms: wall clock.
-        client_version: `transaction.version` as the client follows it.
+        client_version: the client's level of `transaction.version`.
     """
 
     producer_id: ProducerId
@@ -97,7 +97,7 @@ class Transaction(NamedTuple):
 
     @property
     def told_producer(self) -> Producer:
-        """The producer after the end of its transaction, as EndTxn answers."""
+        """The producer after the end of its transaction, as returned by EndTxn."""
         if self.next_producer_id != NO_PRODUCER_ID:
             return Producer(self.next_producer_id, ProducerEpoch(0))
         return Producer(self.producer_id, self.epoch)

@@ -1,9 +1,10 @@
-"""Whether a partition belongs to a producer's transaction: leaders ask the coordinator before an append (KIP-890).
+"""Verification that a partition belongs to a producer's transaction: leaders ask the coordinator before an append
+(KIP-890).
 
-Clients of version 2 of transactions do not add partitions themselves: there the leader adds them with the same request.
-Questions about many producers go to a coordinator together. Without verification a batch that comes after its
-transaction was aborted would begin one that does not end.
-Source: Kafka's `AddPartitionsToTxnManager`, `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
+Clients with version 2 of transactions do not add partitions themselves: the leader adds them with the same request.
+Questions about several producers go to a coordinator in one request. Without verification, a batch that arrives after
+its transaction was aborted would begin one that never ends. Source: Kafka's `AddPartitionsToTxnManager`,
+`ReplicaManager.maybeSendPartitionsToTransactionCoordinator`.
 """
 
 from __future__ import annotations
@@ -38,15 +39,17 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class _Support(Enum):
-    """The parts of KIP-890 that the client that writes understands."""
+    """The parts of KIP-890 that a client supports."""
 
     NOTHING = "nothing"
     ABORTABLE = "abortable"  # the error TRANSACTION_ABORTABLE
-    ADDING = "adding"  # its partitions are added here
+    ADDING = "adding"  # the broker adds its partitions
 
     @classmethod
     def of(cls, version: int, abortable: int, adding: int) -> _Support:
-        """By the version of its request, and those from which on it understands what."""
+        """Returns the support of a request version; `abortable` and `adding` are the first versions with each
+        feature.
+        """
         if version >= adding:
             return cls.ADDING
         return cls.ABORTABLE if version >= abortable else cls.NOTHING
@@ -60,7 +63,7 @@ class _Question(NamedTuple):
 
 
 class TransactionVerifier:
-    """`run` must be running."""
+    """Verifies transactions with their coordinators while `run` is running."""
 
     def __init__(
         self,
@@ -71,7 +74,9 @@ class TransactionVerifier:
         seconds: float,
         is_enabled: Callable[[], bool],
     ) -> None:
-        """`seconds`: how long a coordinator may take. `is_enabled`: transaction.partition.verification.enable."""
+        """`seconds` is the timeout of requests to coordinators. `is_enabled` returns
+        transaction.partition.verification.enable.
+        """
         self._node_id = node_id
         self._coordinator = coordinator
         self._channels = channels
@@ -88,7 +93,7 @@ class TransactionVerifier:
         partitions: Collection[TopicPartition],
         version: int,
     ) -> Codes:
-        """Returns for each partition NONE or the code for a Produce request of `version`; adds partitions that the
+        """Returns NONE or the code for a Produce request of `version` for each partition. Adds partitions that the
         client leaves to the broker.
         """
         support = _Support.of(version, abortable=11, adding=12)
@@ -102,9 +107,9 @@ class TransactionVerifier:
         partitions: Collection[TopicPartition],
         version: int,
     ) -> bool:
-        """Whether `check_produce` would answer NONE for all, without a wait or a word of another broker.
+        """Whether `check_produce` would return NONE for all partitions, without waiting or asking another broker.
 
-        Adds partitions that the client leaves to the broker, or `check_produce` finds them added.
+        Adds partitions that the client leaves to the broker; a later `check_produce` finds them added.
         """
         adds = _Support.of(version, abortable=11, adding=12) is _Support.ADDING
         if not adds and not self._is_enabled():
@@ -125,12 +130,14 @@ class TransactionVerifier:
     async def check_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
     ) -> ErrorCode:
-        """The same for TxnOffsetCommit and the partition of `__consumer_offsets` that it writes to."""
+        """Does the same for TxnOffsetCommit and the partition of `__consumer_offsets` that it writes to."""
         support = _Support.of(version, abortable=4, adding=5)
         codes = await self._check(transactional_id, producer, [partition], support)
         code = codes[partition]
         if code is E.CONCURRENT_TRANSACTIONS and support is not _Support.ADDING:
-            return E.COORDINATOR_LOAD_IN_PROGRESS  # older clients do not expect the other here
+            return (
+                E.COORDINATOR_LOAD_IN_PROGRESS
+            )  # older clients do not expect CONCURRENT_TRANSACTIONS here
         return code
 
     async def _check(
@@ -166,7 +173,7 @@ class TransactionVerifier:
             return dict.fromkeys(question.partitions, E.NETWORK_EXCEPTION)
 
     def _coordinator_of(self, transactional_id: str) -> BrokerId:
-        """The broker that leads the id's partition, negative while there is none."""
+        """Returns the broker that leads the id's partition; negative if there is none."""
         topic = self._metadata.image.topics.by_name.get(TRANSACTION_TOPIC)
         index = self._coordinator.partition_of(transactional_id)
         if topic is None or index not in topic.partitions:
@@ -187,7 +194,7 @@ class TransactionVerifier:
         return dict.fromkeys(partitions, E.NONE)
 
     async def _add_here(self, question: _Question) -> None:
-        """Returns when the partitions are added. Raises KafkaError: they are not."""
+        """Returns when the partitions have been added. Raises KafkaError if they cannot be added."""
         coordinator, name = self._coordinator, question.transactional_id
         deadline = trio.current_time() + coordinator.limits.add_retry_ms_max / 1000
         while True:
@@ -211,7 +218,7 @@ class TransactionVerifier:
         assert isinstance(response, AddPartitionsToTxnResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            if code is E.CLUSTER_AUTHORIZATION_FAILED:  # the client has nothing to do with it
+            if code is E.CLUSTER_AUTHORIZATION_FAILED:  # not the client's fault
                 code = E.INVALID_TXN_STATE
             return [dict.fromkeys(question.partitions, code) for question in questions]
         found = {
@@ -249,7 +256,7 @@ def _to_request(question: _Question) -> AddPartitionsToTxnTransaction:
 
 
 def _told(code: ErrorCode, support: _Support) -> ErrorCode:
-    """Producers expect other codes than a coordinator's clients."""
+    """Converts a coordinator's code to the code that producers expect."""
     if code is E.PRODUCER_FENCED:
         return E.INVALID_PRODUCER_EPOCH
     if code is E.TRANSACTION_ABORTABLE and support is _Support.NOTHING:
@@ -257,7 +264,8 @@ def _told(code: ErrorCode, support: _Support) -> ErrorCode:
     return code
 
 
-# Producers retry none of these as they should; this one they send again, without asking who leads (KAFKA-16386).
+# Producers do not retry these codes as they should; NOT_ENOUGH_REPLICAS they retry without a metadata request
+# (KAFKA-16386).
 _RETRIED_AS_TOO_FEW_REPLICAS = frozenset(
     {
         E.NETWORK_EXCEPTION,
