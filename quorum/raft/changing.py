@@ -1,12 +1,12 @@
-"""Rules of a leader that changes the voters, or makes a static quorum dynamic.
+"""Rules of a leader that changes the voter set, or makes a static quorum dynamic.
 
-One change at a time, each only when the one before is committed, as is a record of our own epoch: so any two majorities
-in force share a voter (R10). A node that is to be added, or that listens elsewhere now, is first queried there: for its
-versions, then whether it is the controller with that id and directory of this cluster (R16). A node to be added must
-have caught up; the new set counts once it is appended, and the response waits for its commit. Source: KIP-853,
-KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
-`LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes. Kafka asks for the
-versions alone, so a broker may become a voter.
+Changes are made one at a time, each only after the previous change and a record of our own epoch are committed;
+therefore any two majorities in effect share a voter (R10). A node that is to be added, or whose endpoints changed, is
+first queried at its endpoint: for its versions, then whether it is the controller with that id and directory of this
+cluster (R16). A node to be added must have caught up; the new set takes effect when it is appended, and the response
+waits for its commit. Source: KIP-853, KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`,
+`UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes.
+Kafka queries only the versions, so that a broker may become a voter.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from trimaran.wire.text.endpoint import endpoints_problem
 
 
 class UpgradeRefused(Exception):
-    """The quorum cannot move to the requested kraft.version; the text says why."""
+    """The quorum cannot move to the requested kraft.version; the message gives the reason."""
 
 
 class _ChangeRefused(Exception):
@@ -61,10 +61,10 @@ class _ChangeRefused(Exception):
 
 
 def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> None:
-    """Begins to add a voter: requests its versions first. One change at a time.
+    """Begins to add a voter by requesting its versions; one change at a time.
 
-    Refused as Kafka's `AddVoterHandler` does: not the leader, another cluster, a change under way, a voter of that id
-    already, an endpoint missing, a voter that cannot be asked now.
+    Refuses the same requests as Kafka's `AddVoterHandler`: not the leader, another cluster, a pending change, an
+    existing voter with that id, a missing endpoint, a voter that cannot be contacted now.
     """
     try:
         leader, _ = _check_change(state, request.cluster_id, request.voter, "Add")
@@ -89,11 +89,11 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
         _refuse(state, AddVoterResponse, refusal, token)
 
 
-# --- the endpoint of a voter
+# --- querying a voter's endpoint
 
 
 def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> None:
-    """Begins to ask the endpoint of the change's voter; what it answers is given to `on_answer`."""
+    """Queries the endpoint of the change's voter; `on_answer` handles the response."""
     assert change.voter is not None
     peer = state.peer_of(change.voter)._replace(id=NodeId(ASKED_ID - change.voter.id))
     if not state.requests.is_ready(peer, now):
@@ -108,8 +108,8 @@ def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> Non
 def on_answer(
     state: State, source: Peer, token: int, response: AnyResponse | None, now: float
 ) -> bool:
-    """Handles the response of the endpoint that is to be a voter's (None: it cannot be reached). True if the token is
-    of that request: the response counts for nothing else, since the node may be of another cluster.
+    """Handles the response of a queried endpoint (None: it is unreachable). Returns whether the token belongs to that
+    query; the response has no other effect, since the node may belong to another cluster.
     """
     role = state.role
     change = role.leader_state.change if isinstance(role, Leader) else None
@@ -152,7 +152,7 @@ def _supporting(state: State, change: PendingChange, response: ApiVersionsRespon
             f" (min: {low}, max: {high}) doesn't support the finalized version {level}",
         )
     if change.response_class is UpdateVoterResponse:
-        return voter  # it has told its versions
+        return voter  # its request had its versions
     return voter._replace(kraft_version_min=low, kraft_version_max=high)
 
 
@@ -168,7 +168,7 @@ def _check_caught_up(leader: Leader, voter: Voter, now: float) -> None:
         )
 
 
-# Responses of the node at the endpoint to our announcement when it is not the one that it should be.
+# Errors of a node that is not the expected one, in response to our announcement.
 _OTHER_NODES = {
     ErrorCode.UNSUPPORTED_VERSION: (ErrorCode.INVALID_REQUEST, "is no controller"),
     ErrorCode.INVALID_VOTER_KEY: (ErrorCode.INVALID_REQUEST, "has another node id or directory id"),
@@ -184,7 +184,7 @@ _OTHER_NODES = {
 
 
 def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochResponse) -> None:
-    """The node at the endpoint has accepted what only that voter accepts."""
+    """Checks that the node accepted an announcement that only that voter accepts."""
     error = ErrorCode.of(response.error)
     if not error:
         return
@@ -196,7 +196,7 @@ def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochRespon
 
 
 def _take_over(state: State, leader: Leader, change: PendingChange, now: float) -> None:
-    """The endpoint is the voter's: the set with it is written."""
+    """Writes the voter set with the voter, whose endpoint is verified."""
     assert change.voter is not None
     if change.response_class is UpdateVoterResponse:
         error = _write_update(state, leader, change.voter)
@@ -209,15 +209,17 @@ def _take_over(state: State, leader: Leader, change: PendingChange, now: float) 
     assert voters is not None
     change.offset = _append_voters(state, leader, voters)
     if not change.ack_when_committed:
-        # the change stays pending until it is committed
+        # The change stays pending until it is committed.
         state.answer_change(change, ErrorCode.NONE)
 
 
-# --- remove
+# --- removing a voter
 
 
 def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float) -> None:
-    """Writes the set of voters without one; answered when that is committed. Source: Kafka's `RemoveVoterHandler`."""
+    """Writes the voter set without the voter; the response is sent after the commit. Source: Kafka's
+    `RemoveVoterHandler`.
+    """
     try:
         leader, key = _check_change(state, request.cluster_id, request.voter, "Remove")
         before = _committed_voters(state, leader, "removing")
@@ -238,12 +240,13 @@ def on_remove(state: State, request: RemoveVoterRequest, token: int, now: float)
     )
 
 
-# --- update
+# --- updating a voter
 
 
 def on_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> None:
-    """Handles the endpoints and versions that a voter sends (KIP-853). New ones are written once the voter has answered
-    there: with a dead endpoint in the set, two of three healthy voters could never elect again.
+    """Handles the endpoints and versions that a voter reports (KIP-853). New endpoints are written once the voter has
+    responded there: with an unreachable endpoint in the set, two of three healthy voters could never elect a leader
+    again.
     """
     try:
         is_known = _check_update(state, request, token, now)
@@ -255,7 +258,7 @@ def on_update(state: State, request: UpdateVoterRequest, token: int, now: float)
 
 
 def _check_update(state: State, request: UpdateVoterRequest, token: int, now: float) -> bool:
-    """True if nothing of it is new; else the voter's endpoint is being asked."""
+    """Returns True if the set is up to date; otherwise begins to query the voter's endpoint."""
     refusal = leader_refusal(state, request.cluster_id, request.epoch)
     if refusal is not None:
         raise _ChangeRefused(refusal)
@@ -284,7 +287,7 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
 
 
 def _write_update(state: State, leader: Leader, voter: Voter) -> ErrorCode:
-    """Writes the new state of the voter. The quorum may have become a dynamic one in the meantime."""
+    """Writes the new state of the voter. The quorum may have become dynamic in the meantime."""
     before = _updatable(state, leader)
     if before is None:
         return ErrorCode.REQUEST_TIMED_OUT
@@ -299,18 +302,20 @@ def _write_update(state: State, leader: Leader, voter: Voter) -> ErrorCode:
 
 
 def _updatable(state: State, leader: Leader) -> VoterSet | None:
-    """The set to change: of the log, or what the voters of a static quorum have told; None while it is not certain."""
+    """Returns the set to change: the set in the log, or the set that the voters of a static quorum have reported; None
+    while it is uncertain.
+    """
     if not state.log.history.is_dynamic:
         return leader.leader_state.discovered_voters
     return state.voters if _is_committed(state, leader) else None
 
 
-# --- from static to dynamic
+# --- upgrading a static quorum to a dynamic one
 
 
 def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) -> None:
-    """Appends the level and the voters, as they have told their directories, in one batch. Nothing to do if it is that
-    level.
+    """Appends the level and the voters, with the directories that they have reported, in one batch. Does nothing at
+    that level already.
 
     Raises:
         UpgradeRefused: a downgrade, an unknown level, or not every voter is known to support it.
@@ -341,11 +346,11 @@ def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) 
     state.append(ControlBatch((KRaftVersionChange(version), VotersChange(discovered_voters))))
 
 
-# --- what they share
+# --- shared functions
 
 
 def poll_change(state: State, leader: Leader, now: float) -> None:
-    """Finishes the change that is committed or has taken too long."""
+    """Finishes a change that is committed or has timed out."""
     change, reached = leader.leader_state.change, leader.leader_state.high_watermark
     assert change is not None
     if change.offset is not None and reached is not None and reached > change.offset:
@@ -355,7 +360,7 @@ def poll_change(state: State, leader: Leader, now: float) -> None:
 
 
 def is_voted_out(state: State, leader: Leader) -> bool:
-    """The set without us is committed: others lead from now on."""
+    """Returns whether a set without us is committed: this leader must then resign."""
     return not leader.leader_state.is_voter and _is_committed(state, leader)
 
 
@@ -379,7 +384,7 @@ def _check_change(
 
 
 def _committed_voters(state: State, leader: Leader, doing: str) -> VoterSet:
-    """The set that the next one is made of."""
+    """Returns the committed set, on which the next one is based."""
     reached, history = leader.leader_state.high_watermark, state.log.history
     if leader.leader_state.change is not None:
         raise _ChangeRefused(
@@ -422,7 +427,7 @@ def _finish(state: State, leader: Leader, error: ErrorCode, message: str | None 
     assert change is not None
     leader.leader_state.change = None
     if change.question is not None:
-        # what the endpoint says later is no peer's word
+        # a later response of the endpoint must not be taken for a peer's
         state.requests.answered(change.question)
     state.answer_change(change, error, message)
 

@@ -1,8 +1,8 @@
-"""The Raft core of the metadata quorum: inputs, one output value, one deadline. No I/O, no clock, no randomness of its
-own.
+"""The Raft core of the metadata quorum: inputs, one output value, one deadline. It does no I/O and has no clock and no
+randomness of its own.
 
 Inputs: `receive`, `request_failed`, `handle_timeout`, `propose`, `flushed`, `peer_down`, `resign`, `shutdown`. After
-each of them (after any number of `propose`) the driver takes `ready()` until it is None and does what it says, then
+each of them (or after several `propose`) the driver takes `ready()` until it is None and does the work in it, then
 sleeps until `deadline()` or the next input. `now` is in seconds of one monotonic clock.
 
 Source: KIP-595, KIP-630, KIP-853, KIP-996; Kafka's `KafkaRaftClient`, `BatchAccumulator`.
@@ -55,7 +55,7 @@ _UNDONE = "the driver does each Ready before the next input"
 
 
 class NotLeader(Exception):
-    """`propose` was called for an epoch that this node does not lead (any more)."""
+    """`propose` was called for an epoch that this node does not lead, or leads no longer."""
 
 
 class Raft:
@@ -94,7 +94,9 @@ class Raft:
     # --- inputs
 
     def receive(self, token: int, message: Message, now: float) -> None:
-        """A request (to be answered under its token) or an answer (to a request sent under its token)."""
+        """Handles a request (its token identifies the response to send) or a response (its token identifies our
+        request).
+        """
         ensure(self._state.is_drained, _UNDONE)
         if isinstance(message, Response):
             self._on_response(token, message, now)
@@ -103,7 +105,9 @@ class Raft:
         self._poll(now)
 
     def request_failed(self, token: int, now: float) -> None:
-        """No answer will come: connection lost or refused, timed out, or the answer was unusable."""
+        """Handles a request that gets no response: the connection failed, it timed out, or the response was
+        unusable.
+        """
         ensure(self._state.is_drained, _UNDONE)
         state = self._state
         sent = state.requests.answered(token)
@@ -113,12 +117,13 @@ class Raft:
         self._poll(now)
 
     def handle_timeout(self, now: float) -> None:
-        """To be called at `deadline()`; harmless at any other time."""
+        """Does the work that is due; called at `deadline()`, and harmless at any other time."""
         ensure(self._state.is_drained, _UNDONE)
         self._poll(now)
 
     def propose(self, batch: bytes, count: int, epoch: LeaderEpoch) -> Offset:
-        """Queues an atomic batch of `count` records; returns its base offset. May be called repeatedly before `ready`.
+        """Queues an atomic batch of `count` records; returns its base offset. It may be called repeatedly before
+        `ready`.
 
         Raises:
             NotLeader: this node does not lead `epoch`.
@@ -135,7 +140,7 @@ class Raft:
 
         Raises:
             NotLeader: this node does not lead `epoch`.
-            UpgradeRefused: it cannot be done, and why.
+            UpgradeRefused: the upgrade is refused; the message gives the reason.
         """
         state = self._state
         if not isinstance(state.role, Leader) or state.epoch != epoch:
@@ -143,7 +148,7 @@ class Raft:
         changing.upgrade(state, state.role, version, validate_only=validate_only)
 
     def flushed(self, end_offset: Offset, now: float) -> None:
-        """Everything below offset `end_offset` of the present log is on disk."""
+        """Notes that everything below offset `end_offset` of the present log is on disk."""
         ensure(self._state.is_drained, _UNDONE)
         state = self._state
         ensure(
@@ -160,7 +165,9 @@ class Raft:
         self._poll(now)
 
     def log_changed(self, now: float) -> None:
-        """The driver has done the truncation, snapshot or append of a `Ready`: what waited for the log goes on."""
+        """Continues the work that waited for the log: the driver has done the truncation, snapshot or append of a
+        `Ready`.
+        """
         self._update_voters(now)
         if isinstance(self._state.role, Leader):
             leading.after_append(self._state, now)
@@ -170,7 +177,7 @@ class Raft:
         self._poll(now)
 
     def _update_voters(self, now: float) -> None:
-        """The log may have another set of voters now: from here on it counts."""
+        """Applies a changed voter set of the log, which takes effect at once."""
         state = self._state
         if self._known_voters is state.voters:
             return
@@ -181,31 +188,31 @@ class Raft:
             following.update_fetch_timer(state, state.role, now)
 
     def peer_down(self, node_id: NodeId, now: float) -> None:
-        """The process of `node_id` is gone: its connection broke and its endpoint refuses."""
+        """Notes that the process of `node_id` has ended: its connection broke and its endpoint refuses."""
         ensure(self._state.is_drained, _UNDONE)
         elections.leader_down(self._state, node_id, now)
         self._poll(now)
 
     def resign(self, now: float) -> None:
-        """Gives up leadership, if we have it."""
+        """Resigns if this node leads."""
         ensure(self._state.is_drained, _UNDONE)
         if isinstance(self._state.role, Leader):
             leading.resign(self._state, self._state.role, now)
         self._poll(now)
 
     def shutdown(self, now: float) -> None:
-        """Stands for nothing any more; a leader hands over (EndQuorumEpoch) and waits for a higher epoch."""
+        """Ends all candidacies; a leader hands over (EndQuorumEpoch) and waits for a higher epoch."""
         self._state.shutting_down = True
         self.resign(now)
 
     # --- outputs
 
     def ready(self) -> Ready | None:
-        """Takes what is to be done; None if there is nothing."""
+        """Returns the work for the driver; None if there is none."""
         return self._state.take() if self._state.has_effects else None
 
     def deadline(self) -> float:
-        """When `handle_timeout` wants to be called; may be infinite."""
+        """Returns when `handle_timeout` must be called; possibly infinite."""
         state = self._state
         role = state.role
         if isinstance(role, Leader):
@@ -228,7 +235,7 @@ class Raft:
 
     @property
     def leader_id(self) -> NodeId | None:
-        """The leader of the present epoch, ourselves included; None if unknown or resigned."""
+        """Returns the leader of the present epoch, possibly this node; None if unknown or resigned."""
         if isinstance(self._state.role, Resigned):
             return None
         leader = self._state.election.leader_id
@@ -236,7 +243,7 @@ class Raft:
 
     @property
     def standing(self) -> tuple[type, LeaderEpoch, int]:
-        """Changes whenever the role, the epoch or the leader is another one."""
+        """Returns a value that changes whenever the role, the epoch or the leader changes."""
         role = self._state.role
         return type(role), role.epoch, self._state.election.leader_id
 
@@ -272,7 +279,7 @@ class Raft:
             f" flushed={state.flushed_offset} hw={known}"
         )
 
-    # --- inside
+    # --- internals
 
     def _role_deadline(self, role: Role) -> float:
         stays = self._state.shutting_down and not isinstance(role, Resigned)
@@ -322,7 +329,7 @@ class Raft:
             self._on_current_epoch_response(source, response, now)
 
     def _on_response_without_header(self, source: Peer, response: AnyResponse, now: float) -> bool:
-        """True for an answer that says nothing about epoch and leader, and is dealt with."""
+        """Handles a response without epoch and leader; returns False for any other response."""
         state = self._state
         match response:
             case ChangeResponse():
@@ -332,7 +339,7 @@ class Raft:
             case VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION) if (
                 response.is_top_level and isinstance(state.role, Prospective)
             ):
-                # a voter from before KIP-996: no pre-vote in this quorum
+                # A voter from before KIP-996: there is no pre-vote in this quorum.
                 elections.become_candidate(state, now)
             case _:
                 return False
@@ -356,12 +363,12 @@ class Raft:
                 pass
 
     def _poll(self, now: float) -> None:
-        """Does what the clock and the role ask for; each change of role is followed by a look at the new one."""
+        """Does the work that the clock and the role require; after a change of role, also that of the new role."""
         state = self._state
         self._polled_at = now
         state.requests.expire(now)
         before = None
-        # requests tell about the log, so they wait until the driver has changed it (`log_changed` polls again)
+        # Requests describe the log, so they wait until the driver has changed it (`log_changed` polls again).
         while before is not state.role and not state.has_log_work:
             before = state.role
             self._poll_role(before, now)
@@ -390,7 +397,7 @@ def _first_role(
     prng: Prng,
     now: float,
 ) -> Role:
-    """Returns the role in which a replica starts: never one that lets it lead or vote twice in one epoch."""
+    """Returns the role in which a replica starts, which never lets it lead or vote twice in one epoch."""
     voters = log.history.voters
     is_candidate = log.history.can_be_candidate(identity.key, None)
     can_be_candidate = identity.can_vote and log.refetch_end is None and is_candidate

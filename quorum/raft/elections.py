@@ -1,9 +1,10 @@
 """Rules of elections: votes, pre-votes, and the ends of epochs.
 
-Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Different from
-Kafka: a voter that has seen the leader's process vanish requests pre-votes at once and grants them; a refused candidate
-tries again after a short random pause instead of the rest of its election timeout; in a static quorum requests of
-unknown nodes are refused. In a dynamic one they cannot be: our set may be older than the candidate's (KIP-853).
+Source: KIP-595, KIP-996, Kafka's `KafkaRaftClient` (handlers of Vote, BeginQuorumEpoch, EndQuorumEpoch). Differences
+from Kafka: a voter that has seen the leader's process vanish requests pre-votes at once and grants them; a refused
+candidate tries again after a short random pause instead of the rest of its election timeout; in a static quorum,
+requests of unknown nodes are refused. A dynamic quorum cannot refuse them, because our set may be older than the
+candidate's (KIP-853).
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from trimaran.quorum.raft.voters import Voter
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId
 
-# --- requests of other voters
+# --- requests from other voters
 
 
 def _refusal(
     state: State, cluster_id: str | None, sender: NodeId, epoch: LeaderEpoch
 ) -> ErrorCode | None:
-    """Returns the error of a request that only a voter may send."""
+    """Returns the error of a request that only a voter may send; None if it is valid."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if epoch < state.epoch:
@@ -59,9 +60,9 @@ def _is_unknown_sender(state: State, sender: NodeId) -> bool:
 
 
 def contradicts(state: State, leader_id: NodeId, epoch: LeaderEpoch) -> bool:
-    """Whether a message names another leader of our epoch than the one that we know. R1: one of the two is no leader,
-    or a node id is used twice. The sender is refused: Kafka's controller ends here, so one message to each ends the
-    whole quorum.
+    """Returns whether a message names another leader of our epoch than the known one (R1): one of the two is not the
+    leader, or two nodes have the same id. The sender is refused. A Kafka controller would exit here, so one such
+    message to each would stop the whole quorum.
     """
     known = state.election.leader_id
     return epoch == state.epoch and leader_id >= 0 and known >= 0 and leader_id != known
@@ -70,7 +71,7 @@ def contradicts(state: State, leader_id: NodeId, epoch: LeaderEpoch) -> bool:
 def _claim_refusal(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> ErrorCode | None:
-    """Returns the error of a request by which a node claims that it leads, or led, an epoch."""
+    """Returns the error of a request from a node that claims to lead, or to have led, an epoch."""
     error = _refusal(state, request.cluster_id, request.leader_id, request.epoch)
     if error is None and contradicts(state, request.leader_id, request.epoch):
         return ErrorCode.INVALID_REQUEST
@@ -82,20 +83,20 @@ def _is_for_us(state: State, voter: ReplicaKey | None) -> bool:
 
 
 def on_vote_request(state: State, request: VoteRequest, token: int, now: float) -> None:
-    """Answers Vote and pre-vote at once; a vote that is given is durable before the answer leaves."""
+    """Handles Vote and pre-vote at once; a granted vote is durable before the response is sent."""
     state.reply(token, _handle_vote(state, request, now))
 
 
 def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse:
     error = _refusal(state, request.cluster_id, request.candidate.id, request.epoch)
-    # the log of a candidate cannot reach into the epoch that it wants; that of a pre-candidate can
+    # A candidate's log cannot have records of the epoch that it wants to lead; a pre-candidate's can.
     newest = request.epoch if request.pre_vote else request.epoch - 1
     if error is None and not (0 <= request.last_epoch <= newest and request.end_offset >= 0):
         error = ErrorCode.INVALID_REQUEST
     if error is not None:
         return state.make_response(VoteResponse, error)
     if not _is_for_us(state, request.voter):
-        # meant for another voter: its epoch is no news to us
+        # The request is for another voter, so its epoch has no meaning for us.
         return state.make_response(VoteResponse, ErrorCode.INVALID_VOTER_KEY)
     if request.epoch > state.epoch:
         state.become_unattached(request.epoch, now)
@@ -113,8 +114,8 @@ def _handle_vote(state: State, request: VoteRequest, now: float) -> VoteResponse
 
 
 def _forget_rejection(state: State, candidate: ReplicaKey) -> None:
-    """Forgets a rejection: a node that requests a pre-vote itself has given its leader up, so that it refused us ours
-    before is void.
+    """Forgets the candidate's refusal of our pre-vote: its own pre-vote request shows that it has given up its leader
+    since.
     """
     role = state.role
     if isinstance(role, Prospective):
@@ -130,14 +131,14 @@ def _record_vote(state: State, candidate: ReplicaKey, now: float) -> None:
     )
     assert isinstance(role, (Unattached, Prospective))
     if role.voted is None:
-        # the candidate has as good a chance as we have: leave it a whole election timeout
+        # The candidate has as good a chance as we have: give it a whole election timeout.
         state.update(role._replace(voted=candidate, deadline=state.election_deadline(now)))
 
 
 def on_begin_request(
     state: State, request: BeginQuorumEpochRequest, token: int, now: float
 ) -> None:
-    """A leader of this or a newer epoch announces itself: follow it, unless it contradicts what is known."""
+    """Follows a leader of this or a newer epoch that announces itself, unless it contradicts the known leader."""
     error = _claim_refusal(state, request)
     if error is None:
         _follow_claimant(state, request, now)
@@ -148,7 +149,7 @@ def on_begin_request(
 
 
 def _on_leader_contact(state: State, now: float) -> None:
-    """Our leader spoke: it is not gone after all."""
+    """Cancels the suspicion that our leader is gone, since it has sent a message."""
     role = state.role
     if isinstance(role, Follower) and role.leader_down:
         deadline = state.fetch_deadline(role.leader_id, now)
@@ -156,8 +157,8 @@ def _on_leader_contact(state: State, now: float) -> None:
 
 
 def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now: float) -> None:
-    """Handles a leader that steps down: its preferred successor becomes candidate at once, the others later, each in
-    its turn.
+    """Handles a leader's resignation: its preferred successor becomes a candidate at once, the other voters later, in
+    order.
     """
     error = _claim_refusal(state, request)
     if error is None:
@@ -173,19 +174,20 @@ def on_end_request(state: State, request: EndQuorumEpochRequest, token: int, now
 def _follow_claimant(
     state: State, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now: float
 ) -> None:
-    """Follows the node that claims to lead, or to have led; the claim says how to reach it."""
+    """Follows the node that claims to lead, or to have led; the request has its endpoints."""
     claimant = Voter(ReplicaKey(request.leader_id), request.endpoints)
     maybe_follow(state, claimant.id, request.epoch, state.peer_of(claimant), now)
 
 
 def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
-    """Returns the wait of this node: the first of the preferred successors does not wait, each further one waits twice
-    as long (Kafka's rule).
+    """Returns the wait of this node: the first preferred successor does not wait, and each further one waits twice as
+    long as the one before (Kafka's rule).
     """
     longest = state.timeouts.election_backoff_max
     for position, successor in enumerate(successors):
         if successor.matches(state.key):
-            # as many halves as a message can name: too small for a float is zero, too large would be an error
+            # With a very long list of successors a negative exponent underflows to zero, while 2.0 ** len would
+            # overflow.
             return longest * 2.0 ** (position - len(successors)) if position else 0.0
     return longest
 
@@ -193,14 +195,14 @@ def _succession_wait(state: State, successors: tuple[ReplicaKey, ...]) -> float:
 def maybe_follow(
     state: State, leader_id: NodeId, epoch: LeaderEpoch, hint: Peer | None, now: float
 ) -> bool:
-    """Acts on a claim that `leader_id` (-1: unknown) leads `epoch`, which does not contradict what is known; True if
-    the role changed.
+    """Handles a claim that `leader_id` (-1: unknown) leads `epoch`, which does not contradict the known leader; returns
+    whether the role changed.
     """
     if epoch < state.epoch or epoch >= EPOCH_LIMIT:
         return False
     if epoch == state.epoch and not _may_follow(state):
         return False
-    # an epoch that we led but know nothing of (a replaced disk): take it over unattached, so without a vote in it
+    # An epoch that we led but do not remember (a replaced disk): enter it unattached, so without a vote in it.
     is_other = leader_id >= 0 and leader_id != state.identity.node_id
     peer = state.find_peer(leader_id, hint) if is_other else None
     if peer is not None:
@@ -213,7 +215,9 @@ def maybe_follow(
 
 
 def _may_follow(state: State) -> bool:
-    """In its own epoch a replica may find out the leader unless it has one, or asks the others about its end."""
+    """Returns whether this replica may adopt a leader in its own epoch: not if the epoch has one already, even one that
+    resigned or is in doubt.
+    """
     match state.role:
         case Unattached() | Candidate():
             return True
@@ -223,23 +227,23 @@ def _may_follow(state: State) -> bool:
             return False
 
 
-# --- standing for election
+# --- candidacy
 
 
 def on_expired(state: State, now: float) -> None:
-    """The time to wait for a leader, or for votes, is over."""
+    """Handles the end of the wait for a leader or for votes."""
     role = state.role
     if isinstance(role, Prospective):
         give_up_pre_vote(state, now)
     elif state.can_be_candidate:
         become_prospective(state, now)
     elif isinstance(role, (Follower, Unattached)):
-        # the set without us is committed meanwhile
+        # The set without us was committed meanwhile.
         state.update(role._replace(deadline=inf))
 
 
 def become_prospective(state: State, now: float) -> None:
-    """Asks the others whether they would vote for us; the epoch stays."""
+    """Requests pre-votes; the epoch stays the same."""
     role = state.role
     gone = isinstance(role, Follower) and role.leader_down
     leader = role.leader if isinstance(role, Follower) else None
@@ -278,7 +282,7 @@ def _advance_if_granted(state: State, now: float) -> None:
 
 
 def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: float) -> None:
-    """Counts a vote, given or refused; answers that come after the election are of no account."""
+    """Counts a vote, granted or refused; ignores responses that arrive after the election."""
     role = state.role
     if not isinstance(role, (Prospective, Candidate)):
         return
@@ -286,7 +290,7 @@ def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: flo
         state.update(role._replace(granted=role.granted | {voter.id}))
         _advance_if_granted(state, now)
     elif isinstance(role, Prospective) and role.leader_down:
-        # it will see within milliseconds what we saw: ask again
+        # The voter will notice the leader's end within milliseconds: ask again.
         state.requests.back_off(voter, now)
     else:
         state.update(role._replace(rejected=role.rejected | {voter.id}))
@@ -294,9 +298,8 @@ def on_vote_response(state: State, voter: Peer, response: VoteResponse, now: flo
 
 
 def _handle_loss(state: State, now: float) -> None:
-    """A refusal came. A candidate to whom a majority has answered, and not all of it for it, counts no longer on those
-    that have said nothing: the dead leader is among them, and after a split vote its answer would be waited for in
-    vain.
+    """Handles a refusal. Once a majority has responded, with at least one refusal, a candidate no longer waits for the
+    silent voters: the dead leader is among them, and after a split vote its response would never come.
     """
     role = state.role
     assert isinstance(role, (Prospective, Candidate))
@@ -308,7 +311,7 @@ def _handle_loss(state: State, now: float) -> None:
 
 
 def give_up_pre_vote(state: State, now: float) -> None:
-    """Back to the leader if there is one to reach, else wait for another."""
+    """Ends the pre-vote: follows the leader again if there is one to reach, otherwise waits for another."""
     role = state.role
     assert isinstance(role, Prospective)
     if role.leader is not None:
@@ -320,7 +323,7 @@ def give_up_pre_vote(state: State, now: float) -> None:
 
 
 def ask_for_votes(state: State, now: float) -> None:
-    """Sends what is due to the voters that have not answered, as long as we can still win."""
+    """Sends vote requests to the voters that have not responded, while a win is still possible."""
     role = state.role
     assert isinstance(role, (Prospective, Candidate))
     if not _can_win(state, role):
@@ -347,7 +350,7 @@ def _can_win(state: State, role: Prospective | Candidate) -> bool:
 
 
 def leader_down(state: State, node_id: NodeId, now: float) -> None:
-    """The leader's process is gone: succeed it by rank, and grant pre-votes from now on."""
+    """Handles the end of the leader's process: succeeds it by rank, and grants pre-votes from then on."""
     role = state.role
     if not state.can_be_candidate:
         return

@@ -1,7 +1,7 @@
-"""Rules of a follower and of who looks for a leader: fetch, truncate, append, take over snapshots.
+"""Rules of a follower and of a replica without a leader: fetching, truncating, appending, fetching snapshots.
 
-Source: KIP-595, KIP-630, Kafka's `KafkaRaftClient`. A voter fetches on only when what it appended is flushed: the fetch
-offset is its promise to the leader.
+Source: KIP-595, KIP-630, Kafka's `KafkaRaftClient`. A voter sends its next fetch only when it has flushed what it
+appended: the fetch offset is its acknowledgement to the leader.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from trimaran.quorum.raft.types import OffsetAndEpoch, Peer
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_OFFSET, Offset
 
-# Seconds between two tries to fetch the same snapshot, doubling with every loss in a row, less up to a half. A leader
-# finds the damage at its next start, or writes another snapshot: until then trying costs both sides the whole of it.
+# Seconds between two attempts to fetch the same snapshot; doubled with every consecutive failure, and randomly reduced
+# by up to a half. A leader finds the damage at its next start, or writes another snapshot; until then each attempt
+# transfers the whole snapshot.
 SNAPSHOT_PAUSE = 0.1
 SNAPSHOT_PAUSE_MAX = 30.0
 
@@ -34,16 +35,16 @@ SNAPSHOT_PAUSE_MAX = 30.0
 def check_response_header(
     state: State, source: Peer, response: Response, now: float
 ) -> bool | None:
-    """Handles what all responses have in common.
+    """Handles the common header of responses.
 
-    Returns True if the response is handled, False if the peer shall be left alone for a while, None if the response is
-    about the present and its own handler goes on.
+    Returns True if the response is handled, False if the peer must back off, None if the response is for the present
+    epoch and its own handler must process it.
     """
     if response.is_top_level:
         return False
     hint = response.leader
     if response.error == 0 and hint is None and isinstance(response, FetchResponse):
-        # only a leader answers a fetch without error, so it is at the address that we asked
+        # Only a leader answers a fetch without error, so it is at the address of the request.
         hint = Peer(response.leader_id, source.host, source.port)
     if elections.contradicts(state, response.leader_id, response.epoch):
         return False
@@ -62,17 +63,17 @@ def check_response_header(
 
 
 def _is_of_leader(state: State, response: FetchResponse | FetchSnapshotResponse) -> bool:
-    """Only the leader has a log to copy, and says that it leads."""
+    """Returns whether the response is from the leader that we follow."""
     return isinstance(state.role, Follower) and response.leader_id == state.role.leader_id
 
 
-# The leader's snapshot is another one, or none any more: asking on would bring the same answer for ever.
+# The leader has another snapshot, or none any more: the same request would get the same response forever.
 _SNAPSHOT_LOST = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 
 
 def is_duplicate_response(state: State, sent: Sent) -> bool:
-    """Whether the log ends elsewhere since another response came meanwhile; or the leader responds at another address
-    than its own (a bootstrap server's) to a request that is pending there already.
+    """Returns whether the response is obsolete: the log end has changed since the request; or the leader responds at
+    another address than its own (a bootstrap server's) while a request to its own address is pending.
     """
     role = state.role
     if not isinstance(role, Follower):
@@ -83,12 +84,12 @@ def is_duplicate_response(state: State, sent: Sent) -> bool:
 
 
 def on_fetch_response(state: State, response: FetchResponse, now: float) -> None:
-    """Truncates, turns to a snapshot or appends, as the leader says; what makes no progress is not believed."""
+    """Truncates, begins a snapshot or appends, as the leader requires; ignores a response that makes no progress."""
     role = state.role
     if not isinstance(role, Follower):
         return
     if not _makes_progress(state, response):
-        # the silence counts: a voter looks for another leader when its fetch timeout is over
+        # This counts as silence: a voter looks for another leader after its fetch timeout.
         state.requests.back_off(role.leader, now)
         return
     if response.diverging is not None:
@@ -105,7 +106,7 @@ def on_fetch_response(state: State, response: FetchResponse, now: float) -> None
 
 
 def _makes_progress(state: State, response: FetchResponse) -> bool:
-    """False where the leader takes back what is committed (R7), or where we would ask the same again."""
+    """Returns False if the response would undo committed records (R7) or lead to the same request again."""
     log, committed = state.log, state.committed_offset
     if response.diverging is not None:
         return committed <= truncation_offset(log, response.diverging) < log.end_offset
@@ -117,8 +118,8 @@ def _makes_progress(state: State, response: FetchResponse) -> bool:
 
 
 def after_append(state: State, high_watermark: Offset, now: float) -> None:
-    """The records of a fetch are in the log; what of them is committed may be applied. It may be what we could not
-    stand without.
+    """Applies the high watermark after the fetched records are in the log. These records may be the ones that kept us
+    from being a candidate.
     """
     if high_watermark >= 0:
         state.commit(min(high_watermark, state.log.end_offset))
@@ -134,19 +135,19 @@ def _note_caught_up(state: State, role: Follower, high_watermark: Offset) -> Fol
 
 
 def _reset_fetch_timeout(state: State, role: Follower, now: float) -> Follower:
-    """Begins the fetch timeout again, since the leader has responded."""
+    """Restarts the fetch timeout, since the leader has responded."""
     deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
     return role._replace(deadline=deadline, has_fetched=True, leader_down=False)
 
 
 def on_flushed(state: State, role: Follower, now: float) -> None:
-    """We may ask on: a slow disk of ours was not the leader's silence."""
+    """Restarts the fetch timeout after a flush: the delay of our own disk must not count as the leader's silence."""
     if role.deadline < inf and not role.leader_down and _is_flushed(state):
         state.update(role._replace(deadline=state.fetch_deadline(role.leader_id, now)))
 
 
 def update_fetch_timer(state: State, role: Follower, now: float) -> None:
-    """A follower that may stand from now on minds its leader; one that may no more only listens."""
+    """Starts the fetch timeout of a follower that may now be a candidate, and stops it for one that may not."""
     if not state.can_be_candidate:
         state.update(role._replace(deadline=inf))
     elif role.deadline == inf:
@@ -154,13 +155,13 @@ def update_fetch_timer(state: State, role: Follower, now: float) -> None:
 
 
 def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: float) -> None:
-    """Takes a chunk of the snapshot and asks for the next; a chunk that does not fit ends the fetch of it."""
+    """Takes a chunk of the snapshot and requests the next; an unexpected chunk ends the fetch of that snapshot."""
     role = state.role
     if not isinstance(role, Follower) or role.snapshot is None:
         return
     fetch = role.snapshot
     is_gone = response.error != 0 or response.snapshot_id != fetch.snapshot_id
-    # our log holds more by now, and committed: each other node that we asked leads too
+    # The log may have more committed records than the snapshot by now.
     is_gone = is_gone or fetch.snapshot_id.offset < state.committed_offset
     end = fetch.position + len(response.data)
     if (
@@ -169,7 +170,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
         or end > response.size
         or end == fetch.position
     ):
-        # it was damaged, the leader has dropped it or talks of another: ask again by Fetch
+        # The snapshot was damaged, or the leader has dropped or replaced it: ask again by Fetch.
         state.update(
             _lose_snapshot(state, _reset_fetch_timeout(state, role, now), fetch.snapshot_id, now)
         )
@@ -188,7 +189,7 @@ def on_snapshot_response(state: State, response: FetchSnapshotResponse, now: flo
 def _begin_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """Another snapshot than the one that was lost is fetched at once."""
+    """Begins to fetch a snapshot: at once, unless it is the one that failed before."""
     loss = role.loss
     if loss is None or loss.snapshot_id != snapshot_id:
         return role._replace(snapshot=SnapshotFetch(snapshot_id), loss=None)
@@ -200,7 +201,9 @@ def _begin_snapshot(
 def _lose_snapshot(
     state: State, role: Follower, snapshot_id: OffsetAndEpoch, now: float
 ) -> Follower:
-    """A snapshot that is damaged on the leader's disk stays so for long, and is large: retries back off."""
+    """Gives up a snapshot with a backoff: one that is damaged on the leader's disk stays damaged for long, and is
+    large.
+    """
     losses = 1 if role.loss is None else role.loss.losses + 1
     until = now + state.random_pause(SNAPSHOT_PAUSE, SNAPSHOT_PAUSE_MAX, losses - 1)
     loss = SnapshotLoss(snapshot_id, losses, until)
@@ -208,7 +211,9 @@ def _lose_snapshot(
 
 
 def _next_fetch_time(state: State, until: float, now: float) -> float:
-    """The leader hears of us as often as if there were nothing to fetch, and tells when it has another snapshot."""
+    """Returns the time of the next fetch: as soon as with nothing to fetch, so that the leader sees our fetches and can
+    name another snapshot.
+    """
     return min(until, now + state.timeouts.fetch_max_wait)
 
 
@@ -216,10 +221,10 @@ def _next_fetch_time(state: State, until: float, now: float) -> float:
 
 
 def poll_follower(state: State, role: Follower, now: float) -> None:
-    """Keeps one fetch with the leader; while the leader does not respond, asks other nodes.
+    """Keeps one fetch pending at the leader; asks other nodes for the leader while it does not respond.
 
-    A voter waits patiently: it has a fetch timeout, and a new leader announces itself to it. An observer has neither,
-    and a frozen leader refuses nothing.
+    A voter can wait, because it has a fetch timeout and a new leader announces itself to it. An observer has neither,
+    and a frozen leader does not refuse connections.
     """
     if not _is_flushed(state) or state.shutting_down or now < role.resume:
         return
@@ -276,8 +281,8 @@ def _fetch(state: State, max_wait: float) -> FetchRequest:
 
 
 def next_request_at(role: Follower, after: float) -> float:
-    """When a check of the voters is due, or the next fetch of the lost snapshot; while neither can be done, the event
-    that it waits for wakes us.
+    """Returns when a check of the voters or the next fetch of a failed snapshot is due; infinite if only an event can
+    wake us.
     """
     if role.resume > after:
         return role.resume

@@ -1,10 +1,10 @@
-"""Rules of a follower that changes its place among the voters: update, automatic join.
+"""Rules of a follower that changes its entry in the voter set: updates, automatic join.
 
-Once a fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than the set says
-sends UpdateRaftVoter; in a static quorum it does so once for each leader, which may be asked to make the quorum
-dynamic. A controller that is no voter joins if it is configured so (`controller.quorum.auto.join.enable`): first it has
-an older incarnation of its node removed, which has another directory, then itself added. Source: KIP-853, KAFKA-19082;
-Kafka's `KafkaRaftClient.pollFollower…`.
+Once per fetch timeout it compares the newest set with itself. A voter with other endpoints or versions than in the set
+sends UpdateRaftVoter; in a static quorum it does so once for each leader, because that leader may be asked to make the
+quorum dynamic. A controller that is not a voter joins if so configured (`controller.quorum.auto.join.enable`): it first
+has an older incarnation of its node, with another directory, removed, and then itself added. Source: KIP-853,
+KAFKA-19082; Kafka's `KafkaRaftClient.pollFollower…`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trimaran.quorum.raft.state import State
 from trimaran.quorum.raft.types import Peer
 from trimaran.wire.errors import ErrorCode
 
-# Refusals that a later attempt may overcome, or that say that there is nothing to do.
+# Refusals that a later attempt may overcome, or that mean that there is nothing to do.
 _NO_FAILURE = (
     ErrorCode.NONE,
     ErrorCode.REQUEST_TIMED_OUT,
@@ -33,14 +33,14 @@ _NO_FAILURE = (
 
 
 def next_request(state: State, role: Follower, now: float) -> Request | None:
-    """Returns the request to the leader about our place, once the check of the voters is due; a request counts as a
-    check.
+    """Returns the request about our entry in the voter set, once the check is due; sending a request counts as
+    a check.
     """
     state.update(role._replace(next_voter_check=now + state.timeouts.fetch))
     if state.is_voter:
         return _update(state) if _must_update(state, role) else None
     if state.identity.auto_join and state.log.history.is_dynamic and role.has_caught_up:
-        # what is committed has been looked at: we know every level that the quorum has finalized
+        # The committed records have been read, so every finalized level is known.
         return _join(state)
     return None
 
@@ -70,13 +70,13 @@ def _join(state: State) -> AddVoterRequest | RemoveVoterRequest:
         cluster_id=state.identity.cluster_id,
         voter=state.me.key,
         endpoints=state.me.endpoints,
-        # the commit needs our own fetches, which would wait for the answer
+        # The commit needs our own fetches, which would wait for the response.
         ack_when_committed=False,
     )
 
 
 def on_update_response(state: State, now: float) -> None:
-    """The leader knows us now, or is too old to want to."""
+    """Handles the leader's acceptance of our update, or its lack of support for it."""
     role = state.role
     if isinstance(role, Follower):
         deadline = state.fetch_deadline(role.leader_id, now) if state.can_be_candidate else inf
@@ -84,7 +84,7 @@ def on_update_response(state: State, now: float) -> None:
 
 
 def on_change_response(state: State, source: Peer, response: ChangeResponse, now: float) -> None:
-    """To our own AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter; failures are tried again later."""
+    """Handles the response to our AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter; failures are tried again later."""
     if response.error in _NO_FAILURE:
         state.requests.succeeded(source)
     else:

@@ -1,9 +1,8 @@
-"""State of a leader about its replicas: fetch offsets, high watermark, check-quorum, fetches that wait.
+"""The leader's state of its replicas: fetch offsets, high watermark, check-quorum, deferred fetches.
 
-A follower fsyncs before it fetches on, so a voter's fetch offset is its flushed end; the leader counts its own flushed
-end.
-Source: Kafka's `LeaderState` (KIP-595); check-quorum as KAFKA-15489.
-A leader that the newest set does not have leads on until that set is committed, and does not count itself.
+A follower flushes before its next fetch, so a voter's fetch offset is its flushed end; the leader counts its own
+flushed end. Source: Kafka's `LeaderState` (KIP-595); check-quorum as in KAFKA-15489. A leader that is not in the newest
+set continues to lead until that set is committed, and does not count itself.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from trimaran.quorum.raft.types import ReplicaKey, Timeouts, ensure
 from trimaran.quorum.raft.voters import Voter, VoterSet
 from trimaran.wire.identity import NO_OFFSET, NodeId, Offset
 
-# An observer that has not fetched for this time is forgotten (Kafka's figure), and no more than this number are
-# remembered.
+# An observer that has not fetched for this time is forgotten (Kafka's figure); the number of remembered observers is
+# bounded too.
 OBSERVER_SECONDS = 300.0
 OBSERVERS_MAX = 2000
-# An observer that was caught up once and has fetched within this time may become a voter (Kafka's figure).
+# An observer that was once caught up and has fetched within this time may become a voter (Kafka's figure).
 JOINING_SECONDS = 3600.0
 
 
@@ -51,7 +50,7 @@ class FetchProgress:
 
 
 class DeferredFetch(NamedTuple):
-    """A fetch that is answered when there is something new, or at `expires`."""
+    """A fetch that is answered when there are new records, or at `expires`."""
 
     token: int
     request: FetchRequest
@@ -60,10 +59,10 @@ class DeferredFetch(NamedTuple):
 
 @dataclass(slots=True)
 class PendingChange:
-    """The one change of voters under way. `token` is None once it is answered, `offset` None until its record is
+    """The one pending change of the voter set. `token` is None once it is answered, `offset` None until its record is
     appended.
 
-    `voter` is the one to be added or updated, `question` the token of the request to its endpoint.
+    `voter` is the one to be added or updated, `question` the token of the query to its endpoint.
     """
 
     response_class: type[AddVoterResponse | RemoveVoterResponse | UpdateVoterResponse]
@@ -75,20 +74,20 @@ class PendingChange:
     offset: Offset | None = None
 
 
-# Every connection may hold one; far above any real number of brokers. An observer that comes on top is refused, and
-# asks again after its backoff: an answer without news it would follow with the next fetch at once. So many more are
-# kept free for voters.
+# Each connection may hold one; the bound is far above any real number of brokers. Observers beyond it are refused and
+# try again after a backoff, whereas an empty response would make them fetch again at once. As many more are reserved
+# for voters.
 DEFERRED_MAX = 4000
 DEFERRED_BY_VOTERS_MAX = 100
 
 
 @dataclass(slots=True)
 class LeaderState:
-    """State of one leadership; dies with it.
+    """The state of one leadership, discarded at its end.
 
-    `voter_set` is the newest of the log, `others` are its voters but us, of whom `needed` make a majority (with us, if
-    we are a voter); `discovered_voters` is the set of a static quorum as its voters have described themselves,
-    `pending_kraft_version` a level of kraft.version that is being appended.
+    `voter_set` is the newest set in the log. `others` are its voters except this node, and `needed` of them make a
+    majority (together with this node, if it is a voter). `discovered_voters` is the set of a static quorum as its
+    voters have reported it; `pending_kraft_version` is a level of kraft.version that is being appended.
     """
 
     me: Voter
@@ -135,7 +134,7 @@ class LeaderState:
         return leader_state
 
     def update_voters(self, voter_set: VoterSet, now: float) -> None:
-        """The log has another set."""
+        """Adopts another voter set of the log."""
         self.voter_set = voter_set
         self._classify_replicas()
         self.fetched &= set(voter_set.ids)
@@ -146,7 +145,7 @@ class LeaderState:
             self.begin_deadline = now
 
     def _classify_replicas(self) -> None:
-        """Sorts replicas again: an observer may have become a voter, and the reverse."""
+        """Sorts replicas into voters and observers after a change of the set."""
         known = {progress.key: progress for progress in self.voters.values()} | self.observers
         self.others = self.voter_set.others(self.me.key)
         self.needed = self.voter_set.majority - self.is_voter
@@ -163,18 +162,20 @@ class LeaderState:
 
     @property
     def is_voter(self) -> bool:
-        """Whether we count ourselves."""
+        """Returns whether this node is a voter."""
         return len(self.others) < len(self.voter_set.by_id)
 
     def flushed(self, end_offset: Offset) -> bool:
-        """Our own flushed end; True if the high watermark moved."""
+        """Notes our own flushed end; returns whether the high watermark moved."""
         self.own.end_offset = end_offset
         return self._advance()
 
     def fetched_by(
         self, replica: ReplicaKey, offset: Offset, leader_end: Offset, now: float
     ) -> bool:
-        """A valid fetch; True if the high watermark moved. Invisible observers (id -1) are not kept."""
+        """Notes a valid fetch; returns whether the high watermark moved. Observers without an id (-1) are not
+        recorded.
+        """
         if replica.id < 0:
             return False
         progress = self._find(replica, now)
@@ -183,7 +184,9 @@ class LeaderState:
         return progress is self.voters.get(replica.id) and self._advance()
 
     def update_check_quorum(self, replica: ReplicaKey, now: float) -> None:
-        """A majority of voters that fetch, ourselves included if we are one, postpones the resignation (R11)."""
+        """Counts a fetching voter; a majority of them, including this node if it is a voter, postpones the resignation
+        (R11).
+        """
         if replica not in self.voter_set or replica.id == self.me.id:
             return
         self.fetched.add(replica.id)
@@ -192,7 +195,7 @@ class LeaderState:
             self.check_deadline = now + self.timeouts.check_quorum
 
     def has_caught_up(self, replica: ReplicaKey, now: float) -> bool:
-        """True for an observer that may become a voter without holding the watermark up."""
+        """Returns whether an observer may become a voter without delaying the high watermark."""
         progress = self.observers.get(replica)
         return (
             progress is not None
@@ -201,12 +204,12 @@ class LeaderState:
         )
 
     def silent_voters(self, now: float) -> tuple[Voter, ...]:
-        """Voters that must be told (again) who leads."""
+        """Returns the voters that must receive the leader's announcement (again)."""
         limit = now - self.timeouts.begin_quorum_epoch
         return tuple(v for v in self.others if self.voters[v.id].last_fetch <= limit)
 
     def successors(self) -> tuple[ReplicaKey, ...]:
-        """The other voters, the one with the longest log first."""
+        """Returns the other voters, the one with the longest log first."""
         others = [self.voters[voter.id] for voter in self.others]
         return tuple(p.key for p in sorted(others, key=lambda p: -p.end_offset))
 
@@ -231,7 +234,9 @@ class LeaderState:
         return self.observers.setdefault(replica, FetchProgress(replica))
 
     def _advance(self) -> bool:
-        """Moves the high watermark to what a majority has flushed, once that includes a record of our own epoch."""
+        """Moves the high watermark to the offset that a majority has flushed, once that includes a record of our own
+        epoch.
+        """
         ends = sorted([p.end_offset for p in self.voters.values()], reverse=True)
         majority_end = majority_offset(ends)
         if majority_end <= self.start_offset:
@@ -244,5 +249,5 @@ class LeaderState:
 
 
 def majority_offset(descending: list[Offset]) -> Offset:
-    """The offset that a majority of an odd or even number of voters has reached."""
+    """Returns the offset that a majority of the voters has reached; the list may have odd or even length."""
     return descending[len(descending) // 2]

@@ -1,8 +1,8 @@
-"""Rules of a leader: append, answer fetches, advance the high watermark, resign.
+"""Rules of a leader: appending, answering fetches, advancing the high watermark, resigning.
 
-Source: KIP-595, KIP-630, KIP-1166 (answer when the fetcher's high watermark is behind), Kafka's `KafkaRaftClient`,
-which wakes every replica for the record and again for the watermark: two fetches of every replica for each change, and
-one is enough.
+Source: KIP-595, KIP-630, KIP-1166 (answer a fetcher with an old high watermark), Kafka's `KafkaRaftClient`. Kafka wakes
+every replica for the record and again for the watermark, which makes two fetches of every replica for each change; one
+is enough.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from trimaran.quorum.raft.types import ensure
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
-# No fetch waits longer for news than this, whatever it asks for.
+# No fetch waits longer for new records than this, whatever its request says.
 MAX_WAIT = 30.0
-# The offset in the history of the voters that a directory was formatted with: before the first record.
+# The offset of a formatted directory's voters in the history: before the first record.
 BOOTSTRAP_OFFSET = -1
 
 
 def become_leader(state: State, granting: frozenset[NodeId], now: float) -> None:
-    """Opens the epoch with a control record: only when it is committed is anything before it known to be."""
+    """Begins the epoch with a control record; earlier records are known to be committed only once it is committed."""
     ensure(state.log.last_epoch < state.epoch, "R1 our log already has records of", state.epoch)
     ensure(state.voters.is_majority(granting), "R1 a majority elects", granting)
     start = state.log.end_offset
@@ -61,7 +61,9 @@ def become_leader(state: State, granting: frozenset[NodeId], now: float) -> None
 
 
 def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
-    """The set of the bootstrap snapshot is in no log yet, and ours may say where we listened before."""
+    """Returns control records with the voters if the log lacks them (they are only in the bootstrap snapshot) or has
+    our old endpoints.
+    """
     history = state.log.history
     if not history.is_dynamic:
         return ()
@@ -74,13 +76,13 @@ def _voters_to_repeat(state: State) -> tuple[ControlRecord, ...]:
 
 
 def after_append(state: State, now: float) -> None:
-    """Responds to the fetches that wait for new records. Called once the driver has appended."""
+    """Responds to the fetches that wait for new records; called after the driver has appended."""
     if isinstance(state.role, Leader):
         _wake(state, state.role, now)
 
 
 def on_flushed(state: State, leader: Leader, now: float) -> None:
-    """Counts the records on our own disk for the majority."""
+    """Counts the records on our own disk towards the majority."""
     if leader.leader_state.flushed(state.flushed_offset):
         _on_high_watermark(state, leader, now)
 
@@ -97,7 +99,7 @@ def _on_high_watermark(state: State, leader: Leader, now: float) -> None:
 
 
 def on_fetch(state: State, request: FetchRequest, token: int, now: float) -> None:
-    """Answers, or parks the fetch until there is something new."""
+    """Answers a fetch, or defers it until there are new records."""
     error, role = _fetch_error(state, request), state.role
     if error is not None:
         state.reply(token, state.make_response(FetchResponse, error))
@@ -162,11 +164,11 @@ def _known_watermark(leader: Leader) -> Offset:
 
 
 def _respond_time(state: State, leader: Leader, request: FetchRequest, now: float) -> float:
-    """When the fetcher gets the news that it lacks; infinite if it has all.
+    """Returns when to answer a fetch; infinite if the fetcher is up to date.
 
-    A voter's copy counts, so it gets every record at once, and acknowledges it. A watermark alone then comes with the
-    next record, or after a while, except the first one. An observer acts on committed records only: one response
-    carries both.
+    A voter's copy counts towards the majority, so it gets every record at once. A new watermark without records is sent
+    with the next record or after a short time, except the first watermark. An observer acts only on committed records,
+    so one response carries both.
     """
     is_voter = request.replica in leader.leader_state.voter_set
     if is_voter and request.fetch_offset < state.log.end_offset:
@@ -178,7 +180,7 @@ def _respond_time(state: State, leader: Leader, request: FetchRequest, now: floa
 
 
 def _wake(state: State, leader: Leader, now: float) -> None:
-    """Answers the deferred fetches that have something to learn. Their offsets were counted when they came."""
+    """Answers the deferred fetches that have become answerable. Their offsets were counted when they arrived."""
     for deferred in list(leader.leader_state.deferred.values()):
         respond_at = _respond_time(state, leader, deferred.request, now)
         if respond_at <= now:
@@ -188,8 +190,8 @@ def _wake(state: State, leader: Leader, now: float) -> None:
 
 
 def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) -> None:
-    """Responds to a deferred fetch. It was valid when it came, and a leader keeps leading its epoch; but the log may
-    begin later by now.
+    """Answers a deferred fetch. It was valid on arrival and this leader still leads, but the log may start later by
+    now.
     """
     if leader.leader_state.deferred.pop(deferred.token, None) is not None:
         request = deferred.request
@@ -198,7 +200,9 @@ def _complete_deferred(state: State, leader: Leader, deferred: DeferredFetch) ->
 
 
 def on_fetch_snapshot(state: State, request: FetchSnapshotRequest, token: int, now: float) -> None:
-    """Answers with a chunk, or SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or that we do not lead."""
+    """Answers with a chunk, or with SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE, or the error of a node that does not
+    lead.
+    """
     size = state.log.snapshot_size(request.snapshot_id) if request.snapshot_id.offset > 0 else None
     error = _fetch_snapshot_error(state, request, size)
     if error is not None:
@@ -231,12 +235,12 @@ def _fetch_snapshot_error(
     return None if 0 <= request.position < size else ErrorCode.POSITION_OUT_OF_RANGE
 
 
-# --- what a leader does by the clock
+# --- periodic work of a leader
 
 
 def poll_leader(state: State, leader: Leader, now: float) -> None:
-    """Does the work that is due by the clock: gives up a change, steps down without a majority, answers fetches that
-    waited long enough, announces itself to silent voters.
+    """Does the work that is due: times out a change, resigns without a majority, answers deferred fetches, announces
+    itself to silent voters.
     """
     leader_state = leader.leader_state
     if leader_state.change is not None:
@@ -263,14 +267,18 @@ def _announce(state: State, leader: Leader, now: float) -> None:
 
 
 def resign(state: State, leader: Leader, now: float) -> None:
-    """Ends our leadership: tell the others, the most advanced first in line, and wait for one of them."""
+    """Resigns: notifies the other voters, the one with the longest log as the first successor, and waits for a new
+    leader.
+    """
     others = frozenset(peer.id for _, peer in state.other_voters)
     deadline = inf if state.shutting_down else state.election_deadline(now)
     state.become(Resigned(state.epoch, deadline, others, leader.leader_state.successors()))
 
 
 def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
-    """Leaves after an election timeout, into a higher epoch: no node may follow us in the old one again."""
+    """Leaves the resigned role after an election timeout, into a higher epoch: no node may follow us in the old epoch
+    again.
+    """
     if now >= resigned.deadline:
         state.become_unattached(LeaderEpoch(state.epoch + 1), now)
         return
@@ -287,6 +295,6 @@ def poll_resigned(state: State, resigned: Resigned, now: float) -> None:
 
 
 def on_end_response(state: State, voter: int) -> None:
-    """A voter knows that we have stepped down."""
+    """Notes that a voter has learned of our resignation."""
     if isinstance(state.role, Resigned):
         state.update(state.role._replace(unacked=state.role.unacked - {voter}))

@@ -1,8 +1,8 @@
-"""Proposals that wait for company before they are appended.
+"""Proposals that wait briefly for others, to be appended together.
 
-The first one starts the clock; when its time is up, or there is a largest batch of them, all are appended with one
-write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which makes one batch of
-them.
+The first one starts the clock; when its time is over, or the proposals fill a largest batch, all are appended with one
+write and one fsync. Each stays an atomic batch of its own. Source: Kafka's `BatchAccumulator`, which merges them into
+one batch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from trimaran.quorum.raft.ready import Proposal
 
 
 class Linger:
-    """`deadline` is when `poll` wants to be called: at once for the first proposal, which was made without a look at
-    the clock.
+    """The waiting proposals. `deadline` is when `poll` must be called: at once for the first proposal, because
+    `propose` does not read the clock.
     """
 
     def __init__(self, seconds: float, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Linger:
         return self._seconds == 0 or self._bytes >= self._max_bytes
 
     def has_ended(self, now: float) -> bool:
-        """True if what waits has waited long enough; the first look starts the clock."""
+        """Returns whether the proposals have waited long enough; the first call starts the clock."""
         if self.deadline == -inf:
             self.deadline = now + self._seconds
         return now >= self.deadline

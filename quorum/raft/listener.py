@@ -1,10 +1,10 @@
-"""The calls by which the Raft driver notifies the state machine above it.
+"""The interface by which the Raft driver notifies the state machine.
 
-The controller, a broker and the ZooKeeper mirror all implement `MetadataListener`; the driver
-(`trimaran.quorum.replica.node`) calls it. Calls are plain and never block; they come in log order, each committed
-offset exactly once between two snapshots. Large batches and snapshots come in pieces, so that others have their turn in
-between; nothing of them may be seen before the last.
-Source: `RaftClient.Listener` of KIP-595, with leadership as a block instead of a notification.
+The controller, brokers and the ZooKeeper mirror implement `MetadataListener`; the driver
+(`trimaran.quorum.replica.node`) calls it. The calls are plain functions that never block; they come in log order, with
+each committed offset exactly once between two snapshots. Large batches and snapshots are passed in pieces, so that
+other tasks get their turns; their effect may become visible only after the last piece. Source: `RaftClient.Listener` of
+KIP-595, with leadership as a block instead of a notification.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class LeaderAndEpoch:
 
 @dataclass(frozen=True, slots=True)
 class CommittedBatch:
-    """One batch of the metadata log below the high watermark, or a piece of it, the last one if `ends`.
+    """One batch of the metadata log below the high watermark, or a piece of it; `ends` marks the last piece.
 
-    `records` are decoded metadata records, empty for a control batch (which still moves offset and epoch). Only
-    observers are given an `UnknownRecord`.
-    `appended_at_ms` is the wall-clock time the leader wrote into the batch; `size_bytes` that of the whole, 0 in all
-    pieces but the last.
+    `records` are decoded metadata records, empty for a control batch (which still advances offset and epoch). Only
+    observers receive an `UnknownRecord`. `appended_at_ms` is the wall-clock time that the leader wrote into the batch.
+    `size_bytes` is the size of the whole batch in the last piece, and 0 in the pieces before.
     """
 
     base_offset: Offset
@@ -47,8 +46,8 @@ class CommittedBatch:
 
 @dataclass(frozen=True, slots=True)
 class LoadedSnapshot:
-    """A whole `.checkpoint`, or a piece of it: the state of all offsets below `end_offset`, `epoch` that of the last of
-    them.
+    """A whole `.checkpoint`, or a piece of it: the state of all offsets below `end_offset`; `epoch` is the epoch of the
+    last one.
     """
 
     end_offset: Offset
@@ -66,11 +65,11 @@ class MetadataListener(Protocol):
         """Replays a committed batch, or the next piece of one. Offsets ascend without gaps."""
 
     def load_snapshot(self, snapshot: LoadedSnapshot) -> None:
-        """Replaces all state, with the last piece; the next batch begins at `snapshot.end_offset`."""
+        """Replaces all state when the last piece arrives; the next batch begins at `snapshot.end_offset`."""
 
     async def lead(self, epoch: LeaderEpoch) -> None:
-        """Runs while this node leads `epoch`; cancelled, and waited for, when the epoch ends.
+        """Runs while this node leads `epoch`; the driver cancels it when the epoch ends, and waits for its end.
 
-        Begins when everything below the epoch's start offset has been applied. Returning early is not an error.
-        A listener of a node that never leads returns at once.
+        It starts when everything below the epoch's start offset has been applied. Returning early is not an error; the
+        listener of a node that never leads returns at once.
         """

@@ -1,4 +1,4 @@
-"""All that the core asks of the log, and the two decisions that are arithmetic over it.
+"""The core's interface to the log, and two decisions that are pure arithmetic over it.
 
 Source: Kafka's `RaftLog.validateOffsetAndEpoch` and `truncateToEndOffset` (KIP-595, KIP-630).
 """
@@ -13,16 +13,18 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class LogView(Protocol):
-    """The replicated log as the core sees it; offsets are half-open, `end_offset` is the next to be written."""
+    """The replicated log as the core sees it. Offset ranges are half-open; `end_offset` is the offset of the next
+    record.
+    """
 
     @property
     def history(self) -> QuorumHistory:
-        """The voters by what is in the log, kept in step with every change of it."""
+        """Returns the voters in the log, updated with every change of it."""
 
     @property
     def refetch_end(self) -> Offset | None:
-        """End of the log before damaged data was taken out of it; None once all of it is here again, or if there was
-        none.
+        """Returns the end of the log before damaged data was removed; None once all of it has been fetched again, or if
+        there was no damage.
         """
 
     @property
@@ -33,7 +35,7 @@ class LogView(Protocol):
 
     @property
     def last_epoch(self) -> LeaderEpoch:
-        """Epoch of the last record; of the snapshot at the start if the log is empty; else 0."""
+        """Returns the epoch of the last record; of the snapshot at the start if the log is empty; else 0."""
 
     @property
     def earliest_snapshot(self) -> OffsetAndEpoch | None: ...
@@ -42,10 +44,10 @@ class LogView(Protocol):
     def latest_snapshot(self) -> OffsetAndEpoch | None: ...
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> OffsetAndEpoch:
-        """The largest epoch of the log that is not above `epoch`, and where it ends."""
+        """Returns the largest epoch of the log that is not above `epoch`, and its end offset."""
 
     def snapshot_size(self, snapshot_id: OffsetAndEpoch) -> int | None:
-        """Bytes of a complete snapshot, None if there is none of that id."""
+        """Returns the bytes of a complete snapshot; None if there is no such snapshot."""
 
 
 class FetchValidation(NamedTuple):
@@ -94,7 +96,9 @@ def _is_before(log: LogView, earliest: OffsetAndEpoch, offset: Offset, epoch: Le
 
 
 def truncation_offset(log: LogView, diverging: OffsetAndEpoch) -> Offset:
-    """How much of our log can still agree with a leader whose `diverging.epoch` ends at `diverging.offset`."""
+    """Returns the end of our log's part that can still agree with a leader whose `diverging.epoch` ends at
+    `diverging.offset`.
+    """
     if diverging.epoch == 0:
         return min(diverging.offset, log.end_offset)
     ours = log.end_offset_for_epoch(diverging.epoch)

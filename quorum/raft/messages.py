@@ -1,7 +1,7 @@
 """The messages of the core: flat values for the one partition of the metadata log.
 
-The wire structs nest topics and partitions and differ by version; `trimaran.quorum.translate` maps between the two, so
-that the core and its simulation see only what the protocol is about. Responses share a head: error, epoch and its
+The wire structs nest topics and partitions and differ by version; `trimaran.quorum.translate` converts between the two,
+so that the core and its simulation see only the content of the protocol. Responses share a header: error, epoch and its
 leader. Source: KIP-595, KIP-630 (snapshots), KIP-853 (keys and endpoints), KIP-996 (pre-vote).
 """
 
@@ -61,7 +61,7 @@ class EndQuorumEpochRequest(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """`high_watermark` is what the fetcher knows (-1: nothing, KIP-1166); `max_wait` in seconds."""
+    """A Fetch request. `high_watermark` is the fetcher's (-1: unknown, KIP-1166); `max_wait` is in seconds."""
 
     cluster_id: str | None
     epoch: LeaderEpoch
@@ -92,7 +92,9 @@ class FetchSnapshotRequest(NamedTuple):
 
 
 class AddVoterRequest(NamedTuple):
-    """`voter` is None if the message names none; answered at once when appended if not `ack_when_committed`."""
+    """An AddRaftVoter request. `voter` is None if the message names none; without `ack_when_committed` it is answered
+    when the record is appended.
+    """
 
     cluster_id: str | None
     voter: ReplicaKey | None
@@ -112,7 +114,7 @@ class RemoveVoterRequest(NamedTuple):
 
 
 class UpdateVoterRequest(NamedTuple):
-    """A voter says where it listens and which kraft.versions it supports."""
+    """A voter's report of its endpoints and supported kraft.versions."""
 
     cluster_id: str | None
     epoch: LeaderEpoch
@@ -127,7 +129,7 @@ class UpdateVoterRequest(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionsRequest:
-    """Which kraft.versions does a voter to be support?"""
+    """The query for the kraft.versions that a future voter supports."""
 
     def __str__(self) -> str:
         return "ApiVersions"
@@ -151,13 +153,15 @@ A = TypeVar("A")
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _response(cls: type[A]) -> type[A]:
-    """Frozen for who checks types: making sure while it runs takes as long as all else that is done with an answer."""
+    """Declares the class frozen to type checkers only: enforcing it at run time would double the cost of handling a
+    response.
+    """
     return dataclass(slots=True, kw_only=True, unsafe_hash=True)(cls)
 
 
 @_response
 class Response:
-    """The head of every answer. A top-level error says nothing about epoch and leader (`epoch` is -1)."""
+    """The header of every response. A top-level error has no epoch and leader (`epoch` is -1)."""
 
     error: int = 0
     epoch: LeaderEpoch = NO_LEADER_EPOCH
@@ -195,8 +199,8 @@ class EndQuorumEpochResponse(Response):
 
 
 class Read(NamedTuple):
-    """Bytes of our log that the driver puts into an answer: whole batches from `offset`, at least one if
-    there is one.
+    """A range of our log that the driver reads into a response: whole batches from `offset`, at least one if there is
+    one.
     """
 
     offset: Offset
@@ -205,9 +209,10 @@ class Read(NamedTuple):
 
 @_response
 class FetchResponse(Response):
-    """Made by a leader with `read`, which the driver fills in; received with `records` that the driver has validated.
+    """The response to a Fetch. A leader makes it with `read`, which the driver fills in; a follower receives it with
+    validated `records`.
 
-    Validated means: whole batches with good checksums that continue from the offset of the request.
+    Validated records are whole batches with valid checksums that continue from the offset of the request.
     """
 
     high_watermark: Offset = NO_OFFSET
@@ -231,7 +236,7 @@ class FetchResponse(Response):
 
 
 class SnapshotRead(NamedTuple):
-    """Bytes of one of our snapshots that the driver puts into an answer."""
+    """A range of one of our snapshots that the driver reads into a response."""
 
     snapshot_id: OffsetAndEpoch
     position: Position
@@ -252,7 +257,7 @@ class FetchSnapshotResponse(Response):
 
 @_response
 class ChangeResponse(Response):
-    """The response to AddVoter and RemoveVoter; on the wire they have no epoch and leader, but a message."""
+    """The response to AddVoter and RemoveVoter; on the wire it has a message, but no epoch and leader."""
 
     message: str | None = None
 
@@ -280,7 +285,9 @@ class UpdateVoterResponse(Response):
 
 @_response
 class ApiVersionsResponse(Response):
-    """`kraft_versions` is the lowest and highest level supported; None if the node names none."""
+    """The response to the query. `kraft_versions` is the lowest and highest supported level; None if the node names
+    none.
+    """
 
     kraft_versions: tuple[int, int] | None = None
 
@@ -303,8 +310,8 @@ Message = Request | AnyResponse
 
 
 def with_records(response: FetchResponse, records: bytes | memoryview) -> FetchResponse:
-    """The answer with its bytes filled in or checked. Spelled out: `replace` takes three times as long, for every
-    fetch.
+    """Returns the response with its bytes filled in or validated. It does not use `replace`, which takes three times as
+    long, for every fetch.
     """
     return FetchResponse(
         error=response.error,
@@ -324,5 +331,5 @@ def with_data(response: FetchSnapshotResponse, data: bytes | memoryview) -> Fetc
 
 
 def not_found(response: FetchSnapshotResponse) -> FetchSnapshotResponse:
-    """As if the leader did not have the snapshot any more: the follower begins again."""
+    """Returns the response of a leader without that snapshot, so that the follower starts again."""
     return replace(response, error=int(ErrorCode.SNAPSHOT_NOT_FOUND), data=b"")

@@ -1,8 +1,8 @@
-"""Work that the core orders: a frozen value whose field order is the order of work.
+"""The work that the core hands to the driver: a frozen value with its fields in the order of the work.
 
-The driver does each `Ready` completely before it feeds the next input (`propose` excepted), so the log that the core
-sees is always the log that it asked for. Flushing what was appended is reported later by `Raft.flushed`.
-Source: the obligations of etcd's `Ready`, made a value that a driver walks through from top to bottom.
+The driver completes each `Ready` before the next input (except `propose`), so the log that the core sees always
+reflects its own orders. `Raft.flushed` reports later that appended data is flushed. Source: the obligations of etcd's
+`Ready`, made a value that a driver processes from top to bottom.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.wire.identity import LeaderEpoch, NodeId, Offset, Position
 
 
 class LeaderChange(NamedTuple):
-    """The control record that opens an epoch."""
+    """The control record that begins an epoch."""
 
     leader_id: NodeId
     voters: tuple[NodeId, ...]
@@ -24,13 +24,13 @@ class LeaderChange(NamedTuple):
 
 
 class KRaftVersionChange(NamedTuple):
-    """The level of kraft.version from here on."""
+    """A control record with the level of kraft.version from this offset on."""
 
     version: int
 
 
 class VotersChange(NamedTuple):
-    """The voters from here on."""
+    """A control record with the voters from this offset on."""
 
     voters: VoterSet
 
@@ -49,14 +49,14 @@ class ControlBatch(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """One atomic batch of `record_count` records, encoded by the driver, still without offset and epoch."""
+    """One atomic batch of `record_count` records, encoded by the driver, without offset and epoch yet."""
 
     batch: bytes
     record_count: int
 
 
 class LeaderAppend(NamedTuple):
-    """Batches to append in this order from `base_offset` on, stamped with `epoch`."""
+    """Batches to append in this order from `base_offset` on, with `epoch`."""
 
     base_offset: Offset
     epoch: LeaderEpoch
@@ -64,14 +64,14 @@ class LeaderAppend(NamedTuple):
 
 
 class FollowerAppend(NamedTuple):
-    """Bytes from the leader of `epoch`, appended as they are; no batch in them is of a later epoch."""
+    """Bytes from the leader of `epoch`, appended unchanged; no batch in them has a later epoch."""
 
     epoch: LeaderEpoch
     records: bytes | memoryview
 
 
 class SnapshotChunk(NamedTuple):
-    """A piece of a snapshot being fetched. With the last one the snapshot takes the place of the whole log."""
+    """A chunk of a snapshot being fetched. With the last chunk the snapshot replaces the whole log."""
 
     snapshot_id: OffsetAndEpoch
     position: Position
@@ -80,7 +80,7 @@ class SnapshotChunk(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A request to a peer; its answer comes back under `token`, its failure by `Raft.request_failed`."""
+    """A request to a peer; its response is returned under `token`, its failure by `Raft.request_failed`."""
 
     token: int
     to: Peer
@@ -89,22 +89,22 @@ class Send(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The answer to the request that arrived under `token`."""
+    """The response to the request that arrived under `token`."""
 
     token: int
     response: AnyResponse
 
 
 class Ready(NamedTuple):
-    """Fields in the order of work.
+    """The work of one step, with fields in the order of the work.
 
-    election: write and fsync; nothing of the new epoch may be seen outside before (R2, R3).
-    truncate_to: cut the log; never below the high watermark (R7).
-    snapshot: write; on the last chunk fsync, rename, start the log again at its end.
+    election: write and fsync; no message of the new epoch may be sent before (R2, R3).
+    truncate_to: truncate the log; never below the high watermark (R7).
+    snapshot: write; on the last chunk fsync, rename, and restart the log at its end.
     append: one write.
-    needs_flush: start a group commit; `Raft.flushed` reports it. A follower fetches on only then.
+    needs_flush: start a group commit; `Raft.flushed` reports its end. A follower sends its next fetch only then.
     replies, sends: in order; fill in `read`s at this moment.
-    committed: the new high watermark; apply up to there.
+    committed: the new high watermark; apply the records below it.
     """
 
     election: ElectionState | None = None

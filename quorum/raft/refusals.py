@@ -1,4 +1,4 @@
-"""Checks of a request that come before its contents.
+"""Checks that precede the handling of a request.
 
 Source: Kafka's `KafkaRaftClient.hasValidClusterId` and `validateLeaderOnlyRequest`.
 """
@@ -17,7 +17,7 @@ def is_our_cluster(state: State, cluster_id: str | None) -> bool:
 
 
 def leader_refusal(state: State, cluster_id: str | None, epoch: LeaderEpoch) -> ErrorCode | None:
-    """Returns the error of a request that only the leader of `epoch` can answer."""
+    """Returns the error of a request that only the leader of `epoch` can answer; None if it is valid."""
     if not is_our_cluster(state, cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if epoch < state.epoch:

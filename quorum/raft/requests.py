@@ -1,7 +1,7 @@
-"""Requests on their way: at most one per peer, each with a deadline, and a backoff after a failure.
+"""Requests in flight: at most one per peer, each with a deadline, and a backoff after a failure.
 
-Source: Kafka's `RequestManager`, with a backoff that doubles. Forgetting everything at a change of role makes late
-answers unknown, and unknown answers are dropped: no response is ever handled by another role than the one that sent the
+Source: Kafka's `RequestManager`, with a backoff that doubles. A change of role forgets all requests, and responses to
+forgotten requests are dropped; therefore a response is never handled in another role than the one that sent the
 request.
 """
 
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from trimaran.quorum.raft.types import Peer, Timeouts
 from trimaran.wire.client.backoff import exponential_seconds
 
-# Far above any quorum with its bootstrap servers. Only who asks to become a voter comes on top of those, under whatever
-# id it likes: when there are so many, the idle ones are forgotten.
+# Far above any quorum with its bootstrap servers. Only nodes that want to become voters add connections, under any id;
+# at this number, idle connections are forgotten.
 CONNECTIONS_MAX = 64
 
 
@@ -34,14 +34,14 @@ class _ConnectionState:
 
 
 class Sent(NamedTuple):
-    """A request on its way: to whom, and where our log ended then."""
+    """A request in flight: its peer, and the end of our log when it was sent."""
 
     peer: Peer
     log_end: int
 
 
 class RequestManager:
-    """Keyed by peer id; tokens are never reused."""
+    """The requests in flight, keyed by peer id; tokens are never reused."""
 
     __slots__ = ("_by_token", "_connections", "_next_expiry", "_next_token", "_timeouts")
 
@@ -50,7 +50,7 @@ class RequestManager:
         self._connections: dict[int, _ConnectionState] = {}
         self._by_token: dict[int, Sent] = {}
         self._next_token = first_token
-        # nothing expires before
+        # no request expires earlier
         self._next_expiry = inf
 
     def reset(self) -> None:
@@ -67,7 +67,7 @@ class RequestManager:
         return connection is not None and connection.token is None and now < connection.resume
 
     def is_waiting(self, now: float) -> bool:
-        """Whether an answer is on its way that is not overdue."""
+        """Returns whether a response is awaited that is not overdue."""
         for connection in self._connections.values() if self._by_token else ():
             if connection.token is not None and now < connection.overdue:
                 return True
@@ -78,8 +78,8 @@ class RequestManager:
         return connection is not None and connection.token is not None
 
     def sent(self, peer: Peer, log_end: int, patience: float, now: float) -> int:
-        """Registers a request whose answer is overdue after `patience`, or at once if the peer has failed us last time;
-        returns its token.
+        """Registers a request and returns its token. Its response is overdue after `patience`, or at once if the peer's
+        last request failed.
         """
         token = self._next_token
         self._next_token += 1
@@ -91,7 +91,7 @@ class RequestManager:
         return token
 
     def answered(self, token: int) -> Sent | None:
-        """Returns the request of a token, its peer free again; None if the response is no longer awaited."""
+        """Returns the request of a token and frees its peer; None if the response is no longer awaited."""
         sent = self._by_token.pop(token, None)
         if sent is not None:
             connection = self._connections[sent.peer.id]
@@ -123,7 +123,7 @@ class RequestManager:
         return connection
 
     def expire(self, now: float) -> None:
-        """Gives up the requests whose time is over; their peers back off."""
+        """Gives up expired requests; their peers back off."""
         if now < self._next_expiry:
             return
         for connection in [
@@ -137,7 +137,7 @@ class RequestManager:
         )
 
     def deadline(self, now: float) -> float:
-        """When a request is overdue or expires, or a peer may be asked again."""
+        """Returns when a request becomes overdue or expires, or a peer's backoff ends."""
         earliest = inf
         for connection in self._connections.values():
             if connection.token is not None:

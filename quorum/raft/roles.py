@@ -1,9 +1,8 @@
-"""The roles of a replica: frozen values that hold what dies with the role, and the table of allowed changes.
+"""The roles of a replica: frozen values with the state that ends with the role, and the table of allowed transitions.
 
-Source: Kafka's `QuorumState` and the `EpochState` classes (KIP-595, KIP-996). An observer is a replica that is
-`Unattached` or `Follower` and has no other role. Where Kafka restarts a voter that had voted for itself as a candidate
-of the same epoch, we restart it unattached with its vote: it can then never lead one epoch twice with an unflushed tail
-lost between.
+Source: Kafka's `QuorumState` and the `EpochState` classes (KIP-595, KIP-996). An observer is a replica that is only
+ever `Unattached` or `Follower`. Kafka restarts a voter that had voted for itself as a candidate of the same epoch; here
+it restarts unattached with its vote, so that it can never lead one epoch twice after losing an unflushed tail.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Unattached(NamedTuple):
-    """No leader to fetch from in this epoch. `leader_id` may be known without an address; `voted` is our vote, kept."""
+    """No leader to fetch from in this epoch. `leader_id` may be known without an address; `voted` is our vote."""
 
     epoch: LeaderEpoch
     deadline: float = inf
@@ -28,7 +27,7 @@ class Unattached(NamedTuple):
 
 
 class Prospective(NamedTuple):
-    """Asking whether an election would be won, without raising the epoch (pre-vote)."""
+    """Requests pre-votes: whether an election would be won, without raising the epoch."""
 
     epoch: LeaderEpoch
     deadline: float
@@ -41,7 +40,7 @@ class Prospective(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """Standing for election in its own new epoch, with its own vote."""
+    """Stands for election in its own new epoch, with its own vote."""
 
     epoch: LeaderEpoch
     deadline: float
@@ -51,15 +50,15 @@ class Candidate(NamedTuple):
 
 
 class SnapshotFetch(NamedTuple):
-    """A snapshot of the leader that we have up to `position`."""
+    """A fetch of the leader's snapshot, complete up to `position`."""
 
     snapshot_id: OffsetAndEpoch
     position: Position = Position(0)
 
 
 class SnapshotLoss(NamedTuple):
-    """The leader's snapshot that was damaged, or gone, `losses` times in a row; it is not begun
-    again before `until`.
+    """A snapshot of the leader that was damaged or missing `losses` times in a row; it is not fetched again before
+    `until`.
     """
 
     snapshot_id: OffsetAndEpoch
@@ -68,13 +67,13 @@ class SnapshotLoss(NamedTuple):
 
 
 class Follower(NamedTuple):
-    """Fetching from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
+    """Fetches from a leader; `deadline` is the end of the fetch timeout (infinite for an observer).
 
     `has_fetched`: this leader has answered us, so we refuse pre-votes against it. `leader_down`: it resigned or its
-    process is gone; we grant them again. `next_voter_check`: when to see next whether the set of voters says the right
-    thing of us (infinite if we have nothing to say). `resume`: no request before that time (after a snapshot was lost).
-    `has_updated_voter`: a leader of a static quorum knows our directory and versions. `has_caught_up`: our log has
-    reached this leader's high watermark.
+    process is gone, so we grant them again. `next_voter_check`: the time of the next check that the voter set has our
+    correct entry (infinite if we have none to check). `resume`: no request before that time (after a snapshot was
+    lost). `has_updated_voter`: a leader of a static quorum knows our directory and versions. `has_caught_up`: our log
+    has reached this leader's high watermark.
     """
 
     epoch: LeaderEpoch
@@ -96,7 +95,7 @@ class Follower(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Leading `epoch` from `start_offset` on; what it knows of the others is in `leader_state`."""
+    """Leads `epoch` from `start_offset` on; `leader_state` has its knowledge of the other replicas."""
 
     epoch: LeaderEpoch
     start_offset: Offset
@@ -105,7 +104,7 @@ class Leader(NamedTuple):
 
 
 class Resigned(NamedTuple):
-    """Was the leader of this epoch (also: restarted), tells the others, and waits for a higher epoch."""
+    """Led this epoch, also before a restart; notifies the other voters and waits for a higher epoch."""
 
     epoch: LeaderEpoch
     deadline: float
@@ -115,7 +114,8 @@ class Resigned(NamedTuple):
 
 Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned
 
-# from → what may come in the same epoch; in a higher epoch every role may become Unattached or Follower.
+# From each role, the roles that may follow in the same epoch; in a higher epoch every role may become Unattached or
+# Follower.
 SAME_EPOCH: dict[type, tuple[type, ...]] = {
     Unattached: (Unattached, Prospective, Follower),
     Prospective: (Prospective, Unattached, Follower),
@@ -135,7 +135,7 @@ HIGHER_EPOCH: dict[type, tuple[type, ...]] = {
 
 
 def is_allowed(before: Role, after: Role) -> bool:
-    """The transition table: epochs never go back, and one epoch has one leader and one vote."""
+    """Returns whether the transition is allowed: epochs never decrease, and one epoch has one leader and one vote."""
     if after.epoch < before.epoch:
         return False
     if after.epoch > before.epoch:
@@ -162,7 +162,7 @@ def election_of(role: Role, node_id: NodeId) -> ElectionState:
 
 
 def grants(role: Role, candidate: ReplicaKey, up_to_date: bool, pre_vote: bool) -> bool:
-    """Whether a (pre-)vote request of the role's own epoch is granted."""
+    """Returns whether a (pre-)vote request of the role's own epoch is granted."""
     if pre_vote:
         return up_to_date and _grants_pre_vote(role)
     match role:
@@ -196,7 +196,7 @@ def vote_of(role: Role) -> ReplicaKey | None:
 
 
 def describe(role: Role) -> str:
-    """One line for logs and transcripts."""
+    """Returns a line for logs and transcripts."""
     extra = ""
     match role:
         case Unattached():

@@ -1,7 +1,8 @@
-"""The one mutable value of the core: role, requests on their way, and the effects not yet taken by the driver.
+"""The one mutable value of the core: its role, its requests in flight, and its effects that the driver has not taken
+yet.
 
-The rules live in the modules beside it (`elections`, `leading`, `following`) as functions over a `State`; the change of
-role lives here, in `become`, and nowhere else.
+The rules are in the sibling modules (`elections`, `leading`, `following`) as functions over a `State`; only `become`
+here changes the role.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ from trimaran.wire.identity import NO_NODE, LeaderEpoch, NodeId, Offset
 
 A = TypeVar("A", bound=Response)
 
-# The first pause after a lost election; doubles up to `Timeouts.election_backoff_max`.
+# The first pause after a lost election; it doubles up to `Timeouts.election_backoff_max`.
 ELECTION_BACKOFF = 0.1
 
 
 class State:
-    """The state that the modules of rules share. All of them may read attributes without underscore.
+    """The state that the rule modules share. All of them may read attributes without an underscore.
 
-    `has_effects`: something may wait for the driver. `is_drained`: only a vote file or a watermark does.
-    `has_log_work`: the log is about to change under the next `Ready`.
+    `has_effects`: there may be work for the driver. `is_drained`: that is only a vote file or a watermark.
+    `has_log_work`: the next `Ready` changes the log.
     """
 
-    # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
+    # An instance dictionary with more than thirty attributes loses CPython's fast attribute access.
     __slots__ = (
         *("identity", "key", "can_vote", "me", "log", "timeouts", "prng", "_own_peer"),
         *("role", "epoch", "election", "high_watermark", "flushed_offset", "shutting_down"),
@@ -99,7 +100,7 @@ class State:
         self.lost_elections = 0
         self.shutting_down = False
         self._discovery_turn = 0
-        # of the voters at the last check
+        # Derived from the voters at the last check.
         self._seen_voters: VoterSet | None = None
         self._other_voters: tuple[tuple[Voter, Peer], ...] = ()
         self._voters_before: frozenset[NodeId] = frozenset()
@@ -118,11 +119,11 @@ class State:
         self.has_effects = self.is_drained = True
         self.has_log_work = False
 
-    # --- questions
+    # --- queries
 
     @property
     def voters(self) -> VoterSet:
-        """The newest set in the log, committed or not: votes, majorities and watermarks count with it."""
+        """Returns the newest set in the log, committed or not; it determines votes, majorities and watermarks."""
         return self.log.history.voters
 
     @property
@@ -131,8 +132,8 @@ class State:
 
     @property
     def committed_offset(self) -> Offset:
-        """End of the records that are committed for certain: by the watermark, or as part of a snapshot. They are never
-        taken back (R7).
+        """Returns the end of the records that are known to be committed, by the watermark or as part of a snapshot.
+        They are never undone (R7).
         """
         latest = self.log.latest_snapshot
         in_snapshot = self.log.start_offset if latest is None else latest.offset
@@ -140,7 +141,7 @@ class State:
 
     @property
     def can_be_candidate(self) -> bool:
-        """See `QuorumHistory.can_be_candidate`; never a broker, whatever a set of voters says of it."""
+        """Returns `QuorumHistory.can_be_candidate`; always False for a broker, even if it is in the voter set."""
         return (
             self.can_vote
             and self.keeps_promises
@@ -149,7 +150,9 @@ class State:
 
     @property
     def keeps_promises(self) -> bool:
-        """False for a log that lacks data that was flushed: it may be shorter than what we have acknowledged (R15)."""
+        """Returns False if the log lacks data that was flushed: it may be shorter than what we have
+        acknowledged (R15).
+        """
         end_offset = self.log.refetch_end
         return end_offset is None or (
             self.high_watermark is not None and self.high_watermark >= end_offset
@@ -161,7 +164,7 @@ class State:
 
     @property
     def other_voters(self) -> tuple[tuple[Voter, Peer], ...]:
-        """With where to reach them."""
+        """Returns the other voters with their addresses."""
         self._refresh_voters()
         return self._other_voters
 
@@ -174,7 +177,7 @@ class State:
 
     @property
     def leader_peer(self) -> Peer | None:
-        """The leader with an address to reach it at, as far as known."""
+        """Returns the leader's address, if known."""
         match self.role:
             case Follower(leader=leader):
                 return leader
@@ -186,29 +189,29 @@ class State:
                 return self._voter_peer(self.election.leader_id)
 
     def find_peer(self, node_id: NodeId, hint: Peer | None) -> Peer | None:
-        """Where to reach `node_id`: what the message said, else what the voters' set says."""
+        """Returns the address of `node_id`: from the message, otherwise from the voter set."""
         if hint is not None and hint.id == node_id and hint.host:
             return hint
         return self._voter_peer(node_id)
 
-    # --- change of role
+    # --- changes of role
 
     def become(self, role: Role) -> None:
-        """The only way from one role to another; refuses what the table does not allow."""
+        """Changes the role; nothing else does. Fails if the table does not allow the transition."""
         before = self.role
         if not roles.is_allowed(before, role):
             ensure(False, "transition", roles.describe(before), "->", roles.describe(role))
         if isinstance(role, (Prospective, Candidate, Leader)) and not self.can_be_candidate:
             ensure(False, "an observer is neither candidate nor leader", roles.describe(role))
         ensure(not self._pending, "a role is left with proposals not yet appended")
-        self.linger.take()  # no other node has them: they are lost with the epoch
+        self.linger.take()  # no other node has these proposals; they are lost with the epoch
         self._take_role(role)
         if isinstance(before, Leader):
             self._fail_pending(before)
         self.requests.reset()
 
     def update(self, role: Role) -> None:
-        """Replaces the role's value within the same role, epoch and leader; requests go on."""
+        """Replaces the role's value within the same role, epoch and leader; requests in flight continue."""
         ensure(type(role) is type(self.role) and role.epoch == self.epoch, "update keeps the role")
         election = roles.election_of(role, self.key.id)
         if election == self.election:
@@ -227,7 +230,9 @@ class State:
     def become_unattached(
         self, epoch: LeaderEpoch, now: float, leader_id: NodeId = NO_NODE
     ) -> None:
-        """A higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost pre-vote."""
+        """Enters a higher epoch without a known leader, or (from `Prospective`) the same epoch after a lost
+        pre-vote.
+        """
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
         self.become(Unattached(epoch, self._unattached_deadline(now), leader_id, voted))
 
@@ -243,13 +248,13 @@ class State:
         self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
 
     def fetch_deadline(self, leader_id: NodeId, now: float) -> float:
-        """When a leader that stays silent is doubted. It spoke to all at once when it spoke last: without the steps
-        they would all stand at once.
+        """Returns when a silent leader is given up. Its last message reached all voters together; without a wait by
+        rank they would all become candidates at once.
         """
         return now + self.timeouts.fetch + self.succession_wait(leader_id)
 
     def succession_wait(self, leader_id: NodeId) -> float:
-        """So much later than the first in line does this voter try to succeed `leader_id`."""
+        """Returns how much later than the first in line this voter tries to succeed `leader_id`."""
         self._refresh_voters()
         rank = len(self._voters_before) - (leader_id in self._voters_before)
         return rank * self.timeouts.succession_step
@@ -267,9 +272,9 @@ class State:
         return now + self.prng.uniform(1, 2) * self.timeouts.election
 
     def backoff_deadline(self, now: float) -> float:
-        """Returns the end of the pause after a lost election: random, doubled with every loss in a row, and by rank.
-        After a split vote candidates time out together: random pauses of 50 to 100 ms collide within 7 ms, a round of
-        pre-votes, in one case of four, and split the next vote.
+        """Returns the end of the pause after a lost election: random, doubled with every consecutive loss, and by rank.
+        After a split vote candidates time out together: in a quarter of the cases, random pauses of 50 to 100 ms
+        collide within 7 ms, a round of pre-votes, and split the next vote.
         """
         pause = self.random_pause(
             ELECTION_BACKOFF, self.timeouts.election_backoff_max, self.lost_elections
@@ -278,7 +283,9 @@ class State:
         return now + pause + self.succession_wait(NO_NODE)
 
     def random_pause(self, first: float, most: float, losses: int) -> float:
-        """Up to `first` seconds, doubled by each loss in a row before up to `most`; at least half of that."""
+        """Returns a pause of up to `first` seconds, doubled by each earlier consecutive loss up to `most`; at least
+        half of that.
+        """
         return float(self.prng.uniform(0.5, 1) * exponential_seconds(first, most, losses))
 
     def _fail_pending(self, leader: Leader) -> None:
@@ -293,7 +300,7 @@ class State:
     # --- effects
 
     def make_response(self, cls: type[A], error: int = 0, **body: Any) -> A:
-        """Returns a response with its head filled in: the leader, as far as it is known."""
+        """Returns a response with its header filled in: the leader, as far as it is known."""
         return cls(
             error=int(error),
             epoch=self.epoch,
@@ -303,7 +310,9 @@ class State:
         )
 
     def announcement(self, voter: Voter) -> BeginQuorumEpochRequest:
-        """Tells a replica that we lead; only a controller with that id and directory accepts it."""
+        """Returns the announcement of our leadership to a replica; only a controller with that id and directory accepts
+        it.
+        """
         return BeginQuorumEpochRequest(
             cluster_id=self.identity.cluster_id,
             epoch=self.epoch,
@@ -315,7 +324,7 @@ class State:
     def answer_change(
         self, change: PendingChange, error: ErrorCode, message: str | None = None
     ) -> None:
-        """Answers who asked for a change of voters, unless that was done already."""
+        """Answers the request for a change of voters, unless it has been answered already."""
         token, change.token = change.token, None
         if token is None:
             return
@@ -330,7 +339,7 @@ class State:
         self.has_effects, self.is_drained = True, False
 
     def send(self, peer: Peer, request: Request, now: float) -> int:
-        """Returns the token of the answer to come."""
+        """Sends a request; returns the token of its response."""
         wait = request.max_wait if isinstance(request, FetchRequest) else 0.0
         patience = wait + self.timeouts.patience
         token = self.requests.sent(peer, self.log.end_offset, patience, now)
@@ -339,7 +348,7 @@ class State:
         return token
 
     def next_discovery(self, now: float) -> Peer | None:
-        """The next of the servers that may know the leader, in turn; None while all back off."""
+        """Returns the next server that may know the leader, in rotation; None while all back off."""
         self._refresh_voters()
         peers = self._servers
         for _ in peers:
@@ -359,7 +368,7 @@ class State:
             self._seen_voters = voters
 
     def _discovery(self, voters: list[Peer]) -> list[Peer]:
-        """The other voters as far as known, and the bootstrap servers that are none of them."""
+        """Returns the other known voters, and the bootstrap servers with other addresses."""
         addresses = {(peer.host, peer.port) for peer in voters}
         addresses |= {(endpoint.host, endpoint.port) for endpoint in self.identity.endpoints}
         servers = [p for p in self.identity.bootstrap if (p.host, p.port) not in addresses]
@@ -379,7 +388,7 @@ class State:
 
     @property
     def has_fetched(self) -> bool:
-        """Whether records of the leader are about to be appended."""
+        """Returns whether records of the leader are about to be appended."""
         return self._fetched is not None
 
     def append_fetched(self, records: bytes | memoryview) -> None:
@@ -401,7 +410,7 @@ class State:
             self.flushed_offset = chunk.snapshot_id.offset
 
     def propose(self, batch: Proposal) -> Offset:
-        """Queues a batch of the leader, or lets it linger; returns its base offset."""
+        """Queues a batch of the leader, or lets it wait for others; returns its base offset."""
         base_offset = self.log.end_offset + self._pending_count + self.linger.record_count
         self.linger.add(batch)
         if self.linger.is_full:
@@ -409,12 +418,12 @@ class State:
         return base_offset
 
     def end_linger(self) -> None:
-        """Queues what lingers."""
+        """Queues the waiting proposals."""
         for batch in self.linger.take():
             self._queue(batch)
 
     def append(self, batch: ControlBatch) -> Offset:
-        """Queues a control batch of the leader behind all that lingers; returns its base offset."""
+        """Queues a control batch of the leader after all waiting proposals; returns its base offset."""
         self.end_linger()
         base_offset = self.log.end_offset + self._pending_count
         self._queue(batch)
@@ -431,13 +440,13 @@ class State:
         self.has_effects, self.is_drained, self.has_log_work = True, False, True
 
     def commit(self, offset: Offset) -> None:
-        """Raises the high watermark; it never goes back (R6)."""
+        """Raises the high watermark, which never decreases (R6)."""
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = self._committed = offset
             self.has_effects = True
 
     def take(self) -> Ready | None:
-        """Hands over all effects; None if there are none."""
+        """Returns all effects and clears them; None if there are none."""
         election = None if self.election == self._persisted else self._persist()
         self.has_effects = False
         if self.is_drained and self._committed is None and election is None:

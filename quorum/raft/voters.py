@@ -1,7 +1,7 @@
-"""Frozen voter sets, and the sets that the log has had at its offsets.
+"""Frozen voter sets, and the history of the sets in the log.
 
 A quorum is static (kraft.version 0: the set is configuration, its members have no directory ids) or dynamic
-(kraft.version 1: the set is a control record in the log or snapshot, and counts as soon as it is appended, committed or
+(kraft.version 1: the set is a control record in the log or snapshot, and takes effect when it is appended, committed or
 not). Source: KIP-853, Kafka's `VoterSet`, `VoterSetHistory`, `KRaftControlRecordStateMachine`; Raft dissertation,
 section 4.1 (one change at a time keeps majorities overlapping).
 """
@@ -37,11 +37,11 @@ class Voter(NamedTuple):
 
     @property
     def peer(self) -> Peer:
-        """The peer to send requests to; without an address when none is known."""
+        """Returns the peer for requests; without an address if none is known."""
         return self.peer_on("")
 
     def peer_on(self, listener: str) -> Peer:
-        """The same by that listener, as far as it has one of the name."""
+        """Returns the peer on that listener, without an address if the voter has no such listener."""
         if not self.endpoints:
             return Peer(self.id)
         named = (
@@ -51,7 +51,7 @@ class Voter(NamedTuple):
         return Peer(self.id, endpoint.host, endpoint.port)
 
     def has_same_endpoints_and_versions_as(self, other: Voter) -> bool:
-        """Whether they are equal except for the order of endpoints."""
+        """Returns whether both are equal except for the order of endpoints."""
         return self._replace(endpoints=()) == other._replace(endpoints=()) and set(
             self.endpoints
         ) == set(other.endpoints)
@@ -62,7 +62,9 @@ class Voter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterSet:
-    """Voters by node id; two incarnations of one node (other directories) are never voters together."""
+    """Voters by node id; two incarnations of one node (with different directories) are never voters at the same
+    time.
+    """
 
     by_id: Mapping[NodeId, Voter] = field(default_factory=dict)
 
@@ -72,7 +74,7 @@ class VoterSet:
 
     @classmethod
     def static(cls, peers: Iterable[Peer]) -> VoterSet:
-        """The set of `controller.quorum.voters`: node ids and addresses, nothing more is known."""
+        """Returns the set of `controller.quorum.voters`: only node ids and addresses are known."""
         return cls.of(
             Voter(ReplicaKey(peer.id), (VoterEndpoint("", peer.host, peer.port),)) for peer in peers
         )
@@ -81,11 +83,13 @@ class VoterSet:
         return len(self.by_id)
 
     def __iter__(self) -> Iterator[Voter]:
-        """In the order of ids: the same in every process."""
+        """Iterates in the order of ids, which is the same in every process."""
         return iter(self.by_id[id_] for id_ in sorted(self.by_id))
 
     def __contains__(self, key: ReplicaKey) -> bool:
-        """True for a voter's key; if the set knows no directory (a static one) the node id decides."""
+        """Returns whether the key is a voter's; if the set has no directory ids (a static one) only the node id is
+        compared.
+        """
         voter = self.by_id.get(key.id)
         return voter is not None and voter.key.directory_id in (NO_DIRECTORY, key.directory_id)
 
@@ -108,11 +112,11 @@ class VoterSet:
         return self.by_id.get(node_id)
 
     def others(self, key: ReplicaKey) -> tuple[Voter, ...]:
-        """The voters that are not `key`, in the order of ids."""
+        """Returns the voters other than `key`, in the order of ids."""
         return tuple(voter for voter in self if not voter.key.matches(key))
 
     def needs_update(self, voter: Voter) -> bool:
-        """True if this voter is in the set with other endpoints or versions."""
+        """Returns whether this voter is in the set with other endpoints or versions."""
         return voter.key in self and not self.by_id[voter.id].has_same_endpoints_and_versions_as(
             voter
         )
@@ -121,32 +125,34 @@ class VoterSet:
         return len(self.by_id.keys() & set(node_ids)) >= self.majority
 
     def supports(self, kraft_version: int) -> bool:
-        """True if every voter does."""
+        """Returns whether every voter supports the version."""
         return all(voter.supports(kraft_version) for voter in self.by_id.values())
 
-    # --- the next set; None where the change is none
+    # --- the next set; None if nothing changes
 
     def add(self, voter: Voter) -> VoterSet | None:
-        """None if a voter with this node id is there, whatever its directory."""
+        """Returns the set with the voter; None if there is a voter with this node id, regardless of its directory."""
         if voter.id in self.by_id:
             return None
         return VoterSet({**self.by_id, voter.id: voter})
 
     def remove(self, key: ReplicaKey) -> VoterSet | None:
-        """None if exactly this key is no voter, or is the last one."""
+        """Returns the set without the voter; None if exactly this key is not a voter, or is the last one."""
         known = self.by_id.get(key.id)
         if known is None or known.key != key or len(self.by_id) == 1:
             return None
         return VoterSet({id_: voter for id_, voter in self.by_id.items() if id_ != key.id})
 
     def update(self, voter: Voter) -> VoterSet | None:
-        """Endpoints and versions of a voter; None if its key is no voter."""
+        """Returns the set with the voter's new endpoints and versions; None if its key is not a voter's."""
         if voter.key not in self:
             return None
         return VoterSet({**self.by_id, voter.id: voter})
 
     def overlaps(self, other: VoterSet) -> bool:
-        """True if at most one voter came and at most one went, so that any two majorities share a voter (R10)."""
+        """Returns whether at most one voter was added and at most one removed, so that any two majorities share a voter
+        (R10).
+        """
         return len(self.keys - other.keys) <= 1 and len(other.keys - self.keys) <= 1
 
 
@@ -160,9 +166,10 @@ class _At(NamedTuple, Generic[V]):
 
 @dataclass(slots=True)
 class LogHistory(Generic[V]):
-    """Values that control records have set, by the offset of the record (inclusive), ascending.
+    """Values that control records have set, in ascending order of the record's (inclusive) offset.
 
-    Bounded by the control records of the log behind its newest snapshot, of which an operator makes a few.
+    The size is bounded by the number of control records after the newest snapshot, which is small, since operators
+    cause them.
     """
 
     entries: list[_At[V]] = field(default_factory=list)
@@ -177,7 +184,7 @@ class LogHistory(Generic[V]):
         self.entries.append(_At(offset, value))
 
     def at(self, offset: Offset) -> V | None:
-        """Returns the value that counted behind the record at `offset`; None if there was none up to there."""
+        """Returns the value in effect after the record at `offset`; None if there was none up to that offset."""
         found = bisect_right(self.entries, offset, key=lambda entry: entry.offset)
         return self.entries[found - 1].value if found else None
 
@@ -186,12 +193,12 @@ class LogHistory(Generic[V]):
         return self.entries[-1] if self.entries else None
 
     def truncate_to(self, end_offset: Offset) -> None:
-        """Forgets what records at or above `end_offset` said: they are gone."""
+        """Forgets the values of records at or above `end_offset`, which are removed."""
         while self.entries and self.entries[-1].offset >= end_offset:
             self.entries.pop()
 
     def trim_to(self, start_offset: Offset) -> None:
-        """Forgets what is out of reach: all except the last entry at or below `start_offset`."""
+        """Forgets values that cannot be needed: all except the last one at or below `start_offset`."""
         found = bisect_right(self.entries, start_offset, key=lambda entry: entry.offset)
         del self.entries[: max(0, found - 1)]
 
@@ -200,14 +207,15 @@ class LogHistory(Generic[V]):
 
 
 class QuorumHistory:
-    """The quorum by the log: voter sets and kraft.version, by offset.
+    """The quorum according to the log: voter sets and kraft.version, by offset.
 
-    The writer of the log keeps this in step with it: `set_voters` and `set_kraft_version` at each such control record
-    (of a snapshot: at the last offset that it contains), `truncate_to`, `trim_to` and `clear` with the log's own.
+    The writer of the log keeps this up to date: `set_voters` and `set_kraft_version` for each such control record (for
+    a snapshot: at its last offset), `truncate_to`, `trim_to` and `clear` together with the log's own.
 
-    `voters` is the newest set in the log, committed or not: what elections and watermarks count with. It is `static`,
-    the configured set, until a record has one. `voters_offset` is where it was written (None for the configured one): a
-    change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest likewise.
+    `voters` is the newest set in the log, committed or not, which elections and watermarks use. It is `static`, the
+    configured set, until a record has one. `voters_offset` is the offset of its record (None for the configured set):
+    the change is committed once that is below the watermark. `kraft_version` and `is_dynamic` are the newest values
+    too.
     """
 
     __slots__ = (
@@ -221,7 +229,7 @@ class QuorumHistory:
         self.configure(static or VoterSet())
 
     def configure(self, static: VoterSet) -> None:
-        """The set that counts while no record says another."""
+        """Sets the voters that are in effect while no record has any."""
         self._static = static
         self._refresh()
 
@@ -230,16 +238,16 @@ class QuorumHistory:
         self.voters: VoterSet = self._static if voters is None else voters.value
         self.voters_offset: Offset | None = None if voters is None else voters.offset
         self.kraft_version: int = STATIC_QUORUM if version is None else version.value
-        # the level and the set are written together: without a set only the configured one counts
+        # The level and the set are written together: without a set only the configured one is in effect.
         self.is_dynamic: bool = self.kraft_version >= DYNAMIC_QUORUM and voters is not None
 
     def can_be_candidate(self, key: ReplicaKey, committed: Offset | None) -> bool:
-        """True for a voter, and for who was one until a change that may be lost yet (`committed`: the high watermark,
-        if known).
+        """Returns whether the key is a voter's, or was until a change that may still be lost (`committed`: the high
+        watermark, if known).
 
-        A leader that removes itself and dies may be the only one with that record: others would wait for its vote, and
-        it has to stand to bring the record to them, though it is no majority's part (Raft dissertation, 4.2.2). Kafka's
-        waits for ever.
+        A leader that removes itself and then fails may be the only node with that record. The other voters would wait
+        for its vote, and it must become a candidate to bring them the record, although it does not count towards a
+        majority (Raft dissertation, 4.2.2). In Kafka they wait forever.
         """
         if key in self.voters:
             return True
@@ -249,17 +257,19 @@ class QuorumHistory:
         return key in entries[-2].value
 
     def voters_at(self, offset: Offset) -> VoterSet | None:
-        """The set that a snapshot ending with the record at `offset` contains; None if the log never said one."""
+        """Returns the set in a snapshot that ends with the record at `offset`; None if the log has no set up to
+        there.
+        """
         return self._voters.at(offset)
 
     def kraft_version_at(self, offset: Offset) -> int:
         version = self._versions.at(offset)
         return STATIC_QUORUM if version is None else version
 
-    # --- in step with the log
+    # --- updates from the log
 
     def set_voters(self, offset: Offset, voters: VoterSet) -> None:
-        """A VotersRecord at `offset` (-1: of the snapshot that the directory was formatted with)."""
+        """Notes a VotersRecord at `offset` (-1: in the snapshot of a formatted directory)."""
         self._voters.add(offset, voters)
         self._refresh()
 
