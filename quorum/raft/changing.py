@@ -1,12 +1,12 @@
 """Rules of a leader that changes the voter set, or makes a static quorum dynamic.
 
 Changes are made one at a time, each only after the previous change and a record of our own epoch are committed;
-therefore any two majorities in effect share a voter (R10). A node that is to be added, or whose endpoints changed, is
-first queried at its endpoint: for its versions, then whether it is the controller with that id and directory of this
-cluster (R16). A node to be added must have caught up; the new set takes effect when it is appended, and the response
-waits for its commit. Source: KIP-853, KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`,
-`UpdateVoterHandler`, `LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes.
-Kafka queries only the versions, so that a broker may become a voter.
+therefore any two majorities in effect share a voter (R10). A node with new endpoints, including a node to be added, is
+first queried there: for its versions, then whether it is the controller with that id and directory of this cluster
+(R16). A node to be added must have caught up; the new set takes effect when it is appended, and the response waits for
+its commit. Source: KIP-853, KAFKA-20661; Kafka's `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandler`,
+`LeaderState.maybeAppendUpgradedKRaftVersion`, with the same order of checks and error codes. Kafka queries only the
+versions, so that a broker may become a voter.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochRespon
 
 
 def _take_over(state: State, leader: Leader, change: PendingChange, now: float) -> None:
-    """Writes the voter set with the voter, whose endpoint is verified."""
+    """Writes the voter set with the voter and its verified endpoint."""
     assert change.voter is not None
     if change.response_class is UpdateVoterResponse:
         error = _write_update(state, leader, change.voter)

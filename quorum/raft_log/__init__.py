@@ -1,1 +1,1 @@
-"""The metadata log and its snapshots as files, and what is done about damage to them."""
+"""The metadata log and its snapshots as files, and the handling of damaged files."""

@@ -1,4 +1,4 @@
-"""Tells the traces of a crash in a metadata log from damage by a bad disk (R15).
+"""Distinguishes the traces of a crash in a metadata log from damage by a bad disk (R15).
 
 The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as
 zeros, since a file system does not show the former contents of the disk. So of what lies above the recovery point
@@ -39,22 +39,22 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
-SECTOR_BYTES = 512  # what disks write whole or not at all
-# The part of a batch in its last sector may be zeros by nature: a record ends with the number of its headers.
+SECTOR_BYTES = 512  # disks write a sector completely or not at all
+# The part of a batch in its last sector may consist of zeros: a record ends with the number of its headers.
 ZEROS_MIN = 4
 _MAGIC_POSITION = 16
 _MAGIC = re.compile(bytes([MAGIC]))
 
-# Whether there is a node to fetch everything from, by the voters that can still be read.
+# Whether there is a node to fetch everything from, according to the voters that can still be read.
 CanRefetch = Callable[[QuorumHistory], bool]
 
 
 class LogDamaged(Exception):
-    """The metadata log has lost flushed data and there is no other voter to fetch it from."""
+    """The metadata log has lost flushed data, and there is no other voter to fetch it from."""
 
 
 def refuse(directory: Path, offset: Offset, end_offset: Offset, why: object) -> LogDamaged:
-    """Returns the error of the only voter."""
+    """Returns the error for the only voter."""
     return LogDamaged(
         f"{directory} is damaged at offset {offset} of {end_offset} in what was written ({why}), and no other voter "
         f"has it: nothing was changed. "
@@ -63,8 +63,8 @@ def refuse(directory: Path, offset: Offset, end_offset: Offset, why: object) -> 
 
 
 def still_lacking(directory: Path, end_offset: Offset) -> LogDamaged:
-    """The same of damage that was found, and cut off, while there were others to fetch from (or by a version that did
-    not ask).
+    """Returns the error for damage that was found and cut off earlier, when there were other voters (or by a version
+    that did not check for them).
     """
     mark = directory.with_name(directory.name + SUFFIX)
     return LogDamaged(
@@ -76,8 +76,8 @@ def still_lacking(directory: Path, end_offset: Offset) -> LogDamaged:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Damage from `position` of the segment `bases[at]` on, after which nothing can be used; all that was ever
-    acknowledged lies below `end_offset`.
+    """Damage from `position` of the segment `bases[at]` on, after which nothing is usable; everything ever acknowledged
+    is below `end_offset`.
     """
 
     bases: Sequence[Offset]
@@ -90,8 +90,8 @@ class Damage:
 def find_damage(
     directory: Path, recovery_point: int | None, files: Files = REAL_FILES
 ) -> Damage | None:
-    """The first damage that is no torn end, in the segments that reach over `recovery_point` (None: all was flushed).
-    Blocks; OSError.
+    """Returns the first damage that is not a torn end, in the segments that extend beyond `recovery_point` (None:
+    everything was flushed). Blocks; raises OSError.
     """
     bases = offsets_of(directory, LOG_SUFFIX, files)
     if not bases:
@@ -102,7 +102,7 @@ def find_damage(
     offset, epoch = bases[first], -1
     for at in range(first, len(bases)):
         if bases[at] != offset:
-            # Above the recovery point a hole between segments is a torn end of the earlier one.
+            # Above the recovery point a gap between segments is a torn end of the earlier one.
             return (
                 None
                 if offset >= flushed
@@ -129,7 +129,7 @@ def find_damage(
 
 
 def _nothing_left(directory: Path, recovery_point: Offset, files: Files) -> Damage | None:
-    """Without segments all that was flushed must be in the newest snapshot."""
+    """Handles a log without segments: all flushed data must then be in the newest snapshot."""
     latest = _newest_snapshot(directory, files)
     covered = 0 if latest is None else latest.offset
     return None if covered >= recovery_point else Damage((), 0, 0, Offset(0), recovery_point)
@@ -141,7 +141,7 @@ def _newest_snapshot(directory: Path, files: Files) -> OffsetAndEpoch | None:
 
 
 def has_segments(directory: Path, files: Files = REAL_FILES) -> bool:
-    """Not so where the log is empty behind a snapshot."""
+    """Returns whether there are segments; there are none if the log is empty after a snapshot."""
     return bool(offsets_of(directory, LOG_SUFFIX, files))
 
 
@@ -158,7 +158,9 @@ def _damage(
     flushed: int,
     files: Files,
 ) -> Damage:
-    """Returns the damage. One offset of the damaged batch is enough: a watermark above it is at or behind its end."""
+    """Returns the damage. The damaged batch counts as one offset: a high watermark above that is at or beyond the
+    batch's end.
+    """
     end_offset = max(offset + 1, flushed if flushed < 1 << 63 else 0)
     for number in range(at, len(bases)):
         start = position if number == at else 0
@@ -168,20 +170,21 @@ def _damage(
 
 
 def _read(path: Path, start: int, files: Files) -> bytes:
-    """Only what is damaged is read so; a metadata log has some mebibytes."""
+    """Reads the rest of a file; only damaged segments are read in this way, and a metadata log is a few mebibytes."""
     return files.read_bytes(path)[start:]
 
 
 def _is_torn(rest: bytes, position: int, offset: Offset, epoch: LeaderEpoch) -> bool:
-    """Whether a crash alone can have left `rest`, which lies at `position` of the file and is no whole batch that goes
-    on at `offset`.
+    """Returns whether a crash alone can explain `rest`, the data at `position` of the file that is not a whole batch at
+    `offset`.
     """
     view = header_at(rest, 0)
     size = None
     if view is not None and is_plausible(view) and view.size <= len(rest):
         size = view.size
         if view.leader_epoch < epoch and _is_whole(rest, view):
-            # Truncated, and the truncation did not reach the disk. Nothing of it is as new as what is before it.
+            # The log was truncated, and the truncation did not reach the disk: no batch here is newer than those
+            # before.
             return not any(b.leader_epoch >= epoch for _, b in _whole_batches(rest, offset))
         behind = size
     else:
@@ -190,12 +193,12 @@ def _is_torn(rest: bytes, position: int, offset: Offset, epoch: LeaderEpoch) -> 
         return True
     if size is not None or behind < len(rest):
         return False
-    # All but its length may be right.
+    # Everything except its length may be valid.
     return view is None or not _is_whole(rest, view)
 
 
 def _is_whole(data: bytes, view: BatchView) -> bool:
-    """By its CRC; all of `data` where the length says more."""
+    """Returns whether the batch has a valid CRC, computed over all of `data` if its length exceeds that."""
     size = view.size if HEADER_BYTES <= view.size <= len(data) else len(data)
     return has_valid_crc(BatchView(memoryview(data)[:size], 0))
 
@@ -212,8 +215,8 @@ def _has_unwritten_sector(data: bytes, position: int) -> bool:
 
 
 def _whole_batches(data: bytes, offset: Offset) -> Iterator[tuple[int, BatchView]]:
-    """(position, batch) of those in `data` that are whole and begin at `offset` or above, in order; what lies between
-    is passed over.
+    """Yields (position, batch) of the whole batches in `data` at `offset` or above, in order, and skips everything
+    between them.
     """
     view = memoryview(data)
     at = 0
@@ -232,7 +235,7 @@ def _whole_batches(data: bytes, offset: Offset) -> Iterator[tuple[int, BatchView
 def _whole_batch(data: memoryview, at: int, offset: Offset) -> BatchView | None:
     if len(data) - at < HEADER_BYTES:
         return None
-    # Cheap, and seldom true by chance: an offset takes some bytes, so it is not far away.
+    # A cheap test that is seldom true by chance: an offset differs only in its low bytes.
     base = int.from_bytes(data[at : at + 8], "big")
     if not offset <= base <= offset + len(data):
         return None
@@ -244,8 +247,8 @@ def _whole_batch(data: memoryview, at: int, offset: Offset) -> BatchView | None:
 
 
 def readable_history(directory: Path, files: Files = REAL_FILES) -> QuorumHistory:
-    """Returns the quorum by the whole batches of the newest snapshot and of the log, also behind damage; no ground to
-    vote on. Blocks.
+    """Returns the quorum according to the whole batches of the newest snapshot and the log, including those after
+    damage; it must not be used for voting. Blocks.
     """
     history = QuorumHistory()
     latest = _newest_snapshot(directory, files)
@@ -274,13 +277,13 @@ def mend(
     recovery_point: int | None,
     files: Files = REAL_FILES,
 ) -> bool:
-    """Cuts the metadata log where it is damaged, after noting that and how far it must be fetched again. Blocks.
+    """Cuts the metadata log at the damage, after recording how far it must be fetched again. Blocks.
 
     Returns:
-        Whether there was damage. Everything may be done again after a crash in between.
+        Whether there was damage. The function can be repeated after a crash.
 
     Raises:
-        LogDamaged: there is no node to fetch from. Nothing was changed.
+        LogDamaged: there is no node to fetch from; nothing was changed.
         KafkaError: KAFKA_STORAGE_ERROR.
     """
     with directory.health.guard(f"looking through {path}"):

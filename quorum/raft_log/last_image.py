@@ -1,7 +1,7 @@
-"""The image that this replica's own log gives, committed or not: the best that is known before a leader is.
+"""The image of this replica's own log, committed or not: the best available one before a leader is known.
 
-Only for logins to a controller, which must be known by then. As with the set of voters, the end of the log counts; the
-image that the first leader commits takes its place.
+Used only for logins to a controller, because their credentials must be known by then. Like the voter set, it reflects
+the end of the log; the image that the first leader commits replaces it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def last_image(metadata_log: MetadataLog, bootstrap: Iterable[Message]) -> MetadataImage:
-    """The image at the end of the log; of an empty one what `bootstrap` makes. Blocks."""
+    """Returns the image at the end of the log; for an empty log, the image of the `bootstrap` records. Blocks."""
     replay = Replay()
     try:
         _follow(replay, metadata_log)

@@ -1,7 +1,7 @@
-"""The metadata log of an observer that keeps nothing: batches in memory until they are applied.
+"""The metadata log of an observer without a disk: it keeps batches in memory until they are applied.
 
-Serves the ZooKeeper mirror and tools. It holds at most what a leader has not committed yet, which check-quorum bounds
-in time (a leader without a majority resigns), and one snapshot while it is fetched.
+Used by the ZooKeeper mirror and tools. It holds at most the batches that a leader has not committed yet, which
+check-quorum bounds in time (a leader without a majority resigns), and one snapshot while it is fetched.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 
 class MemoryLog:
-    """Implements `LogView` and what the driver needs of an observer's log."""
+    """Implements `LogView` and the methods that the driver needs of an observer's log."""
 
     refetch_end: Offset | None = None
 
@@ -27,7 +27,7 @@ class MemoryLog:
         self.start_offset = Offset(0)
         self.end_offset = Offset(0)
         self._batches: deque[BatchView] = deque()
-        # (epoch, start offset), ascending: a few bytes per election that was ever seen
+        # (epoch, start offset), ascending: a few bytes for each election
         self._epochs: list[tuple[LeaderEpoch, Offset]] = []
         self._snapshot: OffsetAndEpoch | None = None
         self._part = bytearray()
@@ -84,11 +84,11 @@ class MemoryLog:
         self._part += data
 
     def snapshot_part(self, _snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
-        """Returns the bytes of the snapshot that have been fetched."""
+        """Returns the fetched bytes of the snapshot."""
         return self._part[:size]
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> None:
-        """The snapshot that was fetched takes the place of the log."""
+        """Replaces the log by the fetched snapshot."""
         note_snapshot(self.history, snapshot_id.offset, memoryview(self._part))
         self._part = bytearray()
         self._batches.clear()

@@ -1,7 +1,6 @@
-"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the changes the driver makes to
-it.
+"""The metadata log on disk: a `PartitionLog` and its snapshots as one `LogView`, with the driver's changes to it.
 
-Source: Kafka's `KafkaRaftLog`. It is not cleaned by time: the driver cleans when it has written a snapshot.
+Source: Kafka's `KafkaRaftLog`. Time does not trigger cleaning: the driver cleans after it has written a snapshot.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ from trimaran.wire.identity import LeaderEpoch, Offset
 
 log = logging.getLogger(__name__)
 
-# Bytes that one read of the log brings into memory: a few batches of the largest size that we propose.
+# The bytes that one read of the log brings into memory: a few batches of the largest size that we propose.
 READ_BYTES = 1 << 20
 
 
@@ -66,17 +65,17 @@ class _Newest(NamedTuple):
 
 
 def nobody_else(_history: QuorumHistory) -> bool:
-    """Answers for a log that is the only one of its kind."""
+    """Returns False: no other node has this log."""
     return False
 
 
 class MetadataLog:
-    """Implements `trimaran.quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods raise KafkaError
-    KAFKA_STORAGE_ERROR.
+    """A log on disk that implements `trimaran.quorum.raft.log_view.LogView`; offsets as in `PartitionLog`. Methods
+    raise KafkaError KAFKA_STORAGE_ERROR.
 
     Raises:
-        SnapshotDamaged: no snapshot is whole, the log does not begin at 0, and there is no node to fetch from.
-        LogDamaged: the log behind the snapshot is not whole, or was not before and was cut, and there is no node to
+        SnapshotDamaged: no snapshot is valid, the log does not begin at 0, and there is no node to fetch from.
+        LogDamaged: the log after the snapshot is damaged, or was damaged earlier and was cut, and there is no node to
             fetch from.
     """
 
@@ -107,7 +106,7 @@ class MetadataLog:
             self._begin_anew(damage)
 
     def _open(self) -> None:
-        """Finishes what a crash interrupted: a fetched snapshot that had not yet taken the place of the log."""
+        """Opens the log; finishes the replacement of the log by a fetched snapshot if a crash interrupted it."""
         self.snapshots.open(self.log.log_start_offset)
         latest = self.latest_snapshot
         if latest is not None and latest.rank > (
@@ -122,10 +121,11 @@ class MetadataLog:
             )
 
     def _begin_anew(self, damage: SnapshotDamaged) -> None:
-        """Begins the log again, since its beginning cannot be trusted: the whole is fetched again, and no vote until
-        then (R15).
+        """Empties the log, because its beginning cannot be trusted: everything is fetched again, and the node does not
+        vote until then (R15).
 
-        A crash in between leaves a log without its snapshot, or the reverse, and ends here again.
+        A crash during this leaves the log without its snapshot or the reverse, and the next start calls this function
+        again.
         """
         events.METADATA_DAMAGED.log(
             log, directory=self.log.directory, offset=0, end_offset=self.end_offset, error=damage
@@ -137,10 +137,9 @@ class MetadataLog:
         self.history.clear()
 
     def _look_through(self) -> None:
-        """Reads the history from the newest good snapshot and the log behind it, and checks every batch of that log.
+        """Reads the history from the newest valid snapshot and the log after it, and checks every batch of that log.
 
-        Older batches are checked by the nodes that fetch them. From the first damaged batch on the log is fetched again
-        (R15).
+        The nodes that fetch older batches check them. From the first damaged batch on, the log is fetched again (R15).
         """
         latest = self._newest_good_snapshot()
         offset = self.start_offset
@@ -211,7 +210,7 @@ class MetadataLog:
     # --- changes
 
     def append_as_leader(self, append: LeaderAppend, now_ms: int) -> None:
-        """Writes all batches with one call. Raises MetadataTooNew, as `append_fetched`."""
+        """Writes all batches with one call. Raises MetadataTooNew like `append_fetched`."""
         ensure(
             append.base_offset == self.end_offset,
             "proposals go where they were promised",
@@ -229,7 +228,7 @@ class MetadataLog:
         """Appends validated batches of a leader.
 
         Raises:
-            MetadataTooNew: they finalize a level that this version does not know.
+            MetadataTooNew: the batches finalize a level that this version does not know.
         """
         view = memoryview(records)
         base_offset = self.end_offset
@@ -238,12 +237,14 @@ class MetadataLog:
         self._note(iter_batches(view))
 
     def _keep(self, base_offset: Offset, data: memoryview) -> None:
-        """Keeps a batch in memory, unless it is larger than one read."""
+        """Keeps a batch in memory if it is not larger than one read."""
         fits = len(data) <= READ_BYTES
         self._newest = _Newest(base_offset, self.end_offset, data) if fits else None
 
     def _note(self, batches: Iterable[BatchView]) -> None:
-        """A level above ours is in the log by now, so the next start refuses before it votes."""
+        """Notes control records and levels. A level above ours is in the log already, so that the next start refuses
+        before it votes.
+        """
         for batch in batches:
             note_batch(self.history, batch)
             check_levels(batch, self.log.directory)
@@ -260,19 +261,19 @@ class MetadataLog:
             self._lower_checkpoint(offset)
 
     def reach_recovery_point(self) -> None:
-        """Notes how far the log is flushed, for `save_recovery_point`; on the loop."""
+        """Notes how far the log is flushed, for `save_recovery_point`; called on the loop."""
         self._recovery_point.reach(self.log.flushed_offset)
 
     def save_recovery_point(self) -> None:
-        """Blocks; for a thread."""
+        """Saves the recovery point. Blocks; called in a thread."""
         with self.log.storage("saving the recovery point"):
             self._recovery_point.save()
 
     def start_at_snapshot(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
-        """The finished snapshot takes the place of the log; returns files to unlink.
+        """Replaces the log by the finished snapshot; returns files to unlink.
 
         Raises:
-            MetadataTooNew: it says a level that this version does not know.
+            MetadataTooNew: the snapshot has a level that this version does not know.
         """
         self._newest = None
         self.snapshots.added(snapshot_id)
@@ -284,7 +285,7 @@ class MetadataLog:
         return self.snapshots.forget_before(snapshot_id)
 
     def clean_before(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> list[Path]:
-        """Drops the log and the snapshots before a snapshot that is kept; returns files to unlink."""
+        """Drops the log and the snapshots before a snapshot; returns files to unlink."""
         self.log.delete_records_before(Offset(snapshot_id.offset))
         self.log.apply_retention(now_ms, snapshot_id.offset)
         self.history.trim_to(self.start_offset - 1)
@@ -293,21 +294,22 @@ class MetadataLog:
     # --- reading
 
     def read_bytes(self, offset: Offset, max_bytes: int, upto_offset: Offset) -> bytes | memoryview:
-        """Whole batches from `offset` on, at least one if there is one below `upto_offset`."""
+        """Returns whole batches from `offset` on, at least one if there is one below `upto_offset`."""
         newest = self._newest
         if newest is not None and newest.answers(offset, max_bytes, upto_offset):
             return newest.data
         return self.log.read_bytes(Offset(offset), max_bytes, upto_offset=Offset(upto_offset))
 
     def batches(self, offset: Offset, upto_offset: Offset) -> Iterator[BatchView]:
-        """Some batches from `offset` on, all below `upto_offset`."""
+        """Yields some batches from `offset` on, all below `upto_offset`."""
         return iter_batches(memoryview(self.read_bytes(offset, READ_BYTES, upto_offset)))
 
     def load_latest_snapshot(self) -> CheckedSnapshot | None:
-        """The newest snapshot that is whole. Blocks.
+        """Returns the newest valid snapshot. Blocks.
 
         Raises:
-            SnapshotDamaged: none is whole and the log does not begin at 0: this replica cannot be trusted (R15).
+            SnapshotDamaged: no snapshot is valid and the log does not begin at 0, so this replica cannot be trusted
+                (R15).
         """
         return self._newest_good_snapshot()
 
@@ -316,7 +318,7 @@ class MetadataLog:
             try:
                 return check_snapshot(latest, self.snapshots.read_all(latest))
             except SnapshotDamaged as damage:
-                # An empty log does not say the first voters again.
+                # An empty log does not have the initial voters a second time.
                 is_needed = self.start_offset > 0 or self.end_offset == 0
                 if is_needed and len(self.snapshots.ids) == 1:
                     raise SnapshotDamaged(f"{self.snapshots.path(latest)}: {damage}") from damage
@@ -324,11 +326,11 @@ class MetadataLog:
         return None
 
     def snapshot_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
-        """Returns the bytes of a snapshot that have been fetched. Blocks."""
+        """Returns the fetched bytes of a snapshot. Blocks."""
         return self.snapshots.read_part(snapshot_id, size)
 
     def forget_applied(self, offset: Offset) -> None:
-        """A log on disk keeps what was applied."""
+        """Does nothing, because a log on disk keeps applied records."""
 
 
 def _encode(batch: ControlBatch | Proposal, now_ms: int) -> bytes:
@@ -343,13 +345,13 @@ def validate_fetched(
     epoch: LeaderEpoch,
     last_epoch: LeaderEpoch = LeaderEpoch(0),
 ) -> memoryview:
-    """The whole batches of a fetch from `offset`, behind a record of `last_epoch`, of a leader of `epoch`; a last one
-    cut short is left out.
+    """Returns the whole batches of a fetch from `offset`, after a record of `last_epoch`, from a leader of `epoch`;
+    drops a truncated batch at the end.
 
     Raises:
-        RemoteProtocolError, KafkaError: they are damaged, do not continue at `offset`, are of an earlier or a later
-        epoch, or do not have the
-            records that their headers say: what is once in the log must be readable whenever it is opened.
+        RemoteProtocolError, KafkaError: the batches are damaged, do not continue at `offset`, are of an earlier or
+            later epoch, or have other records than their headers claim. Everything in the log must be readable whenever
+            it is opened.
     """
     view = memoryview(records)
     size = 0
@@ -363,7 +365,7 @@ def validate_fetched(
             raise RemoteProtocolError(f"{batch!r} has gaps, which no metadata log has")
         check_records(records_bytes(batch), batch.count, batch.base_timestamp)
         if batch.is_control:
-            read_control_records(batch)  # what says who votes must be readable before it counts
+            read_control_records(batch)  # voter records must be readable before they take effect
         offset, last_epoch = batch.next_offset, batch.leader_epoch
         size += batch.size
     return view[:size]
@@ -372,7 +374,7 @@ def validate_fetched(
 def open_metadata_log(
     directory: LogDirectory, config: LogConfig, can_refetch: CanRefetch = nobody_else
 ) -> MetadataLog:
-    """Opens the metadata log in a node's directory, or makes it. Blocks.
+    """Opens the metadata log in a node's directory, or creates it. Blocks.
 
     Raises:
         SnapshotDamaged, LogDamaged: see `MetadataLog`.
@@ -385,7 +387,7 @@ def open_metadata_log(
         partition = _open(directory, path, config, point, can_refetch)
     else:
         with directory.health.guard("saving the recovery point"):
-            point.lower(Offset(0))  # of an earlier log
+            point.lower(Offset(0))  # from an earlier log
         partition = directory.create_log(CLUSTER_METADATA, None, config)
     return MetadataLog(partition, SnapshotFiles(path), can_refetch, point)
 
@@ -397,7 +399,9 @@ def _open(
     point: RecoveryPoint,
     can_refetch: CanRefetch,
 ) -> PartitionLog:
-    """After a crash the log is looked through before the opening takes a damaged batch for a torn end."""
+    """Opens the log; after a crash, searches it for damage first, because opening would treat a damaged batch as a torn
+    end.
+    """
     if not directory.clean_shutdown:
         points = directory.offsets.recovery_points
         flushed_offset = max(point.offset, points.get(CLUSTER_METADATA, 0))

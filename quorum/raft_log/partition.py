@@ -1,4 +1,4 @@
-"""The one partition that the quorum replicates: `__cluster_metadata-0` and its fixed topic id (KIP-595)."""
+"""The quorum's only partition: `__cluster_metadata-0` and its fixed topic id (KIP-595)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Records of the metadata log and of snapshots, decoded little by little, so that other tasks have their turn while a
-large batch is applied.
+"""Records of the metadata log and of snapshots, decoded on demand, so that other tasks get turns while a large batch is
+applied.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 def metadata_records(batch: BatchView) -> Iterator[Message | UnknownRecord]:
-    """Yields the records of a batch, each decoded on demand; none for a control batch. A record of a later Kafka is an
-    `UnknownRecord`.
+    """Yields the records of a batch, each decoded on demand; none for a control batch. A record of a later Kafka
+    version is an `UnknownRecord`.
 
     Raises:
-        RemoteProtocolError: malformed.
+        RemoteProtocolError: a record is malformed.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
@@ -29,7 +29,9 @@ def metadata_records(batch: BatchView) -> Iterator[Message | UnknownRecord]:
 
 
 def unknown_records(batch: BatchView) -> Iterator[UnknownRecord]:
-    """The records of a later Kafka; of the others only the frames are read. Raises as `metadata_records`."""
+    """Yields the records of a later Kafka version; only the frames of all others are read. Raises the same errors as
+    `metadata_records`.
+    """
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
         found = unknown_record(value, offset)
         if found is not None:
@@ -37,7 +39,7 @@ def unknown_records(batch: BatchView) -> Iterator[UnknownRecord]:
 
 
 def metadata_values(batch: BatchView) -> Iterator[bytes]:
-    """The encoded records of a batch; of a control batch none. Raises as `metadata_records`."""
+    """Yields the encoded records of a batch; none for a control batch. Raises the same errors as `metadata_records`."""
     if batch.is_control:
         return
     columns = decode_columns([batch])
@@ -47,7 +49,9 @@ def metadata_values(batch: BatchView) -> Iterator[bytes]:
 
 
 def in_pieces(records: Iterable[T], records_max: int) -> Iterator[tuple[list[T], bool]]:
-    """The records in lists of at most so many, each with whether it is the last; one empty list if there are none."""
+    """Yields the records in lists of at most `records_max`, each with whether it is the last; one empty list if there
+    are no records.
+    """
     left = iter(records)
     piece = list(islice(left, records_max))
     for first in left:

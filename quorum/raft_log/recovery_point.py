@@ -1,13 +1,13 @@
-"""How far the metadata log was flushed, saved every second: damage below it is no torn end but data to be fetched again
-(R15).
+"""The recovery point of the metadata log, saved every second: damage below it is not a torn end, and the data must be
+fetched again (R15).
 
     __cluster_metadata-0.flushed      in the node's directory: 20 digits, a blank, CRC-32C of them as 8 hex digits, a
     newline
 
-It is beside Kafka's `recovery-point-offset-checkpoint` because that one has a line for each partition of the directory
-and is replaced whole, with two fsyncs and a rename. This one stays within a sector, so it is overwritten in place with
-one fdatasync that changes no size. It counts only after a crash. One that is damaged is as if it were not there, and
-said so; what is no file is put aside.
+Kafka's `recovery-point-offset-checkpoint` is not used, because it has a line for each partition of the directory and is
+replaced completely, with two fsyncs and a rename. This file fits in a sector and is overwritten in place with one
+fdatasync that does not change its size. It is used only after a crash. A damaged file is treated as missing and logged;
+anything that is not a file is renamed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ log = logging.getLogger(__name__)
 
 
 class RecoveryPoint:
-    """`offset` is what the file says, never above what was flushed. Methods block and raise OSError."""
+    """The saved recovery point. `offset` is the value in the file, never above the flushed end. Methods block and raise
+    OSError.
+    """
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
         self._path = log_directory.with_name(log_directory.name + SUFFIX)
@@ -58,17 +60,17 @@ class RecoveryPoint:
         return Offset(int(offset))
 
     def reach(self, flushed_offset: Offset) -> None:
-        """Sets what the next `save` writes; called on the loop, so that a truncation comes before or after it."""
+        """Sets the value for the next `save`; called on the loop, so that it cannot overlap a truncation."""
         self._reached = flushed_offset
 
     def save(self) -> None:
-        """Writes the point that was reached, if the file does not have it already. Called in a thread."""
+        """Writes the reached point if the file has a lower one. Called in a thread."""
         with self._writing:
             if self._reached > self.offset:
                 self._write(self._reached)
 
     def lower(self, offset: Offset) -> None:
-        """The log will be cut to `offset`: durable before bytes go."""
+        """Lowers the point durably, before the log is truncated to `offset`."""
         with self._writing:
             self._reached = min(self._reached, offset)
             if self.offset > offset:

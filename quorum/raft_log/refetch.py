@@ -1,11 +1,12 @@
-"""A replica that has lost flushed data: how far it must fetch again before it votes or leads (R15).
+"""The refetch mark of a replica that has lost flushed data: how far it must fetch again before it votes or leads (R15).
 
     __cluster_metadata-0.refetch      in the node's directory: the end offset of the log when the damage was found, a
     blank, CRC-32C of its digits as 8 hex digits, a newline; earlier versions wrote the offset and the newline
 
-Whatever this replica ever promised to a leader or a candidate lies below that offset. Until it knows that everything
-below is committed and fetched, its log may be shorter than its promises, so it neither votes nor stands. Nothing else
-says that offset, so a damaged file is refused. Source: CORDS (FAST '18), protocol-aware recovery.
+Everything that this replica has acknowledged to a leader or a candidate is below that offset. Until it knows that
+everything below is committed and fetched, its log may be shorter than its acknowledgements, so it neither votes nor
+becomes a candidate. The offset is stored nowhere else, so a damaged file is refused. Source: CORDS (FAST '18),
+protocol-aware recovery.
 """
 
 from __future__ import annotations
@@ -25,14 +26,16 @@ _LINE = re.compile(rb"(\d{1,19})(?: ([0-9a-f]{8}))?\n")
 
 
 class RefetchMarkDamaged(Exception):
-    """The mark is there and cannot be read: from when on the replica may vote is unknown."""
+    """The mark exists but cannot be read, so it is unknown when the replica may vote again."""
 
 
 class RefetchMark:
-    """`end_offset` is None for a replica that has all that it promised. Methods block and raise OSError."""
+    """The mark of one replica. `end_offset` is None if the replica has everything that it acknowledged. Methods block
+    and raise OSError.
+    """
 
     def __init__(self, log_directory: Path, files: Files = REAL_FILES) -> None:
-        """Raises RefetchMarkDamaged."""
+        """Reads the mark. Raises RefetchMarkDamaged."""
         self._path = log_directory.with_name(log_directory.name + SUFFIX)
         self._files = files
         self.end_offset = self._load()
@@ -54,13 +57,13 @@ class RefetchMark:
         return f"{what}: it says up to where this replica must fetch before it votes, and nothing else does"
 
     def set(self, end_offset: Offset) -> None:
-        """Durable before anything is taken away; of two damages the larger promise counts."""
+        """Sets the mark durably, before any data is removed; after repeated damage the larger offset remains."""
         self.end_offset = max(end_offset, self.end_offset or Offset(0))
         digits = b"%d" % self.end_offset
         line = b"%s %08x\n" % (digits, crc32c.crc32c(digits))
         write_atomically(self._path, line, self._files)
 
     def clear(self) -> None:
-        """All is here again."""
+        """Removes the mark, because everything has been fetched again."""
         self.end_offset = None
         self._files.unlink(self._path)

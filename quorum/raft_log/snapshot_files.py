@@ -34,8 +34,8 @@ def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
-    """Returns the end of a complete snapshot by its name; None for any other file, one that is written or removed just
-    now included.
+    """Returns the id of a complete snapshot from its file name; None for any other file, including one that is being
+    written or removed.
     """
     match = _NAME.fullmatch(name)
     if match is None or match[3] or match[4]:
@@ -44,7 +44,7 @@ def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
 
 
 class SnapshotFiles:
-    """The complete snapshots of one directory, ascending. Methods block unless said otherwise and raise OSError."""
+    """The complete snapshots of one directory, ascending. Methods block unless noted, and raise OSError."""
 
     def __init__(self, directory: Path, files: Files = REAL_FILES) -> None:
         self._directory = directory
@@ -53,7 +53,7 @@ class SnapshotFiles:
         self._sizes: dict[OffsetAndEpoch, int] = {}
 
     def open(self, log_start_offset: Offset) -> None:
-        """Finds the snapshots; removes partial ones and those before the log's start."""
+        """Finds the snapshots; removes partial ones and those before the start of the log."""
         for name in self._files.list_directory(self._directory):
             if _NAME.fullmatch(name) is None:
                 continue
@@ -82,7 +82,7 @@ class SnapshotFiles:
         return self._directory / snapshot_name(snapshot_id)
 
     def size(self, snapshot_id: OffsetAndEpoch) -> int | None:
-        """Bytes, None if there is no such snapshot. Does not block."""
+        """Returns the size in bytes; None if there is no such snapshot. Does not block."""
         return self._sizes.get(snapshot_id)
 
     def read(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> bytes:
@@ -103,7 +103,7 @@ class SnapshotFiles:
     def write_part(
         self, snapshot_id: OffsetAndEpoch, position: int, data: bytes | memoryview
     ) -> None:
-        """Adds a piece to a snapshot in the making; position 0 begins it again."""
+        """Adds a piece to an unfinished snapshot; position 0 starts it again."""
         file = self._files.open(self._part(snapshot_id), create=True)
         if position == 0:
             self._files.truncate(file, 0)
@@ -116,7 +116,7 @@ class SnapshotFiles:
         self._files.pwrite(file, data, position)
 
     def read_part(self, snapshot_id: OffsetAndEpoch, size: int) -> bytearray:
-        """The first `size` bytes of a snapshot in the making, which the caller may add to."""
+        """Returns the first `size` bytes of an unfinished snapshot in a buffer that the caller may extend."""
         part = bytearray()
         if size:
             file = self._files.open(self._part(snapshot_id), write=False)
@@ -125,21 +125,21 @@ class SnapshotFiles:
         return part
 
     def finish_part(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Makes the snapshot durable under its name."""
+        """Makes the snapshot durable under its final name."""
         part = self._part(snapshot_id)
         self._files.fdatasync(self._files.open(part))
         self._files.rename(part, self.path(snapshot_id))
         self._files.fsync_directory(self._directory)
 
     def added(self, snapshot_id: OffsetAndEpoch) -> None:
-        """Offers a finished snapshot to readers."""
+        """Makes a finished snapshot visible to readers."""
         self._add(snapshot_id)
 
     def _part(self, snapshot_id: OffsetAndEpoch) -> Path:
         return self._directory / f"{snapshot_name(snapshot_id)}.part"
 
     def forget_before(self, snapshot_id: OffsetAndEpoch) -> list[Path]:
-        """Takes older snapshots away from readers and renames them; the caller unlinks what is returned."""
+        """Hides older snapshots from readers and renames them; the caller unlinks the returned files."""
         keep = bisect_left(self.ids, snapshot_id)
         gone = []
         for old in self.ids[:keep]:
@@ -151,7 +151,7 @@ class SnapshotFiles:
         return gone
 
     def drop(self, snapshot_id: OffsetAndEpoch, damage: Exception) -> None:
-        """Takes a damaged snapshot out of service; the file stays for whoever wants to look."""
+        """Removes a damaged snapshot from the list; the file is kept for inspection."""
         self.ids.remove(snapshot_id)
         del self._sizes[snapshot_id]
         path = self.path(snapshot_id)

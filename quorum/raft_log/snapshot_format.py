@@ -3,9 +3,9 @@
     snapshot = control batch { SnapshotHeader, [ KRaftVersion, [ Voters ] ] }, { batch of metadata records },
                control batch { SnapshotFooter }
 
-Offsets count from 0 through the file, every batch has the snapshot's epoch. A file without its footer, or with a batch
-whose checksum is wrong, is no snapshot. From kraft.version 1 on the header is followed by the version and the voters,
-which `voter_records.note_snapshot` reads. Source: KIP-630, KIP-853, Kafka's `RecordsSnapshotWriter` and
+Offsets count from 0 through the file, and every batch has the snapshot's epoch. A file without a footer, or with a
+wrong checksum, is not a snapshot. From kraft.version 1 on the header is followed by the version and the voters, which
+`voter_records.note_snapshot` reads. Source: KIP-630, KIP-853, Kafka's `RecordsSnapshotWriter` and
 `RecordsSnapshotReader`.
 """
 
@@ -34,7 +34,7 @@ from trimaran.wire.messages.control import (
 from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 
-# Records per batch: large enough that headers cost nothing, small enough to read one by one.
+# Records per batch: large enough that headers cost almost nothing, small enough to read one by one.
 RECORDS_PER_BATCH = 1000
 
 
@@ -51,10 +51,10 @@ def encode_snapshot(
     kraft_version: int = STATIC_QUORUM,
     voters: VoterSet | None = None,
 ) -> Iterator[bytes]:
-    """The batches of a snapshot of the encoded metadata records `values`, one after another.
+    """Yields the batches of a snapshot of the encoded metadata records `values`.
 
-    `appended_at_ms` is the append time of the last record of the log that is contained, `kraft_version` and `voters`
-    what counted there.
+    `appended_at_ms` is the append time of the last record of the log in the snapshot; `kraft_version` and `voters` are
+    the values in effect there.
     """
     header = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=appended_at_ms)
     head: list[tuple[ControlType, ControlValue]] = [(ControlType.SNAPSHOT_HEADER, header)]
@@ -75,14 +75,14 @@ def encode_snapshot(
 
 @dataclass(frozen=True, slots=True)
 class CheckedSnapshot:
-    """The bytes of a complete snapshot; `appended_at_ms` is that of the last record of the log that it contains."""
+    """The bytes of a complete snapshot; `appended_at_ms` is the append time of the last record of the log in it."""
 
     id: OffsetAndEpoch
     appended_at_ms: int
     data: Buffer
 
     def records(self) -> Iterator[Message | UnknownRecord]:
-        """Decoded one by one.
+        """Yields the records, each decoded on demand.
 
         Raises:
             SnapshotDamaged: a record is malformed.
@@ -94,7 +94,7 @@ class CheckedSnapshot:
             raise SnapshotDamaged(f"snapshot {self.id}: {error}") from error
 
     def pieces(self, records_max: int) -> Iterator[LoadedSnapshot]:
-        """One after another, decoded when asked for. Raises as `records`."""
+        """Yields the snapshot in pieces, decoded on demand. Raises the same errors as `records`."""
         begins = True
         for records, ends in in_pieces(self.records(), records_max):
             yield LoadedSnapshot(
@@ -104,10 +104,10 @@ class CheckedSnapshot:
 
 
 def check_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> CheckedSnapshot:
-    """Looks whether the snapshot is complete; its records are not decoded.
+    """Checks that the snapshot is complete, without decoding its records.
 
     Raises:
-        SnapshotDamaged: see there.
+        SnapshotDamaged: the snapshot is incomplete or corrupt.
     """
     try:
         return CheckedSnapshot(snapshot_id, _check(snapshot_id, data), data)
@@ -140,7 +140,8 @@ def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
 
 
 def appended_at_ms(snapshot_id: OffsetAndEpoch, head: Buffer) -> int:
-    """Returns the time of the last record in the snapshot; `head` is the begin of it, the header's batch at least.
+    """Returns the append time of the last record in the snapshot; `head` is the start of its bytes, at least the
+    header's batch.
 
     Raises:
         SnapshotDamaged: there is no header.
@@ -156,10 +157,10 @@ def appended_at_ms(snapshot_id: OffsetAndEpoch, head: Buffer) -> int:
 
 
 def decode_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> LoadedSnapshot:
-    """All records of a complete snapshot.
+    """Returns all records of a complete snapshot.
 
     Raises:
-        SnapshotDamaged: see there.
+        SnapshotDamaged: the snapshot is incomplete or corrupt.
     """
     checked = check_snapshot(snapshot_id, data)
     return LoadedSnapshot(

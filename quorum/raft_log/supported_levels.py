@@ -1,10 +1,10 @@
-"""Refuses a metadata log of a later Kafka: a member of a quorum must know every finalized feature level.
+"""Refuses a metadata log of a later Kafka version: a member of a quorum must know every finalized feature level.
 
-A voter at a level that it does not know would lead with an image that lacks what later records say; a broker would
-serve by it. So both look before they take part: at start through what their directory holds, before anything is opened,
-then at each batch that is appended, committed or not. Uncommitted records count too, since a voter that has them may be
-elected and commit them. Observers that keep no log pass over what they do not know (`UnknownRecord`). Source: Kafka's
-`FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`; it looks when the record is committed.
+A voter at an unknown level would lead with an image that lacks the content of newer records; a broker would serve with
+it. Therefore both check before they take part: at start, the content of the directory before anything is opened; then
+each appended batch, committed or not. Uncommitted records matter too, because a voter that has them may be elected and
+commit them. Observers without a log skip unknown records (`UnknownRecord`). Source: Kafka's
+`FeatureControlManager.replay`, `KRaftVersion.fromFeatureLevel`, which check when the record is committed.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from trimaran.wire.messages.control import KRaftVersionRecord
 from trimaran.wire.records.features import FeatureLevelRecord
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 
-# How each encoded level begins. No record is decoded of a batch without these bytes.
+# The first bytes of each encoded level. In a batch without these bytes no record is decoded.
 _FRAME = bytes([FRAME_VERSION, FeatureLevelRecord.KEY, 0])
 
 
 class MetadataTooNew(Exception):
-    """The metadata log needs a later version of trimaran. Nothing is wrong with the directory, which stays as it is."""
+    """The metadata log needs a later version of trimaran. The directory is intact and stays unchanged."""
 
 
 def check_levels(batch: BatchView, where: object) -> None:
-    """Looks at the feature levels that a whole batch finalizes; `where` is the log, for the error.
+    """Checks the feature levels that a whole batch finalizes; `where` names the log in the error.
 
     Raises:
-        MetadataTooNew: one of them is above ours.
+        MetadataTooNew: a level is above ours.
         RemoteProtocolError, KafkaError: the batch is malformed.
     """
     for name, level, offset in _levels(batch):
@@ -52,7 +52,7 @@ def check_levels(batch: BatchView, where: object) -> None:
 
 
 def refuse_unknown(record: UnknownRecord, where: object) -> MetadataTooNew:
-    """Returns the error for a record that no finalized level announced."""
+    """Returns the error for a record that does not belong to any finalized level."""
     return MetadataTooNew(
         f"a metadata record of {record} of {where} belongs to a later Kafka, and this version of trimaran does not "
         f"know it; it knows {METADATA_VERSION} up to {_named(METADATA_VERSION, newest_known(METADATA_VERSION))}"
@@ -66,7 +66,7 @@ def _named(name: str, level: int) -> str:
 
 
 def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
-    """Feature, level and offset."""
+    """Yields feature, level and offset."""
     if batch.is_control:
         for control in read_control_records(batch):
             if isinstance(control.value, KRaftVersionRecord):
@@ -78,18 +78,17 @@ def _levels(batch: BatchView) -> Iterator[tuple[str, int, int]]:
     for offset, value in enumerate(metadata_values(batch), batch.base_offset):
         if value[:2] == _FRAME[:2]:
             record = read_metadata_record(value, offset)
-            # Kafka keeps kraft.version in control records, and skips a FeatureLevelRecord of it.
+            # Kafka keeps kraft.version in control records, and ignores a FeatureLevelRecord with it.
             if isinstance(record, FeatureLevelRecord) and record.name != KRAFT_VERSION:
                 yield record.name, record.feature_level, offset
 
 
 def check_directory(directory: Path, bootstrap: Path) -> None:
-    """Looks through a metadata log on disk without changing anything: its newest snapshot, the log behind it with its
-    uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. Damage is left to the code that opens the
-    log.
+    """Checks a metadata log on disk without changing anything: its newest snapshot, the log after it with its
+    uncommitted end, or `bootstrap`, with which an empty log begins. Blocks. The code that opens the log handles damage.
 
     Raises:
-        MetadataTooNew: as `check_levels`.
+        MetadataTooNew: see `check_levels`.
     """
     with suppress(OSError):
         _check_directory(directory, bootstrap)
@@ -120,7 +119,7 @@ def _batches_of(path: Path) -> Iterator[BatchView]:
 
 
 def _check(path: Path, batches: Iterator[BatchView]) -> bool:
-    """Whether there was a batch of metadata records."""
+    """Returns whether there was a batch of metadata records."""
     is_any = False
     try:
         for batch in batches:

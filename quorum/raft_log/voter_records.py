@@ -1,8 +1,8 @@
-"""Control records of the quorum: between the core's values and the bytes of log and snapshots, and the history that
-they make.
+"""Control records of the quorum: conversion between the core's values and the bytes of log and snapshots, and the
+resulting history.
 
-Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersRecord`. Kafka writes every one of them
-in version 0.
+Source: KIP-853; Kafka's `KRaftControlRecordStateMachine`, `VoterSet.fromVotersRecord`. Kafka writes all of them in
+version 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trimaran.wire.messages.control import ControlType, ControlValue
 
 
 def encode_control_batch(batch: ControlBatch, now_ms: int) -> bytes:
-    """The batch without offset and epoch."""
+    """Returns the encoded batch, without offset and epoch."""
     return build_control_batch([_typed(record) for record in batch.records], timestamp_ms=now_ms)
 
 
@@ -83,7 +83,7 @@ def read_voters(record: control.VotersRecord) -> VoterSet:
 
 
 def note_batch(history: QuorumHistory, batch: BatchView) -> None:
-    """Notes the control records of a batch of the log about the quorum.
+    """Notes the control records about the quorum in a batch of the log.
 
     Raises:
         RemoteProtocolError: a control record is malformed.
@@ -95,7 +95,7 @@ def note_batch(history: QuorumHistory, batch: BatchView) -> None:
 
 
 def note_snapshot(history: QuorumHistory, end_offset: Offset, data: Buffer) -> None:
-    """Begins the history again with the control records of a snapshot of everything below `end_offset`.
+    """Restarts the history with the control records of a snapshot of everything below `end_offset`.
 
     Raises:
         RemoteProtocolError: a control record is malformed.

@@ -1,1 +1,1 @@
-"""The trio shell of the Raft core: driver, peers, snapshots, the file of the vote."""
+"""The trio shell of the Raft core: driver, peers, snapshots, vote file."""

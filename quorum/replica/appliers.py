@@ -1,7 +1,7 @@
-"""Gives what is committed to the listener, in order, a little at a time.
+"""Passes committed batches and snapshots to the listener, in order and in small pieces.
 
-A snapshot that takes the place of the log is given instead of the batches that it replaces. There is one listener;
-`trimaran.quorum.metadata.loader` has publishers for more.
+A snapshot that replaces the log is passed instead of the batches in it. There is one listener;
+`trimaran.quorum.metadata.loader` distributes changes to several publishers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from trimaran.wire.records.metadata import UnknownRecord
 from trimaran.wire.schema import Message
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
-# Records given to the listener between two checkpoints: about 10 ms of work.
+# The records passed to the listener between two checkpoints: about 10 ms of work.
 RECORDS_PER_TURN = 500
 
 
 class Applier:
-    """`applied` follows the high watermark; `bytes_applied` counts what was applied since the last snapshot."""
+    """Applies committed records. `applied` follows the high watermark; `bytes_applied` counts the bytes since the last
+    snapshot.
+    """
 
     def __init__(
         self,
@@ -46,15 +48,16 @@ class Applier:
         self._high_watermark = high_watermark
         self._snapshot: CheckedSnapshot | None = None
         self._long_lived = LongLived()
-        # base offset → (epoch, records) of our own proposals, which need not be decoded again; bounded as they are
+        # base offset → (epoch, records) of our own proposals, which need not be decoded again; the bound on uncommitted
+        # proposals bounds it
         self._proposed: dict[int, tuple[int, Sequence[Message]]] = {}
-        # the watermark that was found inside a batch
+        # a high watermark that was found inside a batch
         self._cut_at = -1
         self._under_way: Iterator[None] | None = None
         self._awake = AutoResetEvent()
 
     async def open(self) -> None:
-        """Gives the newest snapshot on disk to the listener: it is committed under any leader."""
+        """Passes the newest snapshot on disk to the listener: it is committed under any leader."""
         if isinstance(self._log, MetadataLog):
             loaded = await run_blocking(self._log.load_latest_snapshot)
             if loaded is not None:
@@ -62,21 +65,21 @@ class Applier:
                     await yield_to_loop()
 
     def wake(self) -> None:
-        """Handles a moved high watermark. New records have been applied when this returns, unless they are more than
-        one turn's work.
+        """Handles a new high watermark. New records are applied when this returns, unless they take more than
+        one turn.
         """
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._go_on()
 
     def wake_later(self) -> None:
-        """Does the same in a turn of its own, for a caller with more urgent work in this one."""
+        """Handles a new high watermark in a later turn, for a caller with more urgent work in this one."""
         if self._under_way is None:
             self._under_way = self._catch_up()
             self._awake.set()
 
     def replace(self, snapshot: CheckedSnapshot) -> None:
-        """Begins the log again at this snapshot."""
+        """Restarts from this snapshot."""
         self._snapshot = snapshot
         self.wake()
 
@@ -87,7 +90,7 @@ class Applier:
         self._proposed.clear()
 
     async def run(self) -> None:
-        """Goes on with what was too much for one turn."""
+        """Continues the work that exceeded one turn, until cancelled."""
         while True:
             await self._awake.wait()
             while self._under_way is not None:
@@ -102,7 +105,7 @@ class Applier:
         self._under_way = None
 
     def _catch_up(self) -> Iterator[None]:
-        """Yields where others are to have their turn."""
+        """Applies everything up to the high watermark; yields when other tasks should get a turn."""
         while self._is_behind:
             if self._snapshot is not None:
                 snapshot, self._snapshot = self._snapshot, None
@@ -131,8 +134,8 @@ class Applier:
         self._log.forget_applied(self.applied.offset)
 
     def _wait_for_more(self) -> None:
-        """A watermark inside a batch is no leader's word; what is whole below it has been applied, and the next word
-        counts.
+        """Waits for the next high watermark: one inside a batch is not a leader's. The whole batches below it are
+        applied.
         """
         committed = self._high_watermark.offset
         cut = next(self._log.batches(self.applied.offset, self._log.end_offset), None)
@@ -171,11 +174,11 @@ class Applier:
         self.applied.advance(batch.next_offset)
 
     def _refuse_unknown(self, records: Sequence[Message | UnknownRecord]) -> None:
-        """Refuses unknown records on a node that keeps a log, since it takes part in the cluster; an observer without
-        one goes on.
+        """Refuses unknown records on a node that keeps a log, because it takes part in the cluster; an observer without
+        a log continues.
 
         Raises:
-            MetadataTooNew: there is a record of a later Kafka.
+            MetadataTooNew: there is a record of a later Kafka version.
         """
         if isinstance(self._log, MetadataLog):
             for record in records:

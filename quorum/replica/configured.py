@@ -1,6 +1,6 @@
-"""A node's replica of the metadata log as its configuration wants it: identity, timeouts, snapshots, the log itself.
+"""A node's replica of the metadata log, built from its configuration: identity, timeouts, snapshots, the log itself.
 
-Controllers and brokers share it. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
+Used by controllers and brokers. Source: Kafka's `KafkaRaftManager`, `QuorumConfig`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trimaran.wire.text.endpoint import Endpoint
 
 # Ids of bootstrap servers count down from here; -1 means no node.
 FIRST_BOOTSTRAP_ID = -2
-# Kafka's wait of a fetch that finds nothing. An idle leader responds several times within the fetch timeout, whatever
-# that is set to: else its silence would be taken for its end.
+# Kafka's wait of a fetch without new records. An idle leader must respond several times within the fetch timeout,
+# whatever its value; otherwise followers would assume that it has failed.
 FETCH_WAIT_SECONDS_MAX = 0.5
 RESPONSES_PER_TIMEOUT = 4
-# An answer is read, checked and appended in one step of the loop: 8 MiB, the largest batch of metadata that there can
-# be, are some 20 ms of it.
+# A response is read, checked and appended in one step of the loop: that takes some 20 ms for 8 MiB, the largest
+# possible batch of metadata.
 RESPONSE_BYTES_MAX = 8 << 20
 
 
@@ -66,7 +66,7 @@ def _default_first(
 
 
 def timeouts_of(config: ServerConfig) -> Timeouts:
-    """Kafka's controller.quorum.* keys in seconds."""
+    """Returns the timeouts of Kafka's controller.quorum.* keys, in seconds."""
     fetch = config["controller.quorum.fetch.timeout.ms"] / 1000
     return Timeouts(
         election=config["controller.quorum.election.timeout.ms"] / 1000,
@@ -84,7 +84,7 @@ def timeouts_of(config: ServerConfig) -> Timeouts:
 
 
 def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
-    """When to write snapshots, and how much to keep."""
+    """Returns when to write snapshots, and how many to keep."""
     return SnapshotPolicy(
         bytes_between=config["metadata.log.max.record.bytes.between.snapshots"],
         seconds_between=config["metadata.log.max.snapshot.interval.ms"] / 1000,
@@ -94,20 +94,21 @@ def snapshots_of(config: ServerConfig) -> SnapshotPolicy:
 
 
 def check_metadata(config: ServerConfig) -> None:
-    """Looks whether we know what the metadata log finalizes; before the directory is opened, which changes it. Blocks.
+    """Checks that all finalized levels in the metadata log are known; called before the directory is opened, which
+    changes it. Blocks.
 
     Raises:
-        MetadataTooNew: it does not, and which level is above ours.
+        MetadataTooNew: a level is above ours; the message names it.
     """
     path = config.metadata_directory
     check_directory(path / DIRECTORY_NAME, path / BOOTSTRAP)
 
 
 def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
-    """The metadata log in `directory`, recovered; made if there is none. Blocks.
+    """Returns the recovered metadata log in `directory`; creates it if there is none. Blocks.
 
     Raises:
-        SnapshotDamaged, LogDamaged: a part of it cannot be read and there are no other voters to fetch it from.
+        SnapshotDamaged, LogDamaged: a part of the log cannot be read, and there are no other voters to fetch it from.
     """
     key = ReplicaKey(config.node_id, directory.meta_properties.directory_id)
     return open_metadata_log(
@@ -121,7 +122,9 @@ def open_log(config: ServerConfig, directory: LogDirectory) -> MetadataLog:
 
 
 def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: ReplicaKey) -> bool:
-    """Where nothing says who votes, the bootstrap servers beside ourselves are hoped to know."""
+    """Returns whether there are other voters; if no record names any, the other bootstrap servers are assumed to know
+    them.
+    """
     if history.is_dynamic:
         return bool(history.voters.others(key))
     if config.voters:
@@ -134,8 +137,8 @@ def _has_other_voters(config: ServerConfig, history: QuorumHistory, key: Replica
 
 
 def snapshot_of(loader: MetadataLoader) -> SnapshotContent | None:
-    """The newest image as a snapshot; None while a transaction of records is open, which may have begun
-    inside a batch.
+    """Returns the newest image as a snapshot; None while a transaction of records is open, which may have begun inside
+    a batch.
     """
     if loader.in_transaction:
         return None

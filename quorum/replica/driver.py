@@ -1,12 +1,11 @@
-"""Drives the Raft core: gives it one input at a time and does all the work that comes of it, as its `Ready` values say,
-from top to bottom.
+"""Drives the Raft core: passes it one input at a time and does all the resulting work, in the order of its `Ready`
+values.
 
-Mostly within the step of the task that brought the input: a turn of the loop for each of them costs more than the work.
-Work that waits (a vote file, a snapshot) and proposals, which are appended with all others of their turn, are done by
-`run`; inputs that come meanwhile wait. Source: Kafka's `KafkaRaftClientDriver`.
+Usually this happens within the step of the task with the input, because a turn of the loop for each input costs more
+than the work. `run` does the work that blocks (a vote file, a snapshot), and appends proposals together with all others
+of their turn; inputs that arrive meanwhile wait. Source: Kafka's `KafkaRaftClientDriver`.
 
-Failures: a storage error or a violated invariant, whoever's step it happens in, ends `run`; the process must end with
-it.
+Failures: a storage error or a violated invariant, in any task's step, ends `run`; the process must end with it.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
 class PendingRequests:
-    """Requests of other nodes that wait for the response of the core, by token. There are as many as connections, each
-    of which has few under way. A request is forgotten when no task holds its response any more.
+    """Requests of other nodes that wait for the core's response, by token. Their number is bounded by the connections,
+    each of which has few requests in flight. A request is forgotten when no task holds its response any more.
     """
 
     __slots__ = ("_closed", "_next_token", "_pending")
@@ -61,7 +60,9 @@ class PendingRequests:
         self._closed = False
 
     def open(self) -> tuple[int, PendingResponse[core.AnyResponse]]:
-        """Returns a token for the core, and its response. Raises KafkaError BROKER_NOT_AVAILABLE once closed."""
+        """Returns a token for the core, and the pending response. Raises KafkaError BROKER_NOT_AVAILABLE once
+        closed.
+        """
         if self._closed:
             raise _stopped()
         self._next_token += 1
@@ -69,13 +70,13 @@ class PendingRequests:
         return self._next_token, pending
 
     def complete(self, token: int, response: core.AnyResponse) -> None:
-        """Unknown tokens are those of forgotten requests."""
+        """Completes a request; an unknown token belongs to a forgotten request."""
         pending = self._pending.pop(token, None)
         if pending is not None:
             pending.complete(response)
 
     def close(self) -> None:
-        """Fails all requests, and those that come from now on, with BROKER_NOT_AVAILABLE."""
+        """Fails all present and future requests with BROKER_NOT_AVAILABLE."""
         self._closed = True
         for pending in list(self._pending.values()):
             pending.fail(_stopped())
@@ -86,9 +87,10 @@ def _stopped() -> KafkaError:
 
 
 class ClusterIdCheck:
-    """A directory of another cluster ends the process, if a majority says so before any node has accepted us.
+    """Ends the process if its directory belongs to another cluster: if a majority reports that before any node has
+    accepted us.
 
-    One node alone may itself be of another cluster.
+    A single node may itself belong to another cluster.
     """
 
     __slots__ = ("_addresses", "_identity")
@@ -98,7 +100,7 @@ class ClusterIdCheck:
         self._addresses: set[Address] | None = set()
 
     def note(self, peer: Peer, response: core.AnyResponse, voter_count: int) -> None:
-        """Notes a response; raises WrongCluster, see above."""
+        """Notes a response; raises WrongCluster as described above."""
         if self._addresses is None:
             return
         if response.error != ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -114,10 +116,10 @@ class ClusterIdCheck:
 
 log = logging.getLogger(__name__)
 
-# Requests of other nodes that wait for their turn; each connection has few, so this is never reached but by a flood.
+# Requests of other nodes that wait for their turn; each connection has few, so only a flood can reach this.
 INBOX_MAX = 20_000
 
-# Possible responses of a peer that does not know the request.
+# Responses of a peer that does not support the request.
 _UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
     core.VoteRequest: core.VoteResponse(error=ErrorCode.UNSUPPORTED_VERSION),
     core.BeginQuorumEpochRequest: core.BeginQuorumEpochResponse(
@@ -130,13 +132,13 @@ Input = Callable[[float], object]
 
 
 class Driver:
-    """Made once the log is open. Inputs that come before `run` wait for it; those behind its end are never worked off.
+    """The driver of one open log. Inputs that arrive before `run` wait for it; those after its end are never processed.
 
     Args:
-        directory: place of the vote file; None for a node without a disk.
+        directory: the directory of the vote file; None for a node without a disk.
         group_commit: fsyncs the log; None for a log in memory.
-        committed: is called with the new high watermark.
-        done: is called when a `Ready` is done: the leader may be another now.
+        committed: called with the new high watermark.
+        done: called when a `Ready` is done: the leader may have changed.
     """
 
     def __init__(
@@ -164,8 +166,8 @@ class Driver:
         self._snapshot_fetch = SnapshotReceiver(metadata_log, applier)
         self._cluster_id_check = ClusterIdCheck(raft.identity)
         self._alarm = Alarm(lambda: self.submit(raft.handle_timeout))
-        # The task that brings an input works, unless another does already, or may not: before `run`, behind it, and
-        # while it waits for a disk.
+        # The task with an input does the work, unless another task does it already or it must not: before `run`, after
+        # it, and while it waits for a disk.
         self._is_busy = True
         self._unfinished: Ready | None = None
         self._failure: Exception | None = None
@@ -174,7 +176,7 @@ class Driver:
         self._nursery: trio.Nursery
 
     async def run(self, peers: Peers, nursery: trio.Nursery) -> None:
-        """Works until cancelled, or until something is wrong."""
+        """Works until cancelled or until an error."""
         self._peers, self._nursery = peers, nursery
         nursery.start_soon(self._alarm.run)
         try:
@@ -195,20 +197,20 @@ class Driver:
     # --- inputs
 
     def submit(self, step: Input) -> None:
-        """An input of the core; it has been worked off when this returns, unless it must wait."""
+        """Passes an input to the core; it has been processed when this returns, unless it must wait."""
         self._inbox.append(step)
         if not self._is_busy:
             self._drain()
 
     def proposed(self) -> None:
-        """The core was given a proposal: it is appended in the next turn, with all that are made in this one."""
+        """Schedules the append of a proposal that the core has received, together with all others of this turn."""
         self._wanted.set()
 
     def handle(self, request: core.Request) -> PendingResponse[core.AnyResponse]:
-        """Gives a request to the core now; returns its response, which comes later.
+        """Passes a request to the core now; returns its response, which completes later.
 
         Raises:
-            KafkaError: BROKER_NOT_AVAILABLE, there is too much to do, or the node has stopped.
+            KafkaError: BROKER_NOT_AVAILABLE if too many requests wait, or the node has stopped.
         """
         if len(self._inbox) >= INBOX_MAX:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node is too busy")
@@ -219,7 +221,7 @@ class Driver:
     # --- the work
 
     def _drain(self) -> None:
-        """Works until nothing is left, or until something must be waited for."""
+        """Works until nothing is left, or until work must block."""
         self._is_busy = True
         try:
             while (ready := self._next()) is not None:
@@ -236,7 +238,7 @@ class Driver:
         self._alarm.set(self.raft.deadline())
 
     def _next(self) -> Ready | None:
-        """Returns the work that the core wants next; it is given inputs until it wants something."""
+        """Returns the core's next work, after passing inputs to it until there is some."""
         while (ready := self.raft.ready()) is None and self._inbox:
             self._inbox.popleft()(trio.current_time())
         return ready
@@ -245,7 +247,7 @@ class Driver:
         return ready.election is not None and self._directory is not None
 
     async def _wait_for(self, ready: Ready) -> None:
-        """The part of the work that blocks."""
+        """Does the part of the work that blocks."""
         if self._directory is not None and ready.election is not None:
             await run_blocking(save_election, self._directory, ready.election, self._log.history)
         if ready.snapshot is not None:
@@ -253,7 +255,7 @@ class Driver:
             await self._snapshot_fetch.take(ready.snapshot)
 
     def _finish(self, ready: Ready) -> None:
-        """The rest of the work."""
+        """Does the rest of the work."""
         if ready.truncate_to is not None:
             self._truncate_to(ready.truncate_to)
         if ready.append is not None:
@@ -286,20 +288,20 @@ class Driver:
             assert isinstance(self._log, MetadataLog)
             self._log.append_as_leader(append, now_ms())
 
-    # --- what is flushed
+    # --- flushes
 
     def _on_flushed(self, _offset: int) -> None:
         self.submit(self._flushed)
 
     def _flushed(self, now: float) -> None:
-        # the log's own word at this moment: a truncation since has lowered it
+        # The log's own value at this moment: a truncation since then has lowered it.
         assert isinstance(self._log, MetadataLog)
         self.raft.flushed(self._log.log.flushed_offset, now)
 
-    # --- answers that leave
+    # --- outgoing responses
 
     def _fill(self, response: core.AnyResponse) -> core.AnyResponse:
-        """Puts the bytes that the core names into an answer."""
+        """Reads the bytes that the core requests into a response."""
         if isinstance(response, core.FetchResponse) and response.read is not None:
             assert isinstance(self._log, MetadataLog)
             read = response.read
@@ -310,7 +312,7 @@ class Driver:
             return core.with_data(response, self._log.snapshots.read(*response.read))
         return response
 
-    # --- answers that come
+    # --- incoming responses
 
     def _response_callback(self, send: Send) -> OnAnswer:
         return lambda found: self.submit(partial(self._on_response, send, found))
@@ -325,7 +327,7 @@ class Driver:
             self.raft.receive(send.token, response, now)
 
     def _parse_response(self, send: Send, found: Message | Exception) -> core.AnyResponse | None:
-        """Nothing damaged or out of place reaches the core; None is no answer."""
+        """Parses a response, so that nothing damaged or unexpected reaches the core; None counts as no response."""
         try:
             if isinstance(found, Exception):
                 raise found
@@ -350,7 +352,9 @@ class Driver:
 
 
 def _checked(send: Send, response: core.AnyResponse) -> core.AnyResponse:
-    """Raises RemoteProtocolError or KafkaError: the records, or the piece of a snapshot, are not the requested ones."""
+    """Returns the response. Raises RemoteProtocolError or KafkaError if its records, or its part of a snapshot, are not
+    the requested ones.
+    """
     request = send.request
     if isinstance(response, core.FetchResponse) and len(response.records):
         assert isinstance(request, core.FetchRequest)

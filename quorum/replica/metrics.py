@@ -1,4 +1,4 @@
-"""Counts of one replica of the quorum about its own work. Source: Kafka's `KafkaRaftMetrics`."""
+"""Counts of one quorum replica's own work. Source: Kafka's `KafkaRaftMetrics`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from trimaran.quorum.raft.roles import Candidate, Prospective
 from trimaran.wire.transport.metrics.rate import Rate, Windows
 from trimaran.wire.transport.metrics.time_histogram import TimeHistogram
 
-# As Kafka's metrics by default: `metrics.num.samples`, `metrics.sample.window.ms`.
+# The default windows of Kafka's metrics: `metrics.num.samples`, `metrics.sample.window.ms`.
 _WINDOWS = Windows(2, 30.0)
 
 
 class QuorumMetrics:
-    """`appended` and `fetched` are records: written as leader, copied from one; their clock is `time.monotonic`.
+    """Metrics of a replica. `appended` and `fetched` count records, written as leader and copied from a leader; their
+    clock is `time.monotonic`.
 
-    `commit_times` are those from proposing a batch to knowing that a majority has it; `election_times` those from
-    standing for election to a known leader.
+    `commit_times` run from the proposal of a batch until a majority is known to have it; `election_times` from the
+    start of a candidacy until a leader is known.
     """
 
     def __init__(self) -> None:
@@ -28,7 +29,7 @@ class QuorumMetrics:
         self._election_began: float | None = None
 
     def follow(self, raft: Raft) -> None:
-        """Looks at the role that the core has now."""
+        """Notes the core's present role."""
         if isinstance(raft.role, Candidate | Prospective):
             if self._election_began is None:
                 self._election_began = time.monotonic()

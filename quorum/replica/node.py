@@ -1,7 +1,7 @@
 """One replica of the metadata quorum.
 
-Works as a voter, as an observer with its log on disk (brokers), and as an observer that keeps nothing (the mirror). Its
-driver does what the core wants; what is committed is applied to a `MetadataListener`, whose `lead` runs while the node
+It works as a voter, as an observer with its log on disk (brokers), and as an observer without a disk (the mirror). Its
+driver does the core's work; committed records are applied to a `MetadataListener`, whose `lead` runs while the node
 leads. Source: KIP-595.
 
 Failures: a storage error, a violated invariant or an exception of the listener ends `run`; the process must end with
@@ -57,12 +57,12 @@ from trimaran.wire.transport.client.channel_traffic import ChannelTraffic
 
 log = logging.getLogger(__name__)
 
-# Kafka's largest batch, hence what any follower takes; one propose is one batch.
+# Kafka's largest batch, which every follower accepts; one proposal is one batch.
 BATCH_BYTES_MAX = 8 << 20
-# Bytes that may be proposed and not committed: five of the largest batches, as Kafka's memory pool allows.
+# The bytes that may be proposed and not committed: five of the largest batches, as many as Kafka's memory pool holds.
 UNCOMMITTED_BYTES_MAX = 5 * BATCH_BYTES_MAX
-# Damage in what was flushed within this time before a crash is distinguished from a torn end by its looks only
-# (`trimaran.quorum.raft_log.damage`).
+# Damage in data that was flushed within this time before a crash can be distinguished from a torn end only by its
+# content (`trimaran.quorum.raft_log.damage`).
 RECOVERY_POINT_SECONDS = 1.0
 NEWEST_METADATA_VERSION = 1 << 15
 
@@ -80,17 +80,17 @@ class NodeSettings:
 
 
 class Leading(NamedTuple):
-    """Our own leadership: listeners begin when everything below `start_offset` is applied."""
+    """Our own leadership: listeners start when everything below `start_offset` is applied."""
 
     epoch: LeaderEpoch
     start_offset: Offset
 
 
 class QuorumNode:
-    """Made, then `run`. Reads and `propose` are for the loop's tasks.
+    """One replica: create it, then `run` it. Reads and `propose` are for tasks of the loop.
 
     Args:
-        directory: where `quorum-state` lives (the metadata partition's directory); None for a node without a disk.
+        directory: the directory of `quorum-state` (the metadata partition's); None for a node without a disk.
         group_commit: fsyncs the log; needed by voters.
     """
 
@@ -112,7 +112,7 @@ class QuorumNode:
         self.log = metadata_log
         self.leader: Latest[LeaderAndEpoch] = Latest(LeaderAndEpoch(None, LeaderEpoch(0)))
         self.high_watermark = Watermark()
-        # Levels below 4.3's make the records older; the controller sets it from the feature record.
+        # A level below 4.3's requires older versions of records; the controller sets it from the feature record.
         self.metadata_version = NEWEST_METADATA_VERSION
         self._listener = listener
         self._directory = directory
@@ -120,7 +120,7 @@ class QuorumNode:
         self._prng = prng or random.Random()
         self._driver: Driver | None = None
         self.metrics = QuorumMetrics()
-        # End offset, bytes and moment of what was proposed.
+        # End offset, size in bytes and time of each uncommitted proposal.
         self._uncommitted: deque[tuple[int, int, float]] = deque()
         self._uncommitted_bytes = 0
         self._leading: Latest[Leading | None] = Latest(None)
@@ -132,10 +132,12 @@ class QuorumNode:
         self._pending_successors: set[NodeId] = set()
         self._peers: Peers | None = None
 
-    # --- life
+    # --- lifecycle
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled or `stop`ped; started once the log is open and the driver takes requests."""
+        """Runs until cancelled or `stop`ped; reports as started once the log is open and the driver accepts
+        requests.
+        """
         try:
             with self._scope:
                 driver = self._driver = await self._open()
@@ -157,9 +159,9 @@ class QuorumNode:
             self.high_watermark.close()
 
     async def stop(self, seconds: float = 2.0) -> None:
-        """Hands leadership over if we have it, then ends `run`.
+        """Hands over leadership if this node leads, then ends `run`.
 
-        Waits at most `seconds` for a successor, and not at all once every other voter is gone too.
+        It waits at most `seconds` for a successor, and not at all once every other voter is gone too.
         """
         self._pending_successors = {
             voter.id for voter in self.voters.others(self.settings.identity.key)
@@ -177,7 +179,7 @@ class QuorumNode:
         if self._directory is not None:
             election = await run_blocking(load_election, self._directory)
         if isinstance(self.log, MetadataLog):
-            # what an earlier process left in the page cache is not durable yet, and the core counts it as such
+            # Data of an earlier process in the page cache is not durable yet, but the core treats it as durable.
             await run_blocking(self.log.log.flush)
         await self._applier.open()
         identity, timeouts = self.settings.identity, self.settings.timeouts
@@ -202,7 +204,7 @@ class QuorumNode:
             await run_blocking(self.log.save_recovery_point)
             await trio.sleep(RECOVERY_POINT_SECONDS)
 
-    # --- what others ask
+    # --- queries
 
     @property
     def log_end_offset(self) -> Offset:
@@ -210,17 +212,17 @@ class QuorumNode:
 
     @property
     def applied_offset(self) -> Offset:
-        """Everything below has been given to the listener."""
+        """Returns the offset below which everything has been passed to the listener."""
         return self._applier.applied.offset
 
     @property
     def leader_address(self) -> Peer | None:
-        """The peer to reach the leader at, if it is known."""
+        """Returns the address of the leader, if it is known."""
         return None if self._driver is None else self._driver.raft.leader_peer
 
     @property
     def voters(self) -> VoterSet:
-        """The newest set that the log says, committed or not."""
+        """Returns the newest set in the log, committed or not."""
         return self.log.history.voters
 
     def address_of(self, node_id: NodeId) -> Address | None:
@@ -248,11 +250,13 @@ class QuorumNode:
         return status_of(self._driver.raft, trio.current_time(), now_ms())
 
     def traffic(self) -> ChannelTraffic:
-        """Counts the requests of this replica to the others, and the responses."""
+        """Returns counts of this replica's requests to the others, and of the responses."""
         return ChannelTraffic() if self._peers is None else self._peers.traffic()
 
     async def wait_caught_up(self) -> None:
-        """Until everything that was committed when a leader first answered is applied (`broker.starts` waits so)."""
+        """Waits until everything that was committed when a leader first answered is applied (`broker.starts` uses
+        this).
+        """
         await self.leader.wait_for(lambda leader: leader.leader_id is not None)
         await self.high_watermark.wait_reached(Offset(1))
         await self._applier.applied.wait_reached(self.high_watermark.offset)
@@ -260,13 +264,14 @@ class QuorumNode:
     def propose(
         self, records: Sequence[Message], epoch: LeaderEpoch, batch: bytes | None = None
     ) -> Offset:
-        """Appends the records as one atomic batch; returns the last offset. They are committed when
-        `high_watermark` has passed it, or never if leadership ends before. `batch` is what `encode` made of them, if it
-        did.
+        """Appends the records as one atomic batch; returns the last offset. They are committed when `high_watermark`
+        has passed it, or never if the leadership ends before. `batch` is the result of `encode` for them, if there is
+        one.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
-            KafkaError: as `encode`; RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT, too much waits for a majority already.
+            KafkaError: see `encode`; RECORD_LIST_TOO_LARGE; REQUEST_TIMED_OUT if too many bytes are uncommitted
+                already.
         """
         driver = self._leading_driver(epoch)
         if batch is None:
@@ -287,11 +292,11 @@ class QuorumNode:
     def upgrade_kraft_version(
         self, level: int, epoch: LeaderEpoch, *, validate_only: bool = False
     ) -> None:
-        """Makes a static quorum dynamic: level 1 and the voters are appended, and count at once.
+        """Makes a static quorum dynamic: appends level 1 and the voters, which take effect at once.
 
         Raises:
             NotLeaderError: this node does not lead `epoch`.
-            KafkaError: INVALID_UPDATE_VERSION, and why.
+            KafkaError: INVALID_UPDATE_VERSION; the message gives the reason.
         """
         driver = self._leading_driver(epoch)
         try:
@@ -309,11 +314,11 @@ class QuorumNode:
         return self._driver
 
     def encode(self, records: Sequence[Message]) -> Steps[bytes]:
-        """The batch that `propose` writes.
+        """Returns the batch that `propose` writes.
 
         Raises:
-            KafkaError: INVALID_REQUEST, something is longer than a record can hold; RECORD_LIST_TOO_LARGE, as soon as
-                the records are more than a batch can hold.
+            KafkaError: INVALID_REQUEST if a value is too long for a record; RECORD_LIST_TOO_LARGE as soon as the
+                records exceed a batch.
         """
         timestamp_ms = now_ms()
         builder = BatchBuilder()
@@ -344,7 +349,7 @@ class QuorumNode:
             )
 
     def peer_down(self, node_id: NodeId) -> None:
-        """The process of a node is gone: its connection broke and every address refuses."""
+        """Handles the end of a node's process: its connection broke and every address refuses."""
         self._pending_successors.discard(node_id)
         if self._hand_over is not None and not self._pending_successors:
             self._hand_over.cancel()
@@ -352,12 +357,12 @@ class QuorumNode:
             self._driver.submit(partial(self._driver.raft.peer_down, node_id))
 
     def resign(self) -> None:
-        """Gives up leadership, if we have it; another node is elected, or we again."""
+        """Resigns if this node leads; the quorum elects a leader again, possibly this node."""
         if self._driver is not None:
             self._driver.submit(self._driver.raft.resign)
 
     def handle(self, request: core.Request) -> PendingResponse[core.AnyResponse]:
-        """Gives a request to the core now; returns its response, which comes later.
+        """Passes a request to the core now; returns its response, which completes later.
 
         Raises:
             KafkaError: BROKER_NOT_AVAILABLE.
@@ -366,7 +371,7 @@ class QuorumNode:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the quorum's node does not run")
         return self._driver.handle(request)
 
-    # --- what the driver tells
+    # --- callbacks of the driver
 
     def _committed(self, offset: Offset) -> None:
         now = time.monotonic()
@@ -377,7 +382,7 @@ class QuorumNode:
         self.high_watermark.advance(offset)
         if self.is_leader or not self.settings.identity.can_vote:
             self._applier.wake()
-        else:  # the leader waits for our copy of the next record, and no task for our state by this one
+        else:  # the leader waits for our next record, whereas no task waits for our state
             self._applier.wake_later()
         end_offset = self.log.refetch_end
         if end_offset is not None and offset >= end_offset:
@@ -386,7 +391,7 @@ class QuorumNode:
             self.log.refetch.clear()
 
     def _publish(self, raft: Raft) -> None:
-        """Tells the rest of the process who leads, if that or our role has changed."""
+        """Publishes the leader to the process, if the leader or our role has changed."""
         standing = raft.standing
         if standing == self._published:
             return
@@ -411,7 +416,7 @@ class QuorumNode:
     # --- leadership
 
     async def _run_leader_epochs(self) -> None:
-        """One block per epoch that we lead: nothing of it is alive when the next begins."""
+        """Runs one block for each epoch that this node leads; its tasks have ended before the next block starts."""
         while True:
             leading = await self._leading.wait_for(lambda value: value is not None)
             assert leading is not None

@@ -1,9 +1,9 @@
-"""Connections to the other replicas, and what their breaking tells.
+"""Connections to the other replicas, and the detection of ended processes.
 
-Two per peer: elections must not queue behind a long poll. A connection opens at the first request and stays. When one
-breaks and every address of the node refuses a new one, the process is gone; `on_peer_down` hears of it at once. A
-refusal proves that only where a connection was before and none is left: an address may be closed to us alone (NAT).
-There is no backoff here: the Raft core decides when to send again.
+There are two per peer, because elections must not queue behind a long poll. A connection opens at the first request and
+stays open. When it breaks and every address of the node refuses a new one, the process has ended, and `on_peer_down` is
+called at once. A refusal proves that only if there was a connection before and none is left: an address may never have
+been reachable from here (NAT). There is no backoff here: the Raft core decides when to send again.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# A line that was idle for this time is closed; peers change rarely, so few lines are ever open.
+# A connection that is idle for this time is closed; peers change rarely, so few connections are ever open.
 IDLE_SECONDS = 60.0
-# Addresses that are remembered to have answered: more than a quorum has voters.
+# The number of remembered addresses that have answered: more than a quorum has voters.
 REACHED_MAX = 64
 
 _WIRE: dict[type, type[Message]] = {
@@ -74,7 +74,7 @@ _PeerKey = tuple[str, int, bool]
 
 
 class Peers:
-    """The lines live in the nursery given."""
+    """The connections to all peers; their tasks run in the given nursery."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Peers:
         self._reached: dict[Address, None] = {}
 
     def traffic(self) -> ChannelTraffic:
-        """Counts the traffic of all connections since the node runs."""
+        """Returns counts of the traffic of all connections since the node started."""
         total = ChannelTraffic()
         total.add(self._closed_traffic)
         for connection in self._connections.values():
@@ -104,10 +104,10 @@ class Peers:
     def send(
         self, peer: Peer, request: core.Request, seconds: float, on_response: OnAnswer
     ) -> None:
-        """Sends a request of the core, which waits for a connection at most the given time. The core decides how long
-        it waits for the response.
+        """Sends a request of the core; waits for a connection at most the given time. The core decides how long it
+        waits for the response.
 
-        `on_response` is given the response or one of `CALL_ERRORS`: VersionMismatch also when the peer's version cannot
+        `on_response` receives the response or one of `CALL_ERRORS`; VersionMismatch also if the peer's version cannot
         express the request.
         """
         is_fetch = isinstance(request, core.FetchRequest | core.FetchSnapshotRequest)
@@ -167,7 +167,9 @@ class Peers:
             self._closed_traffic.add(peer_connection.traffic())
 
     def _connected(self, host: str, port: int) -> None:
-        """Bounded: addresses change as seldom as voters do, and any may be named by who asks to become one."""
+        """Remembers a reachable address. The number is bounded, because any node that asks to become a voter can name
+        an address.
+        """
         self._reached.pop(Address(host, port), None)
         self._reached[Address(host, port)] = None
         if len(self._reached) > REACHED_MAX:
@@ -180,7 +182,7 @@ class Peers:
             self._on_peer_down(peer.id)
 
     async def _probe(self, peer: Peer) -> None:
-        """A connection broke: is there still a process that listens?"""
+        """Checks after a broken connection whether a process still listens."""
         try:
             sock = await connect(peer.host, peer.port, timeout=self._connect_seconds)
         except ConnectRefused:
@@ -202,7 +204,7 @@ def _send(connection: NodeConnection, request: core.Request, on_response: OnAnsw
 
 
 class _Attempt:
-    """One connection from being wanted to being closed; `done` once it is open or has failed."""
+    """One connection from the request for it to its close; `done` once it is open or has failed."""
 
     __slots__ = ("connection", "done", "error")
 
@@ -218,7 +220,7 @@ class _Attempt:
 
 
 class _PeerConnection:
-    """One connection at a time, opened again when it is wanted and gone."""
+    """The connection to one peer, opened again when it is needed and closed."""
 
     def __init__(
         self,
@@ -241,7 +243,7 @@ class _PeerConnection:
         self._closed_traffic = ChannelTraffic()
 
     def traffic(self) -> ChannelTraffic:
-        """Counts the traffic of this connection and those before it."""
+        """Returns counts of the traffic of this connection and those before it."""
         total = ChannelTraffic()
         total.add(self._closed_traffic)
         if self._attempt is not None and self._attempt.connection is not None:
@@ -254,13 +256,13 @@ class _PeerConnection:
         return attempt is not None and attempt.connection is not None and not attempt.is_over
 
     def open_connection(self) -> NodeConnection | None:
-        """The connection, if there is one."""
+        """Returns the connection if it is open."""
         self._used_at = trio.current_time()
         attempt = self._attempt
         return None if attempt is None or attempt.is_over else attempt.connection
 
     async def connection(self) -> NodeConnection:
-        """The connection once it is open; raises why there is none."""
+        """Returns the connection once it is open; raises the reason if there is none."""
         self._used_at = trio.current_time()
         attempt = self._attempt
         if attempt is None or attempt.is_over:
@@ -274,7 +276,7 @@ class _PeerConnection:
         raise attempt.error
 
     async def run(self) -> None:
-        """Connects when asked to; ends when unused."""
+        """Connects on demand; ends when unused."""
         while True:
             with trio.move_on_after(IDLE_SECONDS) as scope:
                 await self._wanted.wait()

@@ -1,11 +1,12 @@
-"""`quorum-state`: the vote file. Losing it would allow a second vote in an epoch, so it is replaced whole and fsynced.
+"""`quorum-state`: the vote file. Its loss would allow a second vote in an epoch, so it is replaced atomically and
+fsynced.
 
     file = JSON, newline, [ "crc32c ", 8 hexadecimal digits: of the JSON, newline ]
 
 The JSON is what Kafka's `FileQuorumStateStore` writes, data version 0 for kraft.version 0, 1 for kraft.version 1 (with
-the voted directory id, without the voters, which are in the log). Kafka reads the first line only and writes no second:
-a flipped bit may make another epoch or vote of its file, never of ours. A damaged file is refused, never guessed at
-(mD3, R15).
+the voted directory id, without the voters, which are in the log). Kafka reads only the first line and writes no second
+one: a flipped bit can change the epoch or vote in its file, but not in ours. A damaged file is refused, never
+interpreted (mD3, R15).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ _CHECKSUM = re.compile(rb"crc32c ([0-9a-f]{8})\n")
 
 
 class QuorumStateError(Exception):
-    """The vote file cannot be trusted; the node must not vote until an operator has looked."""
+    """The vote file cannot be trusted; the node must not vote until an operator has inspected it."""
 
 
 def load_election(directory: Path, files: Files = REAL_FILES) -> ElectionState:
     """Returns the election of the file; `ElectionState()` if there is none.
 
     Raises:
-        QuorumStateError: it is there but not what Kafka or we write, or cannot be read.
+        QuorumStateError: the file is not one that Kafka or trimaran writes, or cannot be read.
         OSError: the disk failed.
     """
     path = directory / FILE_NAME
@@ -93,7 +94,7 @@ def _integer(value: object) -> int:
 def save_election(
     directory: Path, election: ElectionState, history: QuorumHistory, files: Files = REAL_FILES
 ) -> None:
-    """Replaces the file, in the version that the quorum is at. Blocks for an fsync; raises OSError."""
+    """Replaces the file, in the format of the quorum's kraft.version. Blocks for an fsync; raises OSError."""
     write_atomically(directory / FILE_NAME, encode_election(election, history), files)
 
 

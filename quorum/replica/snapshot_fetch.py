@@ -1,5 +1,4 @@
-"""A snapshot that is fetched from the leader: checked as a whole before its last piece counts, then put in the place of
-the log.
+"""A snapshot fetched from the leader: checked as a whole when its last chunk arrives, then put in place of the log.
 
 Source: KIP-630, Kafka's `KafkaRaftClient.handleFetchSnapshotResponse`.
 """
@@ -24,8 +23,8 @@ from trimaran.quorum.replica.appliers import Applier
 
 log = logging.getLogger(__name__)
 
-# A snapshot of a million partitions is about 100 MB; a peer that offers ten times more is not believed, since the whole
-# is checked in memory.
+# A snapshot of a million partitions is about 100 MB; one that is ten times larger is refused, because it is checked in
+# memory.
 SNAPSHOT_BYTES_MAX = 1 << 30
 
 
@@ -38,7 +37,9 @@ class SnapshotReceiver:
         self._verified: CheckedSnapshot | None = None
 
     async def check(self, response: core.FetchSnapshotResponse) -> core.FetchSnapshotResponse:
-        """A last piece counts only if the whole is good; else it is as if the leader had it no more."""
+        """Checks a response. A last chunk is accepted only if the whole snapshot is valid; otherwise the leader counts
+        as not having it.
+        """
         if response.size > SNAPSHOT_BYTES_MAX:
             events.SNAPSHOT_TOO_LARGE.log(log, bytes=response.size)
             return core.not_found(response)
@@ -77,8 +78,8 @@ class SnapshotReceiver:
 
 
 def _verify(snapshot_id: OffsetAndEpoch, data: bytearray) -> CheckedSnapshot:
-    """Nothing of a snapshot counts if one of its records cannot be read: they are decoded here, and once more when
-    applied.
+    """Checks a snapshot, which is invalid if any record cannot be read: the records are decoded here, and again when
+    they are applied.
     """
     checked = check_snapshot(snapshot_id, data)
     for _ in checked.records():

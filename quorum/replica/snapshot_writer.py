@@ -1,4 +1,4 @@
-"""Writing metadata snapshots when enough has been applied, and dropping what they make superfluous.
+"""Writes metadata snapshots when enough has been applied, and removes the log and snapshots that they replace.
 
 Source: KIP-630, Kafka's `SnapshotGenerator` and `KafkaRaftLog.maybeClean`.
 """
@@ -27,21 +27,22 @@ from trimaran.wire.schema import Message
 
 log = logging.getLogger(__name__)
 
-# How often it is looked whether a snapshot is due, and when first: a node that starts has something better to do.
+# The interval of checks whether a snapshot is due, and the delay of the first check, because a starting node has more
+# important work.
 LOOK_SECONDS = 1.0
 FIRST_LOOK_SECONDS = 5.0
-# Below it a start reads the log in a fraction of a second.
+# With less log than this, a start reads it in a fraction of a second.
 BYTES_MIN = 1 << 20
-# A snapshot costs about what applying as many bytes of log costs, so that at most a third of the work goes into
+# A snapshot costs about as much as applying the same number of bytes of log, so at most a third of the work is spent on
 # snapshots.
 LOG_BYTES_PER_SNAPSHOT_BYTE = 2
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """`metadata.log.max.record.bytes.between.snapshots` (the most; see `bytes_due`),
-    `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by time), `metadata.max.retention.bytes` and `.ms`
-    (negative: without limit); Kafka's defaults.
+    """When to write and remove snapshots: `metadata.log.max.record.bytes.between.snapshots` (the maximum; see
+    `bytes_due`), `metadata.log.max.snapshot.interval.ms` (in seconds; 0: never by time), `metadata.max.retention.bytes`
+    and `.ms` (negative: unlimited); Kafka's defaults.
     """
 
     bytes_between: int = 20 << 20
@@ -50,17 +51,17 @@ class SnapshotPolicy:
     retention_ms: int = 7 * 24 * 3600 * 1000
 
     def bytes_due(self, snapshot_bytes: int) -> int:
-        """How many bytes of log there may be behind a snapshot of that size; 0: behind none.
+        """Returns the bytes of log after a snapshot of that size (0: none) at which the next snapshot is due.
 
-        A start reads the newest snapshot and the log behind it. The log is held to a multiple of its state: twenty
-        mebibytes of leaders that went and came again are half a million records of perhaps a thousand partitions.
+        A start reads the newest snapshot and the log after it. The log is limited to a multiple of the state's size:
+        twenty mebibytes of leader changes are half a million records, for perhaps a thousand partitions.
         """
         return min(self.bytes_between, max(BYTES_MIN, LOG_BYTES_PER_SNAPSHOT_BYTE * snapshot_bytes))
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotContent:
-    """All state below `end_offset`, which is where a batch ends; `records` may be consumed in a thread."""
+    """All state below `end_offset`, which is the end of a batch; `records` may be consumed in a thread."""
 
     end_offset: Offset
     epoch: LeaderEpoch
@@ -70,7 +71,9 @@ class SnapshotContent:
 
 
 class Snapshotter:
-    """`source`, set by whoever has the image, is called on the loop when a snapshot is due; None: not now."""
+    """Writes snapshots. The owner of the image sets `source`, which is called on the loop when a snapshot is due; it
+    returns None to postpone the snapshot.
+    """
 
     def __init__(
         self, metadata_log: MetadataLog | MemoryLog, policy: SnapshotPolicy, applier: Applier
@@ -81,7 +84,7 @@ class Snapshotter:
         self._applier = applier
 
     async def run(self) -> None:
-        """Writes snapshots as the policy says; returns at once for a log in memory."""
+        """Writes snapshots according to the policy; returns at once for a log in memory."""
         if not isinstance(self._log, MetadataLog):
             return
         last = trio.current_time()
@@ -104,7 +107,9 @@ class Snapshotter:
         return by_time or self._applier.bytes_applied >= self._policy.bytes_due(size)
 
     async def write(self, content: SnapshotContent) -> None:
-        """Writes a snapshot and cleans up behind it. Its end is at most what is applied (R9), hence committed."""
+        """Writes a snapshot and cleans the log before it. Its end is at most the applied offset (R9), hence
+        committed.
+        """
         assert isinstance(self._log, MetadataLog)
         snapshot_id = OffsetAndEpoch(content.end_offset, content.epoch)
         if (
@@ -130,8 +135,8 @@ class Snapshotter:
         await self.clean()
 
     async def clean(self) -> None:
-        """Drops the oldest snapshot and the log before the next one while there is more than may be retained, or it is
-        too old.
+        """Removes the oldest snapshot and the log before the next one while the retained size is too large or the
+        snapshot too old.
         """
         assert isinstance(self._log, MetadataLog)
         files = self._log.snapshots
@@ -140,7 +145,7 @@ class Snapshotter:
             is_too_much = 0 <= self._policy.retention_bytes < self._total_bytes(self._log)
             if not is_too_much and not await self._is_too_old(files, oldest):
                 break
-            # Otherwise a snapshot was fetched meanwhile, and has replaced all others.
+            # Otherwise a snapshot was fetched meanwhile and has replaced all others.
             if oldest in files.ids:
                 gone = self._log.clean_before(files.ids[1], now_ms())
                 await run_blocking(files.unlink, gone)

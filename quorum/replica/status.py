@@ -1,6 +1,6 @@
-"""The state of a quorum as one of its nodes knows it: for DescribeQuorum, `quorum status` and metrics.
+"""The state of a quorum as known to one of its nodes: for DescribeQuorum, `quorum status` and metrics.
 
-Source: KIP-595, KIP-836. Wall-clock times are computed from the monotonic ones of the core.
+Source: KIP-595, KIP-836. Wall-clock times are computed from the core's monotonic times.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.wire.identity import NO_OFFSET, LeaderEpoch, NodeId, Offset
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatus:
-    """Times are wall-clock milliseconds, -1 if unknown; so is the end offset."""
+    """The state of one replica. Times are wall-clock milliseconds; times and the end offset are -1 if unknown."""
 
     id: int
     directory_id: bytes
@@ -27,7 +27,7 @@ class ReplicaStatus:
 
 @dataclass(frozen=True, slots=True)
 class QuorumStatus:
-    """`voters` and `observers` are empty unless this node leads."""
+    """The state of the quorum. `voters` and `observers` are empty unless this node leads."""
 
     node_id: NodeId
     role: str
@@ -43,11 +43,11 @@ class QuorumStatus:
 
 
 def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
-    """`now` and `wall_ms` are the same moment on the two clocks."""
+    """Returns the state of the quorum; `now` and `wall_ms` are the same moment on the two clocks."""
     role = raft.role
     voters: tuple[ReplicaStatus, ...] = ()
     observers: tuple[ReplicaStatus, ...] = ()
-    # a leader shows what it exposes, not what it knew before
+    # A leader shows its own watermark, not the one that it knew before its election.
     reached = role.leader_state.high_watermark if isinstance(role, Leader) else raft.high_watermark
     if isinstance(role, Leader):
         voters = tuple(_replica(raft, p, now, wall_ms) for p in role.leader_state.voters.values())
@@ -55,7 +55,7 @@ def status_of(raft: Raft, now: float, wall_ms: int) -> QuorumStatus:
         if raft.identity.key not in role.leader_state.voter_set:
             watching.insert(
                 0, role.leader_state.own
-            )  # voted out, and leads on until that is committed
+            )  # voted out, and leads until that is committed
         observers = tuple(_replica(raft, p, now, wall_ms) for p in watching)
     return QuorumStatus(
         node_id=raft.identity.node_id,

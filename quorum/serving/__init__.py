@@ -1,1 +1,1 @@
-"""The part of serving that brokers and controllers share: authorization, configurations, features, some handlers."""
+"""Code that brokers and controllers share to serve requests: authorization, configurations, features, some handlers."""

@@ -1,11 +1,12 @@
-"""Accounts for logins by SCRAM: the users and delegation tokens of the newest image.
+"""Accounts for SCRAM logins: the users and delegation tokens of the newest image.
 
-The credential of an unknown name is made up from `delegation.token.secret.key`, which all nodes share. So its salt is
-the same on every node, today and tomorrow, as a real one is. Without that key it is each node's own. It is never made
-of a user's keys: any client may see it before a login, and could try passwords against it offline.
+The credential of an unknown name is derived from `delegation.token.secret.key`, which all nodes share. Like a real
+salt, its salt is therefore the same on every node and at any time. Without that key each node derives its own. It is
+never derived from a user's keys, because any client can see it before a login and could test passwords against it
+offline.
 
-Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter: a
-token that has run out allows no login, even before it is swept away.
+Source: `CredentialCache`, `DelegationTokenCache`, `ScramServerCallbackHandler` of Kafka, KIP-84, KIP-48. Stricter than
+Kafka: an expired token does not allow a login, even before it is removed.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ from trimaran.wire.security.sasl.scram import (
 
 _NUMBERS = {name: number for number, name in NAMES.items()}
 _SALT_BYTES = 24
-# Salts are visible to every client and made of the secret: a guess of it offline shall cost as much as here, 50 ms.
+# Every client can see salts, which are derived from the secret: an offline guess of it should cost 50 ms, as here.
 _STRETCH_ITERATIONS = 100_000
-# Used while there are no users: Kafka's tools make salts of 26 letters.
+# Used while there are no users: Kafka's tools generate salts of 26 letters.
 _LIKE_KAFKA = ScramCredential(b"a" * 26, bytes(1), bytes(1), ITERATIONS_MIN)
-# Logins with a token cost a millisecond or two, once: a fleet shares few tokens.
+# The first login with a token costs a millisecond or two; a fleet of clients shares few tokens.
 _TOKENS_REMEMBERED = 4096
 
 
 class Accounts:
-    """A `Publisher`. `find` is a `FindAccount`, for any thread."""
+    """The accounts of a node, a `Publisher`. `find` is a `FindAccount` for any thread."""
 
     def __init__(self, token_secret: str | None = None, now: Callable[[], int] = now_ms) -> None:
-        """`token_secret`: `delegation.token.secret.key`; without it there are no tokens."""
+        """Creates accounts. `token_secret`: `delegation.token.secret.key`; without it there are no tokens."""
         self._token_secret = token_secret or ""
         self._now_ms = now
         self._scram, self._tokens = EMPTY.scram, EMPTY.tokens
@@ -59,7 +60,7 @@ class Accounts:
         self.know(image)
 
     def know(self, image: MetadataImage) -> None:
-        """From now on `image` says who there is."""
+        """Uses the users and tokens of `image` from now on."""
         if image.scram is not self._scram:
             self._scram = image.scram
             self._examples = _first_credentials(image)
@@ -91,7 +92,7 @@ class Accounts:
 
 
 def _first_credentials(image: MetadataImage) -> dict[int, ScramCredential]:
-    """Returns, for each mechanism, the credential of the user whose name comes first."""
+    """Returns, for each mechanism, the credential of the first user by name."""
     first: dict[int, UserScramCredentialRecord] = {}
     for (name, number), record in image.scram.items():
         is_usable = record.iterations >= ITERATIONS_MIN
@@ -109,19 +110,19 @@ def _ends_at(token: DelegationTokenRecord) -> int:
 
 
 def _stretched(secret: str) -> bytes:
-    """Returns the key from which salts are made: random without a secret."""
+    """Returns the key from which salts are derived: random without a secret."""
     if not secret:
         return os.urandom(32)
     return hashlib.pbkdf2_hmac("sha256", secret.encode(), b"of salts", _STRETCH_ITERATIONS)
 
 
 def _token_salt(salts_of: bytes, token_id: str) -> bytes:
-    """The same on all nodes; that of a token that never was looks like any other."""
+    """Returns a token's salt, which is the same on all nodes; an unknown token's looks like any other."""
     return hmac.digest(salts_of, b"token " + token_id.encode(), "sha256")[:_SALT_BYTES]
 
 
 @lru_cache(_TOKENS_REMEMBERED)
 def _token_credential(digest: str, secret: str, token_id: str, salt: bytes) -> ScramCredential:
-    """A token's password is its HMAC in base64."""
+    """Returns the credential of a token; its password is the HMAC in base64."""
     password = base64.b64encode(token_hmac(secret, token_id)).decode()
     return credential_of(digest, password, salt, ITERATIONS_MIN)

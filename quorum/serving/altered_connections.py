@@ -1,4 +1,4 @@
-"""Bounds of connections that are altered while a node runs hold at once (KIP-402, KIP-612).
+"""Connection limits that take effect at once when they are altered (KIP-402, KIP-612).
 
 Source: `SocketServer.reconfigure` and `ListenerConnectionQuota.reconfigure` of Kafka.
 """
@@ -30,7 +30,7 @@ def connections_of(
     book: AddressBook,
     too_early: Callable[[str], float] | None = None,
 ) -> AlteredConnections:
-    """Those of a node's listeners, as its file has them; looks host names up.
+    """Returns the limits of a node's listeners, with the values of its file; resolves host names.
 
     Raises:
         ConfigError: the file names an unknown host.
@@ -43,7 +43,7 @@ def connections_of(
 
 
 class AlteredConnections:
-    """A `Publisher`. `quotas` are those of the listeners called `names`; `book` must be run."""
+    """A `Publisher` that applies altered limits. `quotas` covers the listeners in `names`; `book` must be run."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AlteredConnections:
         now = NodeConfigs(self._config, lambda: self._configs)
         try:
             bounds = bounds_of(now, self._names, self.book.addresses)
-        except ConfigError as error:  # of a version that takes other values
+        except ConfigError as error:  # from a version that accepts other values
             events.CONNECTIONS_CONFIG_INVALID.log(log, error=error)
             return
         if bounds != self.quotas.bounds:

@@ -1,8 +1,8 @@
-"""Certificates and users that are altered while a node runs: new connections get the new ones, those that are open
-stay. Keystores, truststores and revocation lists are read again when their files change, too.
+"""Certificates and users that are altered while a node runs. New connections use the new ones; open connections are not
+affected. Keystores, truststores and revocation lists are also read again when their files change.
 
 Source: `DynamicSecurityConfigs`, `SslFactory.reconfigure`, `SaslChannelBuilder` of Kafka, KIP-226. Setting a location
-to what it is already reads the file again (KAFKA-14136). Not implemented: `ssl.allow.dn.changes` and
+to its present value reads the file again (KAFKA-14136). Not implemented: `ssl.allow.dn.changes` and
 `ssl.allow.san.changes`; a new certificate may have any name.
 """
 
@@ -36,7 +36,7 @@ _FILES = ("ssl.keystore.location", "ssl.truststore.location", "trimaran.ssl.crl.
 
 
 class AlteredSecurity:
-    """A `Publisher`. Acts when a client alters `listener.name.…` of this node; files are read in a thread."""
+    """A `Publisher` that acts when a client alters `listener.name.…` of this node; files are read in a thread."""
 
     def __init__(
         self,
@@ -45,16 +45,18 @@ class AlteredSecurity:
         clients: Sequence[tuple[ClientSecurity, Make]],
         logins: Logins | None = None,
     ) -> None:
-        """`clients`: the security of this node's own connections, each with the function that makes it again."""
+        """Creates the publisher. `clients`: the security of this node's own connections, each with the function that
+        builds it again.
+        """
         self._config = config
         self._here = (BROKER_RESOURCE, str(config.node_id))
         self._logins = logins or Logins()
         self._listeners = listeners
         self._clients = clients
-        # As altered by now.
+        # The configuration with all alterations applied so far.
         self._in_use = config
         self._signatures = self._look()
-        self._changed: set[str] = set()  # keys that were altered since `_in_use`
+        self._changed: set[str] = set()  # keys altered since `_in_use`
         self._configs = ConfigsImage()
         self._wanted = AutoResetEvent()
         self._one_at_a_time = trio.Lock()
@@ -70,7 +72,7 @@ class AlteredSecurity:
             self._wanted.set()
 
     async def run(self) -> None:
-        """Obeys what was altered, and looks at the files of listeners, for ever."""
+        """Applies alterations and watches the listeners' files, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._watch_files)
             while True:
@@ -78,7 +80,7 @@ class AlteredSecurity:
                 await self.obey()
 
     async def obey(self) -> None:
-        """Goes over to what was published."""
+        """Applies the newest published configs."""
         async with self._one_at_a_time:
             changed, self._changed = self._changed, set()
             if not changed:
@@ -97,7 +99,7 @@ class AlteredSecurity:
                 events.SECURITY_CONFIG_INVALID.log(log, error=error)
 
     async def _renew(self, config: ServerConfig, listeners: Sequence[Listener]) -> None:
-        """All of it, or nothing where something cannot be used. Raises ConfigError."""
+        """Replaces all of it, or nothing if a part is unusable. Raises ConfigError."""
         secured, clients = await run_blocking(self._read, config, listeners)
         for listener, security in secured:
             listener.security = security
@@ -110,7 +112,7 @@ class AlteredSecurity:
     ) -> tuple[
         list[tuple[Listener, ListenerSecurity]], list[tuple[ClientSecurity, ClientSecurity]]
     ]:
-        """Reads what listeners and clients shall use. Blocks, so it belongs into a thread. Raises ConfigError."""
+        """Reads the new security of listeners and clients. Blocks, so it is called in a thread. Raises ConfigError."""
         secured = [
             (listener, listener_security(config, listener.name, self._logins))
             for listener in listeners
@@ -121,14 +123,14 @@ class AlteredSecurity:
         return secured, clients
 
     async def _watch_files(self) -> None:
-        """Reads files again that have changed."""
+        """Reads changed files periodically."""
         seconds = self._config["trimaran.ssl.reload.interval.ms"] / 1000
         while seconds:
             await trio.sleep(seconds)
             await self.read_changed_files()
 
     async def read_changed_files(self) -> None:
-        """One look. A file that cannot be used leaves what there was, until it changes again."""
+        """Checks the files once. An unusable file changes nothing until it changes again."""
         async with self._one_at_a_time:
             before, self._signatures = self._signatures, self._look()
             if before == self._signatures:
@@ -139,7 +141,7 @@ class AlteredSecurity:
                 events.SECURITY_INVALID.log(log, error=error)
 
     def _look(self) -> dict[str, object]:
-        """Returns the signature of each file that listeners name: it changes when the file is written."""
+        """Returns the signature of each file that the listeners use: it changes when the file is written."""
         names = [listener.name for listener in self._listeners] + self._config[
             "controller.listener.names"
         ]
@@ -158,12 +160,12 @@ def _signature(path: str) -> object:
 
 
 def altered(config: ServerConfig, configs: ConfigsImage) -> ServerConfig:
-    """The file with what `configs` alter for listeners of this node. Raises ConfigError."""
+    """Returns the file's configuration with what `configs` set for listeners of this node. Raises ConfigError."""
     return with_listeners(config, configs.of(BROKER_RESOURCE, str(config.node_id)))
 
 
 def with_listeners(config: ServerConfig, texts: Mapping[str, str]) -> ServerConfig:
-    """The file with other values of its `listener.name.…` keys. Raises ConfigError."""
+    """Returns the file's configuration with other values of its `listener.name.…` keys. Raises ConfigError."""
     return config.with_listener_configs(
         {name: text for name, text in texts.items() if name.startswith(LISTENER_PREFIX)}
     )
@@ -172,9 +174,9 @@ def with_listeners(config: ServerConfig, texts: Mapping[str, str]) -> ServerConf
 def check_altered(
     config: ServerConfig, configs: ConfigsImage, changes: Mapping[str, str | None]
 ) -> None:
-    """Reads the files that they name, so it belongs into a thread.
+    """Checks the altered configs and reads the files that they name, so it is called in a thread.
 
-    Raises ConfigError if a listener could not work with `changes` of this node's configs.
+    Raises ConfigError if a listener could not work with `changes` to this node's configs.
     """
     changed = {name for name in changes if name.startswith(LISTENER_PREFIX)}
     if not changed:
@@ -186,7 +188,7 @@ def check_altered(
         if any(name.startswith(prefix) for name in changed):
             listener_security(after, endpoint.name)
             changed = {name for name in changed if not name.startswith(prefix)}
-    # The remaining keys are about controllers, which a broker connects to.
+    # The remaining keys configure connections to controllers.
     controllers = tuple(map(_prefix, config["controller.listener.names"]))
     if any(name.startswith(controllers) for name in changed):
         controller_security(after)

@@ -1,6 +1,6 @@
-"""Feature levels as ApiVersions tells them: what this node supports and the cluster has finalized (KIP-584).
+"""Feature levels in ApiVersions: the supported levels of this node and the finalized levels of the cluster (KIP-584).
 
-kraft.version is no record of the metadata: it is in the quorum's own log, and level 0 is not told (KIP-853).
+kraft.version is not a record of the metadata: it is in the quorum's own log, and level 0 is omitted (KIP-853).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from trimaran.wire.transport.dispatch.api_versions import Features
 
 
 def api_versions_features(image: MetadataImage, kraft_version: int) -> Features:
-    """Returns the features of a node, which are the same on brokers and controllers."""
+    """Returns the features of a node, in the same form on brokers and controllers."""
     finalized = dict(image.features.levels)
     if image.features.metadata_version:
         finalized[METADATA_VERSION] = image.features.metadata_version

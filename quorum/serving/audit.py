@@ -1,8 +1,9 @@
-"""The audit log: each line has principal, resource and request, the verdict and the ACL that decided.
+"""The audit log: each line has the principal, resource and request, the verdict, and the ACL that decided.
 
-Its logger is `kafka.authorizer.logger`, as Kafka's. A denial of a named resource is logged at INFO. An allowed request
-is logged at DEBUG; so is a resource that was only left out of an answer. A client that is denied over and over writes
-at most `LINES_MAX` lines in an interval; the next line tells how many were left out. Source: `StandardAuthorizerData`.
+Its logger is `kafka.authorizer.logger`, as in Kafka. A denial of a named resource is logged at INFO. An allowed request
+is logged at DEBUG, and so is a resource that was only omitted from a response. For a client that is denied repeatedly,
+at most `LINES_MAX` lines are written per interval; the next line has the number of omitted ones. Source:
+`StandardAuthorizerData`.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from trimaran.wire.transport.requests.calls import Call
 
 log = logging.getLogger("kafka.authorizer.logger")
 
-# Some 300 bytes each: three gigabytes a day if a client tries nothing else. Kafka's DEBUG logs more.
+# Lines of some 300 bytes: three gigabytes a day if a client does nothing else. Kafka logs more at DEBUG.
 LINES_MAX = 1000
 INTERVAL_SECONDS = 10.0
 
 
 class _Bound:
-    """How many lines were written in this interval, and left out since the last line."""
+    """The numbers of lines written in this interval, and of lines omitted since the last one."""
 
     def __init__(self) -> None:
         self._until = 0.0
@@ -32,7 +33,7 @@ class _Bound:
         self._left_out = 0
 
     def take(self) -> int:
-        """How many were left out before this line; -1 where this one is, too."""
+        """Counts a line; returns how many were omitted before it, or -1 to omit this one too."""
         now = time.monotonic()
         if now >= self._until:
             self._until, self._written = now + INTERVAL_SECONDS, 0
@@ -48,12 +49,12 @@ _DENIED = _Bound()
 
 
 def tells_what_is_allowed() -> bool:
-    """Returns whether every verdict is logged: then no verdicts must be cached."""
+    """Returns whether every verdict is logged; verdicts must not be cached then."""
     return log.isEnabledFor(logging.DEBUG)
 
 
 def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True) -> None:
-    """Logs a verdict. `asked_for`: the request named the resource, so that a denial is a refusal."""
+    """Logs a verdict. `asked_for`: the request named the resource, so a denial is a refusal."""
     refuses = asked_for and not verdict.allowed
     level = logging.INFO if refuses else logging.DEBUG
     if not log.isEnabledFor(level):
@@ -79,12 +80,12 @@ def note(call: Call, action: Action, verdict: Verdict, *, asked_for: bool = True
 
 
 def why(verdict: Verdict) -> str:
-    """The ACL that a verdict follows from, or the rule."""
+    """Returns the ACL or the rule that determines a verdict."""
     return verdict.why if verdict.acl is None else shown(verdict.acl)
 
 
 def shown(acl: Acl) -> str:
-    """An ACL in one line; names are escaped."""
+    """Returns an ACL as one line; names are escaped."""
     kind, pattern = known(ResourceType, acl.resource_type), known(PatternType, acl.pattern_type)
     permission, operation = known(Permission, acl.permission), known(Operation, acl.operation)
     return (

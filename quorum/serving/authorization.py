@@ -1,6 +1,6 @@
 """Authorization on one node: its authorizer, and the checks that handlers use.
 
-Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.class.name` everything is allowed.
+Source: Kafka's `AuthHelper`, `ClusterMetadataAuthorizer`. Without `authorizer.class.name` every request is allowed.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from trimaran.wire.security.principal import ANONYMOUS
 from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 SUPER_USERS = "super.users"
-# For every Produce and Fetch: to find a member by its class takes as long as the verdict.
+# A constant for Produce and Fetch, because the lookup of an enum member takes as long as a cached verdict.
 _TOPIC = ResourceType.TOPIC
 
 
 class Guarded(Protocol):
-    """The part of a context that every handler needs, on brokers and controllers."""
+    """The part of a context that authorization needs, on brokers and controllers."""
 
     @property
     def authorizer(self) -> Authorizer | None: ...
 
 
 class Serving(Guarded, Protocol):
-    """The context of handlers that both kinds of nodes have: they read the committed image of the node."""
+    """The context of handlers that both kinds of nodes share: they read the node's committed image."""
 
     @property
     def config(self) -> ServerConfig: ...
@@ -41,10 +41,10 @@ class Serving(Guarded, Protocol):
 
 
 def authorizer_of(config: ServerConfig) -> Authorizer | None:
-    """The authorizer that the configuration asks for; a `Publisher` that the loader must be given.
+    """Returns the configured authorizer; it is a `Publisher`, which must be added to the loader.
 
     Raises:
-        ConfigError: `super.users` are no principals.
+        ConfigError: `super.users` has an invalid principal.
     """
     if not config["authorizer.class.name"]:
         return None
@@ -62,7 +62,9 @@ def authorizer_of(config: ServerConfig) -> Authorizer | None:
 
 
 def may(ctx: Guarded, call: Call, action: Action, *, asked_for: bool = True) -> bool:
-    """Whether who asks may do it. `asked_for`: the request named the resource, and a denial will be its answer."""
+    """Returns whether the client may perform the action. `asked_for`: the request named the resource, so a denial
+    becomes an error in the response.
+    """
     if ctx.authorizer is None:
         return True
     connection = call.connection
@@ -74,7 +76,7 @@ def may(ctx: Guarded, call: Call, action: Action, *, asked_for: bool = True) -> 
 def may_somewhere(
     ctx: Guarded, call: Call, operation: Operation, resource_type: ResourceType
 ) -> bool:
-    """Whether there may be a resource of the type with which who asks may do it (KIP-679)."""
+    """Returns whether there may be a resource of the type on which the client may perform the operation (KIP-679)."""
     if ctx.authorizer is None:
         return True
     connection, action = call.connection, Action(operation, resource_type, ANY_NAME)
@@ -84,7 +86,7 @@ def may_somewhere(
 
 
 def everybody(_name: str) -> bool:
-    """The rule where there is no authorizer."""
+    """Allows everything; the rule without an authorizer."""
     return True
 
 
@@ -96,9 +98,7 @@ def may_with(
     *,
     asked_for: bool = True,
 ) -> Callable[[str], bool]:
-    """For handlers that ask themselves: whether who asks may do it with the resource of that name. A name is judged
-    once.
-    """
+    """Returns the rule whether the client may perform the operation on a resource by name. Each name is judged once."""
     if ctx.authorizer is None:
         return everybody
     judged: dict[str, bool] = {}
@@ -121,9 +121,7 @@ def may_with_topic(
     or_cluster: Operation | None = None,
     asked_for: bool = True,
 ) -> Callable[[str], bool]:
-    """Returns the rule of `may_with` for topics; a principal that may do `or_cluster` on the cluster may use all of
-    them.
-    """
+    """Returns the rule of `may_with` for topics; a principal with `or_cluster` on the cluster may use all of them."""
     if or_cluster is not None and may(ctx, call, Action(or_cluster), asked_for=False):
         return everybody
     if ctx.authorizer is None:
@@ -132,7 +130,9 @@ def may_with_topic(
 
 
 def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
-    """Checks the cluster, for handlers that authorize by themselves. Raises KafkaError CLUSTER_AUTHORIZATION_FAILED."""
+    """Checks the operation on the cluster, for handlers that authorize by themselves. Raises KafkaError
+    CLUSTER_AUTHORIZATION_FAILED.
+    """
     if not may(ctx, call, Action(operation)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -141,7 +141,7 @@ def check_cluster(ctx: Guarded, call: Call, operation: Operation) -> None:
 
 
 class _AclJudge:
-    """Holds what handlers declare against the authorizer of their context."""
+    """Checks the permissions that handlers declare, with the authorizer of their context."""
 
     def judges(self, context: Guarded) -> bool:
         return context.authorizer is not None
@@ -166,8 +166,8 @@ ACL_JUDGE = _AclJudge()
 def may_ask_for_tokens(
     ctx: Serving, connection: ConnectionInfo, *, forwarded: bool = False
 ) -> bool:
-    """Returns whether a client may ask for delegation tokens: only if it has authenticated, by SASL or with a
-    certificate, and not by a token. A broker has checked the connection of a request that is `forwarded`.
+    """Returns whether a client may request delegation tokens: it must have authenticated, by SASL or with a
+    certificate, but not with a token. The broker has checked the connection of a `forwarded` request.
     """
     if connection.principal.by_token or forwarded:
         return not connection.principal.by_token

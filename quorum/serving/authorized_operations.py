@@ -1,7 +1,7 @@
-"""The operations that who asks may do, as bits by `AclOperation` (KIP-430).
+"""The operations that a client may perform on a resource, as bits by `AclOperation` (KIP-430).
 
-For Metadata, DescribeCluster, DescribeTopicPartitions, DescribeGroups and ConsumerGroupDescribe.
-Source: Kafka's `AuthHelper.authorizedOperations`, `AclEntry.supportedOperations`.
+Used by Metadata, DescribeCluster, DescribeTopicPartitions, DescribeGroups and ConsumerGroupDescribe. Source: Kafka's
+`AuthHelper.authorizedOperations`, `AclEntry.supportedOperations`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ALL = {kind: _bits(some) for kind, some in OPERATIONS_OF.items()}
 
 
 def authorized_operations(ctx: Guarded, call: Call, resource_type: ResourceType, name: str) -> int:
-    """The bits for one resource. Raises KafkaError as the authorizer."""
+    """Returns the bits for one resource. Raises the authorizer's KafkaError."""
     if ctx.authorizer is None:
         return _ALL[resource_type]
     return _bits(
@@ -70,7 +70,7 @@ def authorized_operations(ctx: Guarded, call: Call, resource_type: ResourceType,
 
 
 def cluster_operations(ctx: Guarded, call: Call) -> int:
-    """None for who may not even look."""
+    """Returns the bits for the cluster; none for a client that may not describe it."""
     if not may(ctx, call, Action(Operation.DESCRIBE)):
         return 0
     return authorized_operations(ctx, call, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -1,7 +1,7 @@
-"""The entries of DescribeConfigs for topics, groups, subscriptions and this node: values, their sources and synonyms.
+"""The entries of DescribeConfigs for topics, groups, subscriptions and this node: values, sources and synonyms.
 
 Source: `ConfigHelper` and `DynamicBrokerConfig` of Kafka, KIP-226 (sources and synonyms). Sensitive values are never
-shown.
+returned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trimaran.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-# Described whether they are set or not; those of ZooKeeper where the mirror of this node has any.
+# Described even if they are not set; those of ZooKeeper only if this node's mirror has any.
 _OF_ALL_NODES = frozenset(
     key.name
     for key in SERVER_CONFIGS.values()
@@ -39,7 +39,7 @@ _OF_ALL_NODES = frozenset(
 
 
 class ConfigDescription:
-    """Describes by the configs of one image."""
+    """Describes configs by one image."""
 
     def __init__(
         self, config: ServerConfig, configs: ConfigsImage, *, synonyms: bool, documentation: bool
@@ -50,7 +50,7 @@ class ConfigDescription:
         self._documentation = documentation
 
     def topic(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """All configs of a topic, or those `wanted` that exist."""
+        """Returns all configs of a topic, or those in `wanted` that exist."""
         own = self._configs.of(TOPIC_RESOURCE, name)
         return [self._topic_config(key, own) for key in _chosen(TOPIC_CONFIGS, wanted)]
 
@@ -64,7 +64,7 @@ class ConfigDescription:
         return self._result(key.name, key, value, settings)
 
     def _topic_default(self, key: ConfigKey) -> str | None:
-        """The value that holds when the topic says nothing."""
+        """Returns the value for topics that do not set the config."""
         for server_key, factor in SERVER_SYNONYMS.get(key.name, ()):
             text = self._node.texts.get(server_key)
             if text is not None:
@@ -91,7 +91,7 @@ class ConfigDescription:
         return ConfigSynonym(key.name, key.text_of(key.default), ConfigSource.DEFAULT)
 
     def group(self, name: str, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """All configs of a group, whether there is one or not."""
+        """Returns all configs of a group, even if the group does not exist."""
         own = self._configs.of(GROUP_RESOURCE, name)
         return [self._group_config(key, own) for key in _chosen(GROUP_CONFIGS, wanted)]
 
@@ -111,7 +111,7 @@ class ConfigDescription:
     def client_metrics(
         self, name: str, wanted: Iterable[str] | None
     ) -> list[DescribeConfigsResourceResult]:
-        """Returns all configs of a subscription to clients' metrics; their defaults have no source."""
+        """Returns all configs of a client metrics subscription; their defaults have no source."""
         own = self._configs.of(CLIENT_METRICS_RESOURCE, name)
         results = []
         for key in _chosen(CLIENT_METRICS_CONFIGS, wanted):
@@ -121,7 +121,7 @@ class ConfigDescription:
         return results
 
     def loggers(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """The levels of this process."""
+        """Returns the log levels of this process."""
         return [
             DescribeConfigsResourceResult(
                 name=name,
@@ -138,7 +138,9 @@ class ConfigDescription:
         ]
 
     def broker(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """All configs of this node, or those `wanted` that exist: also what is set and not known, for plug-ins."""
+        """Returns all configs of this node, or those in `wanted` that exist; including undeclared ones, for
+        plug-ins.
+        """
         names = [name for name in SERVER_CONFIGS if name in _OF_ALL_NODES]
         names += sorted(self._node.texts.keys() - _OF_ALL_NODES)
         return [
@@ -148,7 +150,7 @@ class ConfigDescription:
         ]
 
     def cluster_default(self, wanted: Iterable[str] | None) -> list[DescribeConfigsResourceResult]:
-        """The dynamic configs of all brokers."""
+        """Returns the dynamic cluster-wide default configs of brokers."""
         return [
             self._node_config(
                 name, text, [ConfigSynonym(name, text, ConfigSource.DYNAMIC_DEFAULT_BROKER)]
@@ -161,7 +163,7 @@ class ConfigDescription:
         self, name: str, value: str | None, settings: Sequence[ConfigSynonym]
     ) -> DescribeConfigsResourceResult:
         key = declared_key(name)
-        # As in Kafka also of a listener's, which may be altered.
+        # As in Kafka, this includes a listener's keys, although they may be altered.
         read_only = (
             key is None or key.name != name or (key.scope == "read-only" and name not in SECURITY)
         )
@@ -176,7 +178,9 @@ class ConfigDescription:
         *,
         read_only: bool = False,
     ) -> DescribeConfigsResourceResult:
-        """`key` declares `name`, which is a listener's if it is another; what nothing declares may be a secret."""
+        """Returns an entry. `key` declares `name`; the names differ for a listener's config. An undeclared config may
+        be a secret.
+        """
         sensitive = key is None or key.sensitive
         is_documented = self._documentation and key is not None and key.name == name
         return DescribeConfigsResourceResult(
@@ -205,7 +209,7 @@ def _own(own: Mapping[str, str], key: ConfigKey, source: ConfigSource) -> Iterat
 
 
 def _scaled(text: str, factor: int) -> str:
-    """As Kafka's `ConfigSynonym`, which takes what is no number for 0."""
+    """Returns the scaled value like Kafka's `ConfigSynonym`, which reads a malformed number as 0."""
     if factor == 1:
         return text
     try:

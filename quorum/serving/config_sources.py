@@ -1,5 +1,5 @@
-"""The sources of a node's configs, in the order in which they count: alterations of this node, of all nodes, its file,
-the defaults.
+"""The sources of a node's configs in order of precedence: alterations of this node, of all nodes, its file, the
+defaults.
 
 Source: `DynamicBrokerConfig`, `ConfigHelper.configSynonyms` of Kafka, KIP-226.
 """
@@ -19,7 +19,7 @@ from trimaran.node.config.server_keys import SERVER_CONFIGS
 from trimaran.node.config.synonyms import broker_synonyms
 from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
-# As texts, of those that have one.
+# The defaults as texts, of those keys that have one.
 _DEFAULTS = {
     key.name: key.text_of(key.default)
     for key in SERVER_CONFIGS.values()
@@ -50,7 +50,7 @@ class NodeConfigLayers:
 
     @cached_property
     def texts(self) -> Mapping[str, str]:
-        """The values in force among all that are set, by name."""
+        """Returns the effective values of all configs that are set, by name."""
         own, of_all, file = (texts for texts, _ in self.layers)
         return _in_force(file, of_all, own)
 
@@ -68,7 +68,7 @@ class NodeConfigLayers:
         return list(dropwhile(lambda setting: setting.name != name, found))
 
     def value(self, name: str) -> str | None:
-        """The text of the value in force: of a declared config as Kafka writes it, of others as it was set."""
+        """Returns the text of the effective value: a declared config's in Kafka's format, any other's as it was set."""
         key, text = declared_key(name), self.texts.get(name)
         if key is None or key.name != name or key.internal:
             return text
@@ -76,7 +76,7 @@ class NodeConfigLayers:
 
 
 def text_of(key: ConfigKey, text: str) -> str:
-    """The value that `text` means as Kafka writes it; `text` where it is none, which a log of Kafka's may hold."""
+    """Returns the value in Kafka's format; `text` itself if it is invalid, which a log from Kafka may contain."""
     try:
         return key.text_of(key.parse_stored(text))
     except ConfigError:
@@ -84,7 +84,7 @@ def text_of(key: ConfigKey, text: str) -> str:
 
 
 def _in_force(*layers: Mapping[str, str]) -> dict[str, str]:
-    """The later layers count more, and what they set replaces the synonyms of it in earlier ones."""
+    """Merges the layers: a later layer overrides earlier ones, including their synonyms of the same config."""
     texts: dict[str, str] = {}
     for layer in layers:
         for name in layer:

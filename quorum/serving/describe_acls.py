@@ -1,4 +1,4 @@
-"""DescribeAcls (29), on brokers and controllers: the ACLs of the node's image that a filter matches.
+"""DescribeAcls (29), on brokers and controllers: returns the ACLs of the node's image that match a filter.
 
 A node without an authorizer refuses it.
 """
@@ -24,7 +24,9 @@ from trimaran.wire.transport.scheduling.effects import ITEM_COST_BYTES, Compute,
 def describe_acls(
     request: DescribeAclsRequest, ctx: Serving, call: Call
 ) -> Handling[DescribeAclsResponse]:
-    """Raises KafkaError: SECURITY_DISABLED; INVALID_REQUEST, the filter has an unknown type or operation."""
+    """Returns the matching ACLs. Raises KafkaError: SECURITY_DISABLED; INVALID_REQUEST if the filter has an unknown
+    type or operation.
+    """
     acls = ctx.image.acls
     if ctx.authorizer is None:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker")

@@ -1,8 +1,8 @@
-"""DescribeConfigs (32), on brokers and controllers: configs of topics, groups and client metrics, of the node itself
-and its loggers, and the default of all brokers.
+"""DescribeConfigs (32), on brokers and controllers: returns configs of topics, groups and client metrics, of the node
+itself and its loggers, and the cluster-wide defaults of brokers.
 
-Versions: 0 says only what is default, 1 sources and synonyms, 3 types and documentation. Source: Kafka's
-`ConfigHelper`.
+Version 0 returns only whether a value is the default, version 1 adds sources and synonyms, version 3 types and
+documentation. Source: Kafka's `ConfigHelper`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CONFIGS_BYTES = {TOPIC_RESOURCE: 40 << 10, BROKER_RESOURCE: 400 << 10}
 def fail_all(
     request: DescribeConfigsRequest, code: ErrorCode, message: str
 ) -> DescribeConfigsResponse:
-    """The answer when the handler could not even begin."""
+    """Returns the response for a request that could not be handled at all."""
     error = KafkaError(code, message)
     return DescribeConfigsResponse(
         results=[_failed(resource, error) for resource in request.resources]
@@ -53,11 +53,11 @@ def fail_all(
 
 
 def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
-    """Returns the request with each resource once, with all its configs that the request names anywhere."""
+    """Returns the request with each resource once, with all the configs that the request names for it."""
     wanted: dict[tuple[int, str], dict[str, None] | None] = {}
     for resource in request.resources:
         key = (resource.resource_type, resource.resource_name)
-        keys = resource.configuration_keys or None  # Kafka takes no keys for all keys
+        keys = resource.configuration_keys or None  # in Kafka an empty list requests all keys
         before = wanted.setdefault(key, {})
         if keys is None or before is None:
             wanted[key] = None
@@ -86,7 +86,7 @@ def asked_once(request: DescribeConfigsRequest) -> DescribeConfigsRequest:
 def describe_configs(
     request: DescribeConfigsRequest, ctx: Serving, call: Call
 ) -> Handling[DescribeConfigsResponse]:
-    """Raises KafkaError: INVALID_REQUEST, a resource has an unknown type."""
+    """Returns the configs of each resource. Raises KafkaError: INVALID_REQUEST if a resource has an unknown type."""
     for each_resource in request.resources:
         if each_resource.resource_type not in RESOURCE_TYPES:
             raise KafkaError(
@@ -110,7 +110,7 @@ def describe_configs(
             if call.header.api_version == 0:
                 _say_what_is_default(described)
             head = DescribeConfigsResult(
-                error_message="",  # Kafka's, where nothing went wrong
+                error_message="",  # Kafka's value on success
                 resource_type=resource.resource_type,
                 resource_name=resource.resource_name,
                 configs=[],
@@ -130,12 +130,14 @@ def describe_configs(
 def describe_configs_of_controller(
     request: DescribeConfigsRequest, ctx: Serving, call: Call
 ) -> Handling[DescribeConfigsResponse]:
-    """Answers as `describe_configs`. Clients that know version 0 alone know no controllers."""
+    """Describes configs on a controller like `describe_configs`. Clients that know only version 0 do not know
+    controllers.
+    """
     return describe_configs(request, ctx, call)
 
 
 def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:
-    """Version 0 has no sources."""
+    """Sets `is_default`, because version 0 has no sources."""
     for config in configs:
         config.is_default = config.config_source == ConfigSource.DEFAULT
 
@@ -197,7 +199,7 @@ def _failed(resource: DescribeConfigsResource, error: KafkaError) -> DescribeCon
     unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return DescribeConfigsResult(
         error_code=error.code,
-        error_message="" if unknown else error.message,  # as Kafka's
+        error_message="" if unknown else error.message,  # as in Kafka
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[],

@@ -1,6 +1,6 @@
-"""Altered configs that change nothing here: the log of the nodes has the reason, once for each key.
+"""Altered configs that have no effect here: the node logs the reason, once for each key.
 
-They are taken all the same, as Kafka's tools set some on their way: a reassignment with `--throttle` alters throttles.
+They are accepted anyway, because Kafka's tools set some of them: a reassignment with `--throttle` alters throttles.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from trimaran.wire.identity import NodeId
 
 log = logging.getLogger(__name__)
 
-# A client may make up as many names as it likes; more than a few are no mistyped ones.
+# A client can invent any number of names; more than a few are not typing errors.
 UNDECLARED_MAX = 100
 
 _TABLES = {
@@ -37,7 +37,7 @@ _TABLES = {
 
 
 class IdleConfigs:
-    """A `Publisher`. It warns once for each key of a kind of resource, and for at most `UNDECLARED_MAX` undeclared
+    """A `Publisher` that warns once for each key of a kind of resource, and for at most `UNDECLARED_MAX` undeclared
     keys.
     """
 
@@ -63,7 +63,7 @@ class IdleConfigs:
             )
 
     def _why_idle(self, kind: int, name: str) -> str:
-        """Why the config changes nothing here; empty when it does."""
+        """Returns why the config has no effect here; empty if it has one."""
         if kind == BROKER_RESOURCE and declared_key(name) is None:
             self._undeclared += 1
             if self._undeclared > UNDECLARED_MAX:

@@ -1,4 +1,4 @@
-"""The values that hold on a node now: those altered for this node, else for all, else its file, else the default.
+"""The effective configs of a node: those altered for this node, else for all nodes, else in its file, else the default.
 
 Source: `DynamicBrokerConfig` of Kafka, KIP-226. Topics add their own configs (`broker/metadata/topic_settings.py`).
 """
@@ -14,17 +14,17 @@ from trimaran.quorum.metadata.image import BROKER_RESOURCE, ConfigsImage
 
 
 class NodeConfigs:
-    """`configs` gives the newest image, and each call asks for it."""
+    """The effective configs; `configs` returns the newest image and is called each time."""
 
     def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
         self._config = config
         self._configs = configs
-        # The last image and its values, kept because each Produce of a transaction reads one.
+        # The last image and its values, cached because each Produce of a transaction reads one.
         self._image: ConfigsImage | None = None
         self._values: dict[str, Any] = {}
 
     def now(self, key: str) -> Any:
-        """The typed value of a key of `SERVER_CONFIGS`, or of `DYNAMIC_ONLY`; not to be changed."""
+        """Returns the typed value of a key of `SERVER_CONFIGS` or `DYNAMIC_ONLY`; callers must not modify it."""
         image = self._configs()
         if image is not self._image:
             self._image, self._values = image, {}
@@ -42,7 +42,7 @@ class NodeConfigs:
         return definition.default if key in DYNAMIC_ONLY else self._config[key]
 
     def now_of_listener(self, listener: str, key: str) -> Any:
-        """The value of a key that one listener may have for itself; else that of the node."""
+        """Returns the value of a key that can be set for one listener; else the node's value."""
         text = self._altered(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
         if text is not None:
             return SERVER_CONFIGS[key].parse_stored(text)

@@ -1,7 +1,6 @@
-"""Answers with the same error for each item of the request, for responses without an error code at the top.
+"""Responses with the same error for each item of the request, for responses without a top-level error code.
 
-A topic that is named again is refused once. The same for brokers, which pass such requests on, and controllers, which
-decide.
+A repeated topic is refused once. Used by brokers, which forward such requests, and by controllers, which handle them.
 In Kafka this is `AbstractRequest.getErrorResponse`.
 """
 
@@ -83,7 +82,7 @@ def fail_create_partitions(
 def fail_alter_reassignments(
     request: AlterPartitionReassignmentsRequest, code: ErrorCode, message: str
 ) -> AlterPartitionReassignmentsResponse:
-    """At the top and of each partition, as Kafka."""
+    """Returns the error at the top level and for each partition, as in Kafka."""
     responses = [
         ReassignableTopicResponse(
             name=topic.name,
@@ -106,8 +105,8 @@ def fail_alter_reassignments(
 def fail_elect_leaders(
     request: ElectLeadersRequest, code: ErrorCode, message: str
 ) -> ElectLeadersResponse:
-    """Gives the code at the top and for each partition, as Kafka: an election of all partitions names none of them,
-    and version 0 has no field at the top.
+    """Returns the error at the top level and for each partition, as in Kafka: an election of all partitions names none
+    of them, and version 0 has no top-level field.
     """
     results = [
         ReplicaElectionResult(

@@ -1,3 +1,3 @@
-"""Between the flat messages of the Raft core and the wire structs, which nest topics and partitions. Source: Kafka's
-`RaftUtil`.
+"""Conversion between the Raft core's flat messages and the wire structs, which nest topics and partitions. Source:
+Kafka's `RaftUtil`.
 """

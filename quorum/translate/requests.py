@@ -1,4 +1,4 @@
-"""Requests between the core's messages and the wire's, both ways."""
+"""Conversion of requests between the core's messages and the wire structs, in both directions."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from trimaran.wire.messages import end_quorum_epoch as end
 from trimaran.wire.messages import fetch, fetch_snapshot, vote
 from trimaran.wire.schema import Message
 
-# The first Fetch version that says who fetches by `replica_state` instead of `replica_id`.
+# The first Fetch version that identifies the fetcher by `replica_state` instead of `replica_id`.
 FETCH_REPLICA_STATE = 15
 
-# --- requests that arrive
+# --- incoming requests
 
 
 def read_vote(request: vote.VoteRequest) -> core.VoteRequest:
@@ -93,7 +93,7 @@ def read_fetch_snapshot(request: fetch_snapshot.FetchSnapshotRequest) -> core.Fe
     )
 
 
-# --- requests that leave
+# --- outgoing requests
 
 
 def write_request(request: core.Request, version: int) -> Message:

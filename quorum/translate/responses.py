@@ -1,4 +1,4 @@
-"""Answers between the core's messages and the wire's, both ways."""
+"""Conversion of responses between the core's messages and the wire structs, in both directions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from trimaran.wire.schema import Message
 M = TypeVar("M", bound=Message)
 P = TypeVar("P")
 
-# --- answers that arrive
+# --- incoming responses
 
 
 def read_response(response: Message) -> core.AnyResponse:
     """Returns the core's form of a response.
 
     Raises:
-        RemoteProtocolError: it is not about the metadata partition.
+        RemoteProtocolError: the response is not about the metadata partition.
     """
     if type(response) not in _ANSWERS:
         return voters.read_response(response)
@@ -104,15 +104,15 @@ _ANSWERS: dict[type[Message], tuple[type[core.Response], Callable[[Any], dict[st
     fetch_snapshot.FetchSnapshotResponse: (core.FetchSnapshotResponse, _snapshot_fields),
 }
 
-# --- answers that leave
+# --- outgoing responses
 
-# Errors that Kafka puts at the top of an answer, without a partition.
+# Errors that Kafka returns at the top level of a response, without a partition.
 _TOP_LEVEL = (ErrorCode.INCONSISTENT_CLUSTER_ID,)
 
 
 @dataclass(frozen=True, slots=True)
 class _ElectionClasses(Generic[M]):
-    """The classes of the answers to Vote, BeginQuorumEpoch and EndQuorumEpoch: the same fields in three schemas."""
+    """The classes of the responses to Vote, BeginQuorumEpoch and EndQuorumEpoch: three schemas with the same fields."""
 
     response: type[M]
     topic: Any
@@ -219,7 +219,7 @@ def write_snapshot_response(
     return fetch_snapshot.FetchSnapshotResponse(topics=[topic], node_endpoints=endpoints)
 
 
-# The first versions of answers that say where the leader is reached.
+# The first response versions that have the leader's endpoint.
 _WITH_ENDPOINTS = {
     vote.NodeEndpoint: 1,
     begin.NodeEndpoint: 1,

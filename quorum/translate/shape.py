@@ -1,6 +1,6 @@
-"""The common shape of requests and answers about the metadata partition.
+"""The common shape of requests and responses about the metadata partition.
 
-Shapes that name another partition, several, or none (mE10) end here with the code that Kafka answers; what passes is
+A message that names another partition, several, or none (mE10) is refused here with Kafka's error code; any other is
 well-formed.
 """
 
@@ -15,7 +15,7 @@ from trimaran.wire.identity import NodeId
 
 
 class WrongShape(Exception):
-    """A request that is not about the metadata partition alone; `code` is the top-level error to answer."""
+    """The request does not name exactly the metadata partition; `code` is the top-level error of the response."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -23,7 +23,7 @@ class WrongShape(Exception):
 
 
 def only_partition(topics: list[Any]) -> Any:
-    """The single partition of the single topic; by name or by id."""
+    """Returns the single partition of the single topic, which is named or given by id."""
     if len(topics) != 1 or len(topics[0].partitions) != 1:
         raise WrongShape(ErrorCode.INVALID_REQUEST)
     topic, partition = topics[0], topics[0].partitions[0]

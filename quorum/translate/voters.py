@@ -1,4 +1,4 @@
-"""Messages about voters (KIP-853), which name no partition, and the question for a node's versions."""
+"""Conversion of messages about voters (KIP-853), which name no partition, and of the query for a node's versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trimaran.wire.messages import update_raft_voter as update
 from trimaran.wire.schema import Message
 
 KRAFT_VERSION = "kraft.version"
-# The timeout that a joining node writes; the leader has a bound of its own.
+# The timeout that a joining node writes; the leader has its own limit.
 JOIN_TIMEOUT_MS = 2000
 
 # --- requests
@@ -95,14 +95,14 @@ def write_api_versions() -> api_versions.ApiVersionsRequest:
     )
 
 
-# --- answers
+# --- responses
 
 
 def read_response(response: Message) -> core.AnyResponse:
-    """Returns the core's form of such a response.
+    """Returns the core's form of a response about voters.
 
     Raises:
-        RemoteProtocolError: it is none of them.
+        RemoteProtocolError: the response is not one of these.
     """
     match response:
         case add.AddRaftVoterResponse():
