@@ -1,3 +1,3 @@
-"""The parts that brokers and controllers share: configuration, listeners, logins, quotas, the runtime below their
+"""Code that brokers and controllers share: configuration, listeners, logins, quotas, the runtime below their event
 loops.
 """

@@ -1,4 +1,4 @@
-"""Named lines of the log: of what brokers and controllers share. See `trimaran.wire.text.events`."""
+"""Named log events of code that brokers and controllers share. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Checks configs of brokers together when some of them are altered: values that are each legal may not fit.
+"""Checks that altered broker configs are consistent: values may be valid each and still not fit together.
 
 Source: `DynamicThreadPool`, `DynamicLogConfig`, `CleanerConfig` and `GroupCoordinatorConfig` of Kafka, and
-`KafkaConfig.validateValues`. See `trimaran.node.config.dynamic_keys` for the bounds of a key by itself.
+`KafkaConfig.validateValues`. See `trimaran.node.config.dynamic_keys` for the bounds of single keys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from trimaran.node.config.config_def import ConfigError
 from trimaran.node.config.group_keys import KINDS
 
-# Kafka changes the size of a pool by a factor of two at most. The pools themselves have no effect here.
+# Kafka changes the size of a thread pool by at most a factor of two. The pools themselves have no effect here.
 _POOLS = frozenset(
     {
         "background.threads",
@@ -36,13 +36,13 @@ NOWHERE: Mapping[str, str] = {}
 
 
 def check_together(changes: Mapping[str, str | None], before: Value, after: Value) -> None:
-    """Judges configs that are set, each legal by itself, or taken away (None). `before` and `after` give the value in
-    force by the name of its key.
+    """Checks configs that are set or deleted (None); each is valid by itself. `before` and `after` return the effective
+    value of a key.
 
-    A pool whose size is taken away has that of the broker's file again, which a controller does not know.
+    The deletion of a pool's size restores the value in the broker's file, which a controller does not know.
 
     Raises:
-        ConfigError: what does not fit, with Kafka's words.
+        ConfigError: the values are inconsistent; the message is Kafka's.
     """
     given = {name for name, text in changes.items() if text is not None}
     for name in sorted(given & _POOLS):
@@ -96,7 +96,7 @@ def _check_between(key: str, after: Value, kind: str) -> None:
 
 
 def check_per_ip(value: Value, origins: Mapping[str, str] = NOWHERE) -> None:
-    """`origins`: the line of the file, by key. Raises ConfigError: no address at all could connect."""
+    """Raises ConfigError if no address at all could connect. `origins`: the line of the file, by key."""
     if not value(_PER_IP) and not value(_OVERRIDES):
         why = f"can be set to zero only if {_OVERRIDES} property is set."
         raise ConfigError(
@@ -123,7 +123,7 @@ def _check_local_retention(unit: str, after: Value) -> None:
 
 
 def _retention_ms(after: Value) -> int:
-    """The most precise of three keys that is set."""
+    """Returns the value of the most precise of the three keys that are set."""
     for key, ms in (("ms", 1), ("minutes", 60_000), ("hours", 3_600_000)):
         found = after(f"log.retention.{key}")
         if found is not None:

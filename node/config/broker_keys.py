@@ -1,4 +1,4 @@
-"""Keys of brokers and of what controllers decide about them: sessions, replication, groups, transactions.
+"""Keys of brokers, and of the controllers' decisions about them: sessions, replication, groups, transactions.
 
 Source: Kafka's `KRaftConfigs`, `ReplicationConfigs`, `GroupCoordinatorConfig`, `TransactionLogConfig`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trimaran.node.config.config_def import INT_MAX, ConfigKey, at_least, one_of
 
-# None of an operator's own classes can be loaded. The second is what this project calls the first.
+# An operator's own classes cannot be loaded. The second name is trimaran's name of the first.
 REPLICA_SELECTORS = ("org.apache.kafka.common.replica.RackAwareReplicaSelector", "rack-aware")
 
 BROKER = (

@@ -1,4 +1,4 @@
-"""The configs of a subscription to clients' metrics (KIP-714). Source: Kafka's `ClientMetricsConfigs`."""
+"""The configs of a client metrics subscription (KIP-714). Source: Kafka's `ClientMetricsConfigs`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 INTERVAL, MATCH = "interval.ms", "match"
 INTERVAL_MS_MIN, INTERVAL_MS_MAX = 100, 3_600_000
-# A match of the longest text takes 0.1 ms with a pattern of so much; texts of clients are short, and so are patterns.
+# The longest text is matched within 0.1 ms by a pattern of this size; texts of clients are short, and so are patterns.
 PATTERN_MEMORY_BYTES_MAX = 64 << 10
 Matches = Callable[[str], object]
-# The properties of a client that a pattern may match.
+# The client properties that a pattern can match.
 MATCH_PARAMETERS = frozenset(
     {
         "client_instance_id",
@@ -46,11 +46,11 @@ CLIENT_METRICS_CONFIGS = ConfigDef(
 
 
 def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
-    """Looks at all configs of a subscription.
+    """Checks all configs of a subscription.
 
     Raises:
-        KafkaError: INVALID_REQUEST, an unknown key, an interval out of bounds.
-        ConfigError: a wrong value.
+        KafkaError: INVALID_REQUEST for an unknown key or an interval out of bounds.
+        ConfigError: a value is invalid.
     """
     for key in configs:
         if key not in CLIENT_METRICS_CONFIGS:
@@ -68,12 +68,13 @@ def check_client_metrics_configs(configs: Mapping[str, str]) -> None:
 
 
 def client_patterns(listed: Iterable[str]) -> dict[str, Matches]:
-    """Returns what matches the whole of a text, by parameter of the client; of a parameter's patterns the last holds.
+    """Returns, by client parameter, a predicate that matches a whole text; of several patterns of a parameter the last
+    is used.
 
-    A client chooses the text, so RE2 matches it, in linear time; at most one pattern of each parameter is compiled.
+    The text is the client's, so RE2 matches it, in linear time; at most one pattern of each parameter is compiled.
 
     Raises:
-        ConfigError: the operator's: a pattern that RE2 does not understand, or one that takes too much memory.
+        ConfigError: a pattern of the operator is invalid for RE2, or takes too much memory.
     """
     texts: dict[str, tuple[str, str]] = {}
     for text in listed:
@@ -95,7 +96,7 @@ def _compiled(pattern: str, text: str) -> Matches:
     except re2.error:
         raise _no_pattern(text) from None
     finally:
-        re2.purge()  # it would keep the last hundred
+        re2.purge()  # otherwise it keeps the last hundred
     return matches
 
 

@@ -1,7 +1,7 @@
-"""Configuration keys: name, type, default, bounds, how they may change. One table of them drives parsing,
-validation of dynamic configs by the controller, DescribeConfigs and the documentation.
+"""Configuration keys: name, type, default, bounds, and how they may be altered. One table of keys drives parsing, the
+controller's validation of dynamic configs, DescribeConfigs and the documentation.
 
-Source: Kafka's `ConfigDef`. Values are Python's: bool, int, float, str, list of str; None where Kafka has null.
+Source: Kafka's `ConfigDef`. Values have Python types: bool, int, float, str, list of str; None for Kafka's null.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTEGERS: dict[str, tuple[int, int]] = {
 
 
 class ConfigTypeId(IntEnum):
-    """How DescribeConfigs names a type (KIP-569)."""
+    """The types of configs in DescribeConfigs (KIP-569)."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -40,7 +40,7 @@ class ConfigTypeId(IntEnum):
 
 
 class ConfigError(Exception):
-    """A wrong setting. `origin` is where it was written, `fix` what to do, `answer` how Kafka words it to a client."""
+    """An invalid setting. `origin` is its source, `fix` the remedy, `answer` Kafka's message for clients."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class ConfigError(Exception):
         self.answer = answer or f"Invalid value {value} for configuration {key}: {why}"
 
 
-Check = Callable[[Any], str | None]  # why a value is wrong; None when it is right
+Check = Callable[[Any], str | None]  # returns why a value is invalid; None if it is valid
 
 
 def at_least(low: float) -> Check:
@@ -75,7 +75,7 @@ def between(low: float, high: float) -> Check:
 
 
 def between_or_default(low: float, high: float) -> Check:
-    """A level, or -1 for the codec's own default."""
+    """Accepts a level in the range, or -1 for the codec's own default."""
     why = f"Value must be between {low} and {high} or equal to -1"
     return lambda value: None if value == -1 or low <= value <= high else why
 
@@ -87,7 +87,7 @@ def one_of(*choices: str) -> Check:
 
 
 def all_of(*choices: str) -> Check:
-    """Accepts a list that has only these choices."""
+    """Accepts a list of these choices only."""
     return lambda value: (
         None if set(value) <= set(choices) else "String must be one of: " + ", ".join(choices)
     )
@@ -95,14 +95,14 @@ def all_of(*choices: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One key. `required` keys have no default. `internal` ones are not shown to clients.
+    """One key. `required` keys have no default. `internal` keys are hidden from clients.
 
-    A key acts, unless it says why not: `no_effect`, it changes nothing here; `no_effect_while_running`, an alteration
-    of a running broker changes nothing before the broker's file says the same; `only_default`, no other value is taken,
-    as whoever sets one relies on it. `told_as` is the type in responses to clients, if Kafka parses the text later.
-    `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it there. Responses to clients have
-    such a key if a file sets it, without its type and value. `gaps`: elements of a list may be empty, and are left
-    out.
+    A key has an effect unless it gives the reason why not. `no_effect`: it changes nothing here.
+    `no_effect_while_running`: altering a running broker changes nothing until the broker's file has the same value.
+    `only_default`: no other value is accepted, because an operator who sets one relies on it. `told_as` is the type in
+    responses to clients, if Kafka parses the text later. `undeclared`: Apache Kafka 4.3 does not declare it, since only
+    a plug-in reads it there; responses to clients include such a key if a file sets it, without its type and value.
+    `gaps`: elements of a list may be empty, and are dropped.
     """
 
     name: str
@@ -123,7 +123,7 @@ class ConfigKey:
 
     @property
     def documentation(self) -> str:
-        """The description for clients, including the effects that the key does not have here."""
+        """Returns the description for clients, including the effects that the key does not have here."""
         if self.no_effect:
             return f"{self.doc} It has no effect here: {self.no_effect}."
         if self.only_default:
@@ -143,10 +143,10 @@ class ConfigKey:
         return ConfigTypeId[(self.told_as or self.kind).upper()]
 
     def parse(self, text: str, *, origin: str = "") -> Any:
-        """The value that `text` means.
+        """Parses `text` to a typed value.
 
         Raises:
-            ConfigError: not of the type, or out of bounds.
+            ConfigError: the text does not have the type, or the value is out of bounds.
         """
         value = self._typed(text, origin)
         if self.only_default and value != self.default:
@@ -170,15 +170,15 @@ class ConfigKey:
         return value
 
     def parse_stored(self, text: str, *, origin: str = "") -> Any:
-        """As `parse`, of a text in the metadata log: earlier controllers stored lists with empty elements, which count
-        for nothing.
+        """Parses a text of the metadata log: earlier controllers stored lists with empty elements, which are
+        ignored.
         """
         return (replace(self, gaps=True) if self.kind == "list" else self).parse(
             text, origin=origin
         )
 
     def _wrong_part(self, value: Any) -> str:
-        """The value as Kafka names it when it is out of bounds; of a list the first element that is."""
+        """Returns the value that Kafka names in an out-of-bounds error; for a list the first invalid element."""
         if isinstance(value, list) and self.check is not None:
             return next((part for part in value if self.check([part])), self.text_of(value))
         return self.text_of(value)
@@ -194,7 +194,7 @@ class ConfigKey:
         return "none" if self.default is None else self.text_of(self.default)
 
     def text_of(self, value: Any) -> str:
-        """A value as Kafka writes it."""
+        """Returns a value in Kafka's format."""
         match value:
             case bool():
                 return "true" if value else "false"
@@ -251,14 +251,14 @@ class ConfigKey:
 
 
 def _number(text: str) -> str:
-    """Raises ValueError for `1_000`, a number for Python only."""
+    """Raises ValueError for `1_000`, which only Python accepts as a number."""
     if "_" in text:
         raise ValueError(text)
     return text
 
 
 def java_double(value: float) -> str:
-    """The text of `Double.toString`: 0.5, 1000000.0, 1.0E7, 1.0E-4."""
+    """Returns the text of Java's `Double.toString`: 0.5, 1000000.0, 1.0E7, 1.0E-4."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -1,10 +1,10 @@
-"""The places that the value of a config may come from, as numbers of the protocol."""
+"""The sources of a config value, as numbers of the protocol."""
 
 from enum import IntEnum
 
 
 class ConfigSource(IntEnum):
-    """`ConfigSource` of Kafka."""
+    """Kafka's `ConfigSource`."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2

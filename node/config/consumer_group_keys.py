@@ -1,4 +1,4 @@
-"""Keys about consumer groups (KIP-848), and what they must be together.
+"""Keys of consumer groups (KIP-848), and the relations between their values.
 
 Source: Kafka's `GroupCoordinatorConfig`.
 """
@@ -91,7 +91,9 @@ BOUNDED = ("session.timeout", "heartbeat.interval", "assignment.interval")
 
 
 def check_consumer_groups(config: Mapping[str, Any], origins: Mapping[str, str]) -> None:
-    """Raises ConfigError: a value is out of the bounds of other keys, or a session no longer than a heartbeat."""
+    """Raises ConfigError if a value is outside the bounds of other keys, or a session is not longer than a
+    heartbeat.
+    """
     for what in BOUNDED:
         key = f"group.consumer.{what}.ms"
         low, high = f"group.consumer.min.{what}.ms", f"group.consumer.max.{what}.ms"

@@ -1,12 +1,12 @@
-"""Which configs of brokers are declared, and which of them may change while they run.
+"""The declared broker configs, and those of them that may be altered while brokers run.
 
 - keys with a scope other than read-only, and `DYNAMIC_ONLY`. Those of logs and topics hold at once for every topic that
   says nothing itself. One without effect is taken, as Kafka's tools set it on their way (throttles of a reassignment),
   and the nodes log why nothing changes (`quorum/serving/idle_configs.py`).
 - keys of one listener (`listener.name.LISTENER.…`): certificates, and the users of SASL/PLAIN, of new connections.
 
-Everything else that is declared is refused. Undeclared keys are kept, as Kafka keeps them for plug-ins.
-Source: Kafka's `DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
+All other declared keys are refused. Undeclared keys are stored, as Kafka stores them for plug-ins. Source: Kafka's
+`DynamicBrokerConfig`, `DynamicConfig`, KIP-226.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.records.sensitive import LISTENER_KEY
 
 NOTHING: Mapping[str, str] = {}
-# These keys of single listeners may be altered; `quorum/serving/altered_security.py` acts on them.
+# The keys that may be altered for a single listener; `quorum/serving/altered_security.py` applies them.
 _ALTERABLE_OF_LISTENERS = frozenset(key.name for key in (*TLS, *LISTENER_JAAS)) | {
     "ssl.client.auth"
 }
-# Kafka's `SslConfigs.RECONFIGURABLE_CONFIGS`: dynamic, but of single listeners only.
+# Kafka's `SslConfigs.RECONFIGURABLE_CONFIGS`: dynamic, but only for single listeners.
 SECURITY = frozenset(key.name for key in TLS if key.name.startswith(("ssl.key", "ssl.trust")))
-# Apache Kafka lets one alter these; here not, and why.
+# Apache Kafka allows altering these keys; the reasons why this is refused here.
 NOT_WHILE_RUNNING = {
     **dict.fromkeys(
         ("listeners", "listener.security.protocol.map"), "listeners are made when a node starts"
@@ -53,14 +53,14 @@ NOT_WHILE_RUNNING = {
     ),
     "ssl.client.auth": "altered for one listener, by listener.name.LISTENER.KEY",
 }
-# Keys of a listener that have the same value on all brokers.
+# Listener keys that must have the same value on all brokers.
 _OF_ALL_BROKERS = frozenset(
     {"max.connections", "max.connection.creation.rate", "num.network.threads"}
 )
 
 
 def dynamic_key(name: str) -> ConfigKey | None:
-    """Returns the declaration of a key that may be set while a broker runs; None for all others."""
+    """Returns the declaration of a key that may be set while a broker runs; None for all other keys."""
     if (listener := LISTENER_KEY.fullmatch(name)) is not None:
         base = listener["base"]
         if base in _OF_ALL_BROKERS:
@@ -75,8 +75,8 @@ def dynamic_key(name: str) -> ConfigKey | None:
 
 
 def declared_key(name: str) -> ConfigKey | None:
-    """Returns the declared key of a config of brokers: for `listener.name.LISTENER.KEY` it is KEY; None where nothing
-    does, as for a config that a plug-in of Kafka's reads. Source: `KafkaConfig.configType`.
+    """Returns the declared key of a broker config: KEY for `listener.name.LISTENER.KEY`; None for undeclared configs,
+    such as those of Kafka plug-ins. Source: `KafkaConfig.configType`.
     """
     for synonym in (name, *broker_synonyms(name)):
         key = SERVER_CONFIGS.get(synonym) or DYNAMIC_ONLY.get(synonym)
@@ -86,16 +86,18 @@ def declared_key(name: str) -> ConfigKey | None:
 
 
 def _positive(key: ConfigKey) -> ConfigKey:
-    """A file may refuse all connections; an alteration may not, since no client could take it back."""
+    """Returns the key with a minimum of 1. A file may refuse all connections; an alteration may not, because no client
+    could connect to revert it.
+    """
     return replace(key, check=at_least(1))
 
 
 def check_broker_configs(changes: Mapping[str, str], *, of_one_broker: bool) -> None:
-    """Looks at what is to be set; what is taken away is never wrong.
+    """Checks configs that are to be set; deleting a config is always valid.
 
     Raises:
-        KafkaError: INVALID_REQUEST: not while a broker runs, or not for all at once, or a wrong value, with Kafka's
-            words.
+        KafkaError: INVALID_REQUEST if a key cannot be altered while a broker runs, or not for all brokers, or a value
+            is invalid; the message is Kafka's.
     """
     fixed = [key for key in changes if dynamic_key(key) is None and declared_key(key) is not None]
     _refuse(
@@ -130,7 +132,7 @@ def _is_of_one_broker(name: str) -> bool:
 
 
 def _refuse(keys: list[str], why: str, reasons: Mapping[str, str] = NOTHING) -> None:
-    """With our reason behind Kafka's words, where Kafka would not refuse."""
+    """Raises the error for the keys; appends our reason to Kafka's message if Kafka would not refuse."""
     if keys:
         told = "; ".join(dict.fromkeys(reasons[key] for key in keys if key in reasons))
         suffix = f": {told}" if told else ""

@@ -1,7 +1,7 @@
 """The configs of a group: names, defaults and bounds of Apache Kafka 4.3.
 
-Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file may move
-there (`group.consumer.min.session.timeout.ms`, …) have their defaults here.
+Source: Kafka's `GroupConfig`, `GroupCoordinatorConfig`, `ShareGroupConfig`. The bounds that a broker's file can change
+in Kafka (`group.consumer.min.session.timeout.ms`, …) have their default values here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DURATION = re.compile(
 
 
 def _offset_reset(value: str) -> str | None:
-    """KIP-932, and KIP-1106's durations."""
+    """Checks a reset policy: KIP-932, and the durations of KIP-1106."""
     kind, colon, duration = value.partition(":")
     if value in ("earliest", "latest"):
         return None
@@ -36,7 +36,7 @@ KINDS = ("consumer", "share", "streams")
 
 
 def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
-    """Sessions, heartbeats and assignments are alike."""
+    """Returns the keys for sessions, heartbeats and assignments, which all kinds of groups have."""
     return (
         ConfigKey(
             f"{kind}.session.timeout.ms",
@@ -129,7 +129,7 @@ GROUP_CONFIGS = ConfigDef(
     replace(key, no_effect=_NO_EFFECT[key.name.partition(".")[0]]) for key in _KEYS
 )
 
-# These are of groups only; all others have a default in a broker's file, under the name with `group.` before it.
+# These keys exist only for groups; all others have a default in a broker's file, with the prefix `group.`.
 _WITHOUT_SYNONYM = {
     "share.auto.offset.reset",
     "share.isolation.level",
@@ -138,12 +138,12 @@ _WITHOUT_SYNONYM = {
 
 
 def broker_synonym(key: str) -> str:
-    """The broker config that gives the default of a group's, else the config itself."""
+    """Returns the broker config with the default of a group config, else the config itself."""
     return key if key in _WITHOUT_SYNONYM else f"group.{key}"
 
 
 NOTHING: Mapping[str, Any] = {}
-# The least and the most of these are broker configs; of streams.num.standby.replicas only the most is.
+# Broker configs bound these keys from below and above; streams.num.standby.replicas only from above.
 _BOUNDED = (
     *(
         f"{kind}.{what}"
@@ -158,8 +158,8 @@ _BOUNDED = (
 
 
 def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = NOTHING) -> None:
-    """Raises ConfigError for an unknown key, a wrong value, one out of the bounds that `server` sets, or values that
-    contradict each other. `server` has values of broker configs; what it lacks has its default.
+    """Raises ConfigError for an unknown key, an invalid value, a value outside the bounds in `server`, or values that
+    contradict each other. `server` has values of broker configs; defaults apply to the others.
     """
     for key, text in configs.items():
         if key not in GROUP_CONFIGS:
@@ -190,7 +190,9 @@ def check_group_configs(configs: Mapping[str, str], server: Mapping[str, Any] = 
 
 
 def _bounds_of(key: str) -> tuple[str, str]:
-    """`group.share.min.delivery.count.limit` and `group.share.max.…` of `share.delivery.count.limit`."""
+    """Returns the bounds' keys: `group.share.min.delivery.count.limit` and `group.share.max.…` for
+    `share.delivery.count.limit`.
+    """
     kind, _, rest = key.partition(".")
     rest = rest.replace("num.standby", "standby")
     return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest}"

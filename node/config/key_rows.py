@@ -1,10 +1,11 @@
-"""Configuration keys written as rows of text: two lines a key, for the many that need no code.
+"""Configuration keys written as rows of text: two lines a key, for the many keys that need no code.
 
     NAME | KIND LOW..HIGH | DEFAULT | IMPORTANCE dynamic
         What it means.
 
-`LOW..HIGH`, either of which may be left out, bounds numbers; `null` is no default; `dynamic` may change while a broker
-runs, `per-broker` for one at a time; `internal` instead of an importance is not shown to clients.
+`LOW..HIGH` bounds numbers, and either may be omitted; `null` means no default; a `dynamic` key may be altered while a
+broker runs, a `per-broker` key for one broker at a time; `internal` instead of an importance hides the key from
+clients.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from trimaran.node.config.config_def import Check, ConfigKey, Importance, Kind, 
 
 
 def rows(text: str, *, no_effect: str = "") -> tuple[ConfigKey, ...]:
-    """The keys that `text` describes; with the reason `no_effect` none of them acts."""
+    """Returns the keys in `text`; with `no_effect`, a reason, none of them has an effect."""
     return tuple(_keys(text, no_effect))
 
 

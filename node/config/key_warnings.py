@@ -1,4 +1,4 @@
-"""Warnings at the start of a node about keys in its file that have no effect."""
+"""Warnings at a node's start about keys in its file that have no effect."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from trimaran.node.config.config_def import ConfigKey
 from trimaran.node.config.server_keys import LISTENER_CONFIGS, SERVER_CONFIGS
 
 _OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<key>.+)")
-# Keys of Kafka's that end in names of the user's.
+# Kafka's keys that end in names chosen by the user.
 _OF_PLUGINS = ("rlmm.config.", "rsm.config.")
-# `trimaran.node.config.providers` acts on all of these.
+# `trimaran.node.config.providers` uses all of these.
 _OF_PROVIDERS = "config.providers."
 
 
 def base_key(name: str) -> ConfigKey | None:
-    """The key that `listener.name.LISTENER.KEY` or `listener.name.LISTENER.MECHANISM.KEY` sets for one listener."""
+    """Returns the key that `listener.name.LISTENER.KEY` or `listener.name.LISTENER.MECHANISM.KEY` sets for one
+    listener.
+    """
     found = _OF_LISTENER.fullmatch(name)
     if found is None:
         return None
@@ -25,7 +27,7 @@ def base_key(name: str) -> ConfigKey | None:
 
 
 def warning_of(name: str) -> str | None:
-    """Why the key has no effect; None when it has one."""
+    """Returns why the key has no effect; None if it has one."""
     known = SERVER_CONFIGS.get(name)
     if known is not None:
         return f"{name} has no effect here: {known.no_effect}" if known.no_effect else None

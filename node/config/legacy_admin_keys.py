@@ -1,10 +1,10 @@
-"""Keys of what the mirror obeys: old tools that administer a cluster by writing to ZooKeeper."""
+"""Keys for requests that the mirror accepts from old tools, which administer a cluster by writing to ZooKeeper."""
 
 from __future__ import annotations
 
 from trimaran.node.config.config_def import ConfigKey
 
-# As `trimaran.zkcompat.legacy.requests.admin_requests.Kind` has them.
+# The values of `trimaran.zkcompat.legacy.requests.admin_requests.Kind`.
 KINDS = (
     "reassignment",
     "election",
@@ -16,7 +16,7 @@ KINDS = (
     "acl",
     "scram",
 )
-# A reference in a password is resolved only if the node's file allows that.
+# A reference in a password is resolved only if the node's file allows it.
 _DEFAULT = [kind for kind in KINDS if kind != "scram"]
 
 

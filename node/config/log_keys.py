@@ -17,7 +17,7 @@ from trimaran.node.config.config_def import (
 )
 
 HOUR_MS = 3600 * 1000
-# What `compression.type` takes, of a broker as of a topic.
+# The values of `compression.type`, for brokers and topics.
 CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 LOGS = (

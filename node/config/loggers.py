@@ -1,5 +1,5 @@
-"""The levels of a node's loggers as configs: resources of type BROKER_LOGGER, of one process and never in the metadata
-log.
+"""The levels of a node's loggers as configs: resources of type BROKER_LOGGER, which belong to one process and are never
+in the metadata log.
 
 Source: Kafka's `RuntimeLoggerManager`, `LoggingController`, KIP-412. FATAL and TRACE, which Python does not have,
 become CRITICAL and DEBUG.
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 class ConfigOperation(IntEnum):
-    """The effect of a change of a config on the present value."""
+    """The operation that a config change applies to the present value."""
 
     SET = 0
     DELETE = 1
@@ -45,7 +45,7 @@ class ConfigOperation(IntEnum):
 
 
 def logger_levels() -> dict[str, str]:
-    """Level in effect by logger, the root's first."""
+    """Returns the effective level of each logger, the root first."""
     names = sorted(
         name
         for name, found in logging.root.manager.loggerDict.items()
@@ -56,10 +56,10 @@ def logger_levels() -> dict[str, str]:
 
 
 def alter_loggers(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
-    """Sets the levels of this process, all or none.
+    """Sets levels in this process, all or none.
 
     Raises:
-        KafkaError: INVALID_REQUEST, INVALID_CONFIG, and why.
+        KafkaError: INVALID_REQUEST or INVALID_CONFIG; the message gives the reason.
     """
     _check_node(resource.resource_name, node_id)
     known = logger_levels()

@@ -1,4 +1,4 @@
-"""Keys that every node has: roles, listeners, the quorum, the metadata log.
+"""Keys of every node: roles, listeners, the quorum, the metadata log.
 
 Source: Kafka's `KRaftConfigs`, `SocketServerConfigs`, `QuorumConfig`, `MetadataLogConfig`.
 """
@@ -16,7 +16,7 @@ from trimaran.node.config.config_def import (
 
 
 def override(text: str) -> tuple[str, int]:
-    """Host and count of `HOST:COUNT`. Raises ConfigError."""
+    """Returns host and count of `HOST:COUNT`. Raises ConfigError."""
     host, _, count = text.rpartition(":")
     if not host or not count.isdecimal() or len(count) > _COUNT_DIGITS_MAX:
         raise ConfigError(
@@ -40,7 +40,7 @@ def _overrides(value: list[str]) -> str | None:
 _OVERRIDE = "an override is written HOST:COUNT"
 _COUNT_DIGITS_MAX = 10
 
-# Also of one listener.
+# Keys that may also be set for one listener.
 OF_LISTENERS = (
     ConfigKey(
         "max.connections",

@@ -1,4 +1,4 @@
-"""Keys of SASL OAUTHBEARER, for listeners, for nodes as clients, and for commands.
+"""Keys of SASL OAUTHBEARER for listeners, for nodes as clients, and for commands.
 
 Source: Kafka's `SaslConfigs`, KIP-768, KIP-1139.
 """
@@ -88,9 +88,9 @@ OAUTHBEARER_CLIENT = (
     ),
     ConfigKey("sasl.oauthbearer.scope", "string", None, "The requested scope."),
 )
-# Keys of a node; each may be set for one listener.
+# Keys of a node; each may also be set for one listener.
 OAUTHBEARER = (*_SERVER, *OAUTHBEARER_CLIENT)
-# Kafka's users name these classes; what they do is done here anyway, and nothing else is taken.
+# Kafka's users name these classes. Their function is built in here, and no other class is accepted.
 OAUTHBEARER_HANDLERS = (
     ConfigKey(
         "oauthbearer.sasl.server.callback.handler.class",

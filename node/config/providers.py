@@ -1,8 +1,8 @@
-"""Secrets that stand elsewhere: `${file:PATH:KEY}`, `${env:NAME}` and `${dir:PATH:FILE}` in values of configurations.
+"""Secrets stored elsewhere: `${file:PATH:KEY}`, `${env:NAME}` and `${dir:PATH:FILE}` in configuration values.
 
-Which words stand for what is said by `config.providers` and `config.providers.NAME.class`, with Kafka's own classes by
-name. So a password is neither in a file that many users read nor in an argument that `ps` shows.
-Source: `FileConfigProvider`, `EnvVarConfigProvider`, `DirectoryConfigProvider` of Kafka, KIP-297, KIP-887, KIP-993.
+`config.providers` and `config.providers.NAME.class`, with the names of Kafka's own classes, define the prefixes. A
+password is then neither in a file that many users can read nor in an argument that `ps` shows. Source:
+`FileConfigProvider`, `EnvVarConfigProvider`, `DirectoryConfigProvider` of Kafka, KIP-297, KIP-887, KIP-993.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Lookup = Callable[[str, str], str]
 PREFIX = "config.providers"
 _PACKAGE = "org.apache.kafka.common.config.provider."
 _VARIABLE = re.compile(r"\$\{([^}:]+):(?:([^}]*?):)?([^}:]+)\}")
-# A secret, or a file of a few.
+# A file with one secret or a few.
 _FILE_BYTES_MAX = 1 << 20
 
 
 class ProviderError(ValueError):
-    """A variable cannot be resolved, and the cause; the text does not have the value."""
+    """A variable cannot be resolved; the message gives the cause, but never the value."""
 
 
 def resolve(
     settings: Mapping[str, S], with_value: Callable[[S, str], S], environ: Mapping[str, str]
 ) -> dict[str, S]:
-    """The settings with what their variables stand for; of names that are no providers they stay as they are.
+    """Returns the settings with their variables resolved; variables of undefined providers stay unchanged.
 
     Raises:
-        ConfigError: a provider is not known, or has no such value.
+        ConfigError: a provider is unknown, or has no such value.
     """
     providers = _providers(settings, environ)
     if not providers:
@@ -63,7 +63,7 @@ def resolve(
 
 
 def resolve_text(text: str, providers: Mapping[str, Lookup]) -> str:
-    """One value. Raises ProviderError."""
+    """Resolves the variables of one value. Raises ProviderError."""
 
     def value(found: re.Match[str]) -> str:
         lookup = providers.get(found[1])
@@ -73,7 +73,7 @@ def resolve_text(text: str, providers: Mapping[str, Lookup]) -> str:
 
 
 def command_line_providers(environ: Mapping[str, str]) -> dict[str, Lookup]:
-    """For arguments that are secrets: `file`, `env` and `dir`, which need no `config.providers`."""
+    """Returns the providers for secrets in arguments: `file`, `env` and `dir`, which need no `config.providers`."""
     return {
         "file": lambda path, key: _of_file(path, key, ""),
         "env": lambda _path, name: _of_environment(environ, name, ""),
@@ -139,7 +139,7 @@ def _of_directory(path: str, name: str, allowed: str) -> str:
 
 
 def _read(path: str, allowed: str) -> str:
-    """Returns the text of a file, which is in one of the `allowed` places if there are any."""
+    """Returns the text of a file, which must be in one of the `allowed` places if there are any."""
     real = os.path.realpath(path)
     places = [os.path.realpath(part.strip()) for part in allowed.split(",") if part.strip()]
     if places and not any(os.path.commonpath([real, place]) == place for place in places):

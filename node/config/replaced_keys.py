@@ -1,4 +1,5 @@
-"""Keys of Apache Kafka 4.3 that have nothing to act on here: what they are about is done in another way, or is of Java.
+"""Keys of Apache Kafka 4.3 that have no effect here, because trimaran solves the problem in another way or the key is
+specific to Java.
 
 Source: Kafka's `SocketServerConfigs`, `MetricConfigs`, `SslConfigs`, `SaslConfigs`, `ReplicationConfigs`.
 """

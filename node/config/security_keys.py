@@ -1,4 +1,4 @@
-"""Keys of TLS and SASL. Each may also be set for one listener, as `listener.name.LISTENER.KEY`, which goes before.
+"""Keys of TLS and SASL. Each may also be set for one listener, as `listener.name.LISTENER.KEY`, which takes precedence.
 
 Source: Kafka's `SslConfigs`, `BrokerSecurityConfigs`, KIP-103, KIP-651 (PEM).
 """
@@ -136,7 +136,7 @@ SERVER_SECURITY = (
         importance="low",
     ),
 )
-# A value other than the default is a rule about permitted connections, their principals, or what they may create.
+# A value other than the default would restrict the permitted connections, their principals, or their operations.
 REFUSED = (
     ConfigKey(
         "principal.builder.class",
@@ -244,7 +244,7 @@ CLIENT_SECURITY = (
     ConfigKey("sasl.mechanism", "string", "GSSAPI", "SASL mechanism."),
     ConfigKey("sasl.jaas.config", "password", None, "User name and password."),
 )
-# Only ever set for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
+# Set only for one listener and one mechanism: `listener.name.L.plain.sasl.jaas.config`.
 LISTENER_JAAS = tuple(
     ConfigKey(
         mechanism.jaas_key,

@@ -1,8 +1,8 @@
 """A node's configuration, parsed and checked as a whole.
 
-`ServerConfig` maps keys to typed values and remembers who set them; the properties below it are what several rooms
-compute from them. Source: Kafka's `KafkaConfig`. Unknown keys warn, never fail; a wrong value is a `ConfigError` that
-names its origin.
+`ServerConfig` maps keys to typed values and remembers their origins; its properties are values that several packages
+compute from them. Source: Kafka's `KafkaConfig`. Unknown keys only cause warnings; an invalid value is a `ConfigError`
+with its origin.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALTERED = "altered while the node runs"
 
 
 class Setting(Protocol):
-    """A text and where it was written."""
+    """A text and its origin."""
 
     @property
     def value(self) -> str: ...
@@ -36,7 +36,7 @@ class Setting(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredVoter:
-    """One of `controller.quorum.voters`."""
+    """One voter of `controller.quorum.voters`."""
 
     id: NodeId
     host: str
@@ -54,8 +54,8 @@ class ServerConfig(Mapping[str, Any]):
         of_listeners: Mapping[str, Any] | None = None,
         texts: Mapping[str, str] | None = None,
     ) -> None:
-        """`warnings`: by key, why it changes nothing here. `of_listeners`: values of `listener.name.…` keys. `texts`:
-        all that was set, as it was written, unknown keys too.
+        """Stores parsed values. `warnings`: by key, why it has no effect here. `of_listeners`: values of
+        `listener.name.…` keys. `texts`: all settings in their original form, including unknown keys.
         """
         self._values = dict(values)
         self.texts = dict(texts or {})
@@ -77,10 +77,10 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def explicit(self) -> Mapping[str, Any]:
-        """The values that were set explicitly."""
+        """Returns the values that were set explicitly."""
         return self._values
 
-    # --- what several rooms compute
+    # --- derived values
 
     @property
     def node_id(self) -> NodeId:
@@ -104,7 +104,9 @@ class ServerConfig(Mapping[str, Any]):
         return [Path(d) for d in self["log.dirs"] or self["log.dir"]]
 
     def cordoned_directories(self, names: Sequence[str]) -> list[Path]:
-        """Those of `log_directories` that a value of `cordoned.log.dirs` names (KIP-1066); others are left out."""
+        """Returns the directories of `log_directories` that `names`, a value of `cordoned.log.dirs`, contains
+        (KIP-1066).
+        """
         wanted = set(map(Path, names))
         return [
             log_directory
@@ -113,7 +115,7 @@ class ServerConfig(Mapping[str, Any]):
         ]
 
     def check_cordoned(self, names: Sequence[str], *, origin: str = "") -> None:
-        """Raises ConfigError when one is no log directory, or * stands beside others."""
+        """Raises ConfigError if a name is not a log directory, or * is listed together with others."""
         key = "cordoned.log.dirs"
         if "*" in names:
             why = "When cordoned.log.dirs is set to *, it must not contain other values"
@@ -144,7 +146,7 @@ class ServerConfig(Mapping[str, Any]):
 
     @property
     def quorum_bootstrap(self) -> list[Address]:
-        """The addresses of the quorum: the voters, else the bootstrap servers."""
+        """Returns the addresses of the quorum: of the voters, else of the bootstrap servers."""
         if voters := self.voters:
             return [Address(voter.host, voter.port) for voter in voters]
         key = "controller.quorum.bootstrap.servers"
@@ -180,14 +182,14 @@ class ServerConfig(Mapping[str, Any]):
         return str(self["inter.broker.listener.name"] or self["security.inter.broker.protocol"])
 
     def protocol_of(self, listener: str) -> str:
-        """The security protocol of a listener; raises ConfigError where none is given."""
+        """Returns the security protocol of a listener; raises ConfigError if none is configured."""
         key = "listener.security.protocol.map"
         if listener not in self._protocols:
             raise _no_protocol(listener, key, self.origins.get(key, ""))
         return self._protocols[listener]
 
     def of_listener(self, listener: str, key: str) -> Any:
-        """The value of `key` on that listener: its own, else that of the node."""
+        """Returns the value of `key` for that listener: its own, else the node's."""
         own = self._of_listeners.get(f"{LISTENER_PREFIX}{listener.lower()}.{key}")
         if own is not None:
             return own
@@ -197,8 +199,8 @@ class ServerConfig(Mapping[str, Any]):
         return f"{LISTENER_PREFIX}{listener.lower()}.{key}" in self._of_listeners
 
     def with_listener_configs(self, texts: Mapping[str, str]) -> ServerConfig:
-        """This configuration with other values of `listener.name.…` keys; raises ConfigError. Others than known ones
-        are left out.
+        """Returns this configuration with other values of `listener.name.…` keys, ignoring unknown keys; raises
+        ConfigError.
         """
         keys = {name: key for name in texts if (key := _listener_key(name)) is not None}
         values = {name: key.parse_stored(texts[name], origin=ALTERED) for name, key in keys.items()}
@@ -212,7 +214,9 @@ class ServerConfig(Mapping[str, Any]):
         ]
 
     def _protocol_map(self) -> dict[str, str]:
-        """As in Kafka, the default among controllers is plaintext, unless another protocol is in use."""
+        """Returns the protocols by listener. As in Kafka, controller listeners default to plaintext unless another
+        protocol is in use.
+        """
         key = "listener.security.protocol.map"
         protocols = {}
         for pair in self[key]:
@@ -280,7 +284,7 @@ class ServerConfig(Mapping[str, Any]):
             )
 
     def _check_roles(self) -> None:
-        """Each listener must belong to a role of this process."""
+        """Checks that each listener belongs to a role of this process."""
         why = None
         if self.is_controller and not self.is_broker and self.broker_listeners:
             why = f"{self.broker_listeners[0].name} is no listener of a controller"
@@ -307,8 +311,8 @@ class ServerConfig(Mapping[str, Any]):
             )
 
     def _check_early_start(self) -> None:
-        """As in Kafka those that are named must exist. With an authorizer, a controller of Kafka whose listener is left
-        out waits for ACLs that no leader can bring.
+        """Checks early.start.listeners: as in Kafka, the listeners must exist. A Kafka controller with an authorizer
+        and a listener that is not in the list would wait for ACLs that no leader can send.
         """
         key = "early.start.listeners"
         if (early := self[key]) is None:
@@ -346,10 +350,10 @@ class ServerConfig(Mapping[str, Any]):
 
 
 def parse(settings: Mapping[str, Setting]) -> ServerConfig:
-    """Parses all settings; of keys that are unknown or without effect, `.warnings` says so, for the caller to show.
+    """Parses all settings; `.warnings` has unknown keys and keys without effect, for the caller to show.
 
     Raises:
-        ConfigError: a value is wrong, or is missing, or values contradict each other.
+        ConfigError: a value is invalid or missing, or values contradict each other.
     """
     settings = _with_both_ids(settings)
     values, origins, warnings = {}, {}, {}
@@ -375,7 +379,7 @@ def parse(settings: Mapping[str, Setting]) -> ServerConfig:
 
 
 def value_of(key: str, setting: Setting) -> Any:
-    """Returns the value of one setting by itself; None of a key that is not known. Raises ConfigError."""
+    """Returns the value of a single setting; None for an unknown key. Raises ConfigError."""
     known = _listener_key(key) or SERVER_CONFIGS.get(key)
     if known is not None:
         return known.parse(setting.value, origin=setting.origin)
@@ -384,13 +388,13 @@ def value_of(key: str, setting: Setting) -> Any:
 
 
 def _listener_key(key: str) -> ConfigKey | None:
-    """The key behind `listener.name.LISTENER.`, if it is one that we act on."""
+    """Returns the key after `listener.name.LISTENER.`, if it can be set for a listener."""
     listener, _, name = key.removeprefix(LISTENER_PREFIX).partition(".")
     return LISTENER_CONFIGS.get(name) if listener and key.startswith(LISTENER_PREFIX) else None
 
 
 def _check_refused(key: str, setting: Setting) -> None:
-    """`listener.name.LISTENER.[MECHANISM.]KEY` of a key of which no value but the default is taken."""
+    """Raises ConfigError if `listener.name.LISTENER.[MECHANISM.]KEY` sets a key that accepts only its default."""
     base = base_key(key)
     if base is not None and base.only_default:
         replace(base, name=key).parse(setting.value, origin=setting.origin)
@@ -407,8 +411,8 @@ def _no_protocol(listener: str, key: str, origin: str) -> ConfigError:
 
 
 def _with_both_ids(settings: Mapping[str, Setting]) -> Mapping[str, Setting]:
-    """`broker.id` and `node.id` are one: each has the other's value where only that is set. Source: Kafka's
-    `AbstractKafkaConfig.populateSynonyms`.
+    """Returns the settings with both `broker.id` and `node.id`, which are equivalent, if one of them is set. Source:
+    Kafka's `AbstractKafkaConfig.populateSynonyms`.
     """
     old, new = settings.get("broker.id"), settings.get("node.id")
     if old is None and new is not None:
@@ -450,7 +454,9 @@ def _host_port(text: str, key: str, origin: str) -> Address:
 
 
 def _is_below(text: str, bound: int) -> bool:
-    """Whether the text is a number from 0; Python takes no number of thousands of digits."""
+    """Returns whether the text is a number from 0 to below the bound; Python does not parse numbers of thousands of
+    digits.
+    """
     try:
         return text.isdecimal() and int(text) < bound
     except ValueError:

@@ -1,7 +1,8 @@
-"""The configuration keys of a node: all of Apache Kafka 4.3's, with its defaults, and ours, prefixed `trimaran.`.
+"""The configuration keys of a node: all of Apache Kafka 4.3's, with its defaults, and trimaran's own with the prefix
+`trimaran.`.
 
-A key acts, or says why it has no effect or why no other value than its default is taken (`ConfigKey`). Source: Kafka's
-`KafkaConfig` and the classes it gathers; the ZooKeeper keys are those of its ZooKeeper mode.
+A key has an effect, or gives the reason why it has none or accepts only its default (`ConfigKey`). Source: Kafka's
+`KafkaConfig` and the classes it combines; the ZooKeeper keys are those of Kafka's ZooKeeper mode.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ OURS = (
     ),
 )
 
-# What `trimaran.dev.mode` sets where nothing else does: a dead node is noticed in a second.
+# The values that `trimaran.dev.mode` sets unless they are set explicitly: a dead node is noticed in a second.
 DEV_MODE: dict[str, str] = {
     "controller.quorum.election.timeout.ms": "200",
     "controller.quorum.election.backoff.max.ms": "200",
@@ -159,7 +160,7 @@ LISTENER_CONFIGS = ConfigDef(
         *OF_LISTENERS,
     )
 )
-# Altered while a broker runs, and never in its file.
+# Keys that are altered while a broker runs, and never set in its file.
 DYNAMIC_ONLY = ConfigDef(
     ConfigKey(name, "long", LONG_MAX, doc, at_least(0), scope="cluster-wide")
     for name, doc in (

@@ -1,4 +1,4 @@
-"""Which configs of a broker say the same thing, in the order in which they count.
+"""Broker configs that are synonyms, in order of precedence.
 
 Source: `DynamicBrokerConfig.brokerConfigSynonyms` of Kafka, KIP-226.
 """
@@ -16,7 +16,7 @@ _GROUPS = {name: group for group in (_ROLL, _ROLL_JITTER, _RETENTION) for name i
 
 
 def broker_synonyms(name: str, *, of_listeners: bool = True) -> tuple[str, ...]:
-    """The config itself and its synonyms; with `of_listeners` also the config of the node behind a listener's."""
+    """Returns the config and its synonyms; with `of_listeners` also the node's config for a listener's."""
     if name in _GROUPS:
         return _GROUPS[name]
     if of_listeners and (base := base_of(name)) is not None:

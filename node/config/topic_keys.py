@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DAY_MS = 24 * 3600 * 1000
 
-# What `ThrottledReplicaListValidator` of Kafka takes.
+# The format that Kafka's `ThrottledReplicaListValidator` accepts.
 _THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 _NOT_TIERED = "tiered storage is not supported"
 
@@ -251,7 +251,8 @@ TOPIC_CONFIGS = ConfigDef(
     )
 )
 
-# Topic key -> server keys that give its default, the first that is set wins; with the factor to the topic key's unit.
+# Topic key -> server keys with its default, of which the first one that is set is used; with the factor to the topic
+# key's unit.
 SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.type": (("compression.type", 1),),
@@ -289,7 +290,7 @@ SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
 
 
 def topic_default(server: ServerConfig, key: str) -> Any:
-    """The value a topic has when it says nothing itself."""
+    """Returns the value for a topic that does not set the key."""
     for server_key, factor in SERVER_SYNONYMS.get(key, ()):
         value = server.get(server_key)
         if value is not None:
@@ -298,20 +299,19 @@ def topic_default(server: ServerConfig, key: str) -> Any:
 
 
 def topic_value(server: ServerConfig, overrides: Mapping[str, str], key: str) -> Any:
-    """The value that holds for a topic with these overrides (texts as in the metadata log)."""
+    """Returns the effective value for a topic with these overrides (texts as in the metadata log)."""
     text = overrides.get(key)
     if text is None:
         return topic_default(server, key)
     try:
         return TOPIC_CONFIGS[key].parse_stored(text)
     except ConfigError:
-        return topic_default(
-            server, key
-        )  # Kafka's own log may hold what we would refuse; a partition must open all the same
+        # A log written by Kafka may have values that we would refuse; the partition must open anyway.
+        return topic_default(server, key)
 
 
 def check_topic_configs(configs: Mapping[str, str]) -> None:
-    """Raises ConfigError for an unknown key, a wrong value, or values that contradict each other."""
+    """Raises ConfigError for an unknown key, an invalid value, or values that contradict each other."""
     for key, text in configs.items():
         if key not in TOPIC_CONFIGS:
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""Keys of transactions: the coordinator, its topic, timeouts, the verification of what producers write.
+"""Keys of transactions: the coordinator, its topic, timeouts, the verification of producers' writes.
 
 Source: Kafka's `TransactionLogConfig`, `TransactionStateManagerConfig`, `AddPartitionsToTxnConfig`.
 """

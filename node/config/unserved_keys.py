@@ -1,5 +1,5 @@
-"""Keys of Apache Kafka 4.3 about what is not served here. When a family is implemented, its keys move to a table of
-keys that act.
+"""Keys of Apache Kafka 4.3 for features that trimaran does not implement. When a feature is implemented, its keys move
+to a table of keys with an effect.
 
 Source: Kafka's `GroupCoordinatorConfig`, `ShareGroupConfig`, `ShareCoordinatorConfig`,
 `QuotaConfig`, `RemoteLogManagerConfig`.

@@ -1,4 +1,4 @@
-"""The keys of ZooKeeper: Kafka's of its ZooKeeper mode, and ours of the mirror."""
+"""ZooKeeper keys: those of Kafka's ZooKeeper mode, and trimaran's own for the mirror."""
 
 from __future__ import annotations
 

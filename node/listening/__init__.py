@@ -1,1 +1,1 @@
-"""The sockets that a node listens on, and the addresses of peers."""
+"""The sockets on which a node listens, and the addresses of peers."""

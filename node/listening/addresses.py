@@ -1,6 +1,6 @@
-"""Addresses of hosts that configurations name: literal, or looked up in a thread, so that the event loop never waits.
+"""Addresses of hosts in configurations: literal, or resolved in a thread, so that the event loop never blocks.
 
-Source: Kafka asks `InetAddress.getByName` when such a configuration changes.
+Source: Kafka calls `InetAddress.getByName` when such a configuration changes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Names that are remembered; the least recently requested one is forgotten.
+# The number of cached names; the least recently requested one is dropped.
 NAMES_MAX = 10_000
-# A resolver that does not answer keeps others waiting for so long.
+# A resolver that does not answer delays other lookups at most this long.
 LOOKUP_SECONDS = 10.0
 
 
 class AddressBook:
-    """Names and their addresses. `changed` is called when a requested address has been found."""
+    """Host names with their addresses. `changed` is called when a requested address has been found."""
 
     def __init__(self) -> None:
         self.changed: list[Callable[[], None]] = []
@@ -34,7 +34,7 @@ class AddressBook:
         self._news = AutoResetEvent()
 
     def addresses(self, host: str) -> tuple[str, ...]:
-        """Returns the addresses found so far: none for an unknown name, and none while it is being looked up."""
+        """Returns the addresses found so far: none for an unknown name, or while it is being resolved."""
         if (address := address_in(host)) is not None:
             return (address,)
         if host in self._known:
@@ -46,7 +46,9 @@ class AddressBook:
         return ()
 
     async def run(self) -> None:
-        """Looks names up, one after another, for ever. Each once: as in Kafka a name means what it did then."""
+        """Resolves names one after another, until cancelled. Each name is resolved once: as in Kafka, its addresses do
+        not change later.
+        """
         while True:
             while self._wanted:
                 host = next(iter(self._wanted))

@@ -1,4 +1,4 @@
-"""The sockets that a node listens on, with what they ask of their peers, and the bounds of connections.
+"""The sockets on which a node listens, with their security settings and connection limits.
 
 Source: Kafka's `SocketServer`, `SocketServerConfigs`.
 """
@@ -23,9 +23,10 @@ from trimaran.wire.transport.memory.pools import REQUEST_BYTES_MAX
 from trimaran.wire.transport.server.connection_quotas import ConnectionBounds
 from trimaran.wire.transport.server.server import Listener
 
-# A fleet of clients comes back at once after a restart.
+# A fleet of clients reconnects at once after a restart.
 BACKLOG_MIN = 1024
-# No flood of connections keeps us from opening a segment or a checkpoint, which would take the log directory offline.
+# A flood of connections must not prevent us from opening a segment or a checkpoint, because that would take the log
+# directory offline.
 DESCRIPTORS_FOR_FILES = 256
 
 
@@ -35,11 +36,11 @@ def bind(
     sockets: Mapping[str, socket.socket] | None = None,
     logins: Logins | None = None,
 ) -> list[Listener]:
-    """Listens on every endpoint; `sockets`, by listener name, were bound before by the caller.
+    """Listens on every endpoint; the caller has already bound the `sockets`, by listener name.
 
     Raises:
         ConfigError: TLS or SASL cannot be set up.
-        OSError: an address is taken or not ours.
+        OSError: an address is in use or not local.
     """
     given = sockets or {}
     protected = _inter_broker_listener(config)
@@ -75,7 +76,7 @@ def bind(
 
 @contextmanager
 def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
-    """Closes the listeners if the block fails: while a node is composed, no other code closes them."""
+    """Closes the listeners if the block fails: while a node is being composed, no other code closes them."""
     try:
         yield
     except BaseException:
@@ -84,18 +85,18 @@ def closed_on_failure(listeners: Sequence[Listener]) -> Iterator[None]:
 
 
 def close_all(listeners: Sequence[Listener]) -> None:
-    """Ends new connections; harmless if they are closed already."""
+    """Stops accepting connections; harmless if the listeners are closed already."""
     for listener in listeners:
         listener.socket.close()
 
 
 def _inter_broker_listener(config: ServerConfig) -> str | None:
-    """The listener that has bounds of its own: as in Kafka that of the brokers, where clients have another."""
+    """Returns the listener with limits of its own: as in Kafka the brokers' listener, if clients have another."""
     return config.inter_broker_listener_name if len(config.broker_listeners) > 1 else None
 
 
 def limits_of(config: ServerConfig) -> ConnectionLimits:
-    """Kafka's keys about a connection."""
+    """Returns the limits of Kafka's keys for connections."""
     request_bytes = config["queued.max.request.bytes"]
     return ConnectionLimits(
         frame_bytes_max=config["socket.request.max.bytes"],
@@ -106,7 +107,7 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
 
 
 class Values(Protocol):
-    """Values of a node: of its file, or as altered since."""
+    """The values of a node's configs: from its file, or as altered since."""
 
     def now(self, key: str) -> Any: ...
 
@@ -116,10 +117,10 @@ class Values(Protocol):
 def bounds_of(
     configs: Values, listeners: Iterable[str], addresses: Callable[[str], Iterable[str]]
 ) -> ConnectionBounds:
-    """How many connections there may be; of a listener that has no bound of its own that of the node.
+    """Returns the limits of connections; a listener without its own limit has the node's.
 
     Raises:
-        ConfigError: an override is not written HOST:COUNT.
+        ConfigError: an override does not have the form HOST:COUNT.
     """
     names = list(listeners)
     return ConnectionBounds(
@@ -144,7 +145,7 @@ def _rate(value: int) -> float:
 
 
 def addresses_of(host: str) -> list[str]:
-    """Blocks while a name is looked up. Raises ConfigError."""
+    """Returns the addresses of a host. Blocks while a name is resolved. Raises ConfigError."""
     try:
         return [str(address[0]) for *_, address in socket.getaddrinfo(host, None)]
     except (OSError, UnicodeError) as error:
@@ -157,7 +158,7 @@ def addresses_of(host: str) -> list[str]:
 
 
 def descriptors_end(descriptors: int) -> int:
-    """Returns the number of the first of a process's `descriptors` that no connection gets."""
+    """Returns the first number of a process's `descriptors` that is reserved from connections."""
     if descriptors == resource.RLIM_INFINITY:
         return 1 << 31
     return descriptors - min(DESCRIPTORS_FOR_FILES, descriptors // 4)

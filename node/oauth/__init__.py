@@ -1,1 +1,3 @@
-"""OAUTHBEARER beyond its messages: keys of an identity provider, tokens checked by them, tokens fetched from it."""
+"""OAUTHBEARER apart from its messages: keys of an identity provider, validation of tokens by these keys, retrieval of
+tokens.
+"""

@@ -1,9 +1,9 @@
-"""The public keys of an identity provider (JWKS), read from a file or fetched, and kept fresh.
+"""The public keys of an identity provider (JWKS), read from a file or fetched, and refreshed.
 
-A failed read leaves the previous keys. A token that names an unknown key is refused, and the keys are fetched again,
-at most once in `SECONDS_BETWEEN_MISSES`. Only public keys are taken: with a smuggled symmetric key, an attacker could
-sign tokens (RFC 8725, section 3).
-Source: RFC 7517; `RefreshingHttpsJwks`, `JwksFileVerificationKeyResolver` of Kafka, KIP-768.
+A failed read keeps the previous keys. A token with an unknown key id is refused, and the keys are fetched again, at
+most once in `SECONDS_BETWEEN_MISSES`. Only public keys are accepted: with a smuggled symmetric key, an attacker could
+sign tokens (RFC 8725, section 3). Source: RFC 7517; `RefreshingHttpsJwks`, `JwksFileVerificationKeyResolver` of Kafka,
+KIP-768.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 KEYS_MAX = 128
 SECONDS_BETWEEN_MISSES = 10.0
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# The algorithm of a key without one, by its kind and curve. Never a symmetric algorithm, never none.
+# The algorithms of a key that names none, by its kind and curve: never a symmetric algorithm, and never `none`.
 _ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): _RSA,
     ("EC", "P-256"): ("ES256",),
@@ -46,12 +46,12 @@ RSA_BITS_MIN = 2048
 
 
 class KeySetError(Exception):
-    """There are no keys to check tokens by, and why."""
+    """There are no keys to validate tokens with; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class VerificationKey:
-    """A public key of `cryptography`, and the algorithms that it may have signed by."""
+    """A public key of `cryptography`, and the signature algorithms that it may be used with."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -61,7 +61,7 @@ Keys = dict[str | None, VerificationKey]
 
 
 class KeySet:
-    """The keys at one URL; for any thread."""
+    """The keys at one URL; usable in any thread."""
 
     def __init__(
         self,
@@ -87,7 +87,9 @@ class KeySet:
         self._keys, self._read_at = keys, self._now()
 
     def key(self, key_id: str | None) -> VerificationKey | None:
-        """The key of that id; without one the only key that there is. Old keys and misses make it read again, later."""
+        """Returns the key with that id; without an id the only key, if there is just one. Expired keys and misses
+        trigger a later read.
+        """
         found = self._keys.get(key_id)
         if key_id is None and found is None and len(self._keys) == 1:
             (found,) = self._keys.values()
@@ -114,7 +116,7 @@ class KeySet:
 
 
 def check_keys_url(url: str) -> None:
-    """Raises KeySetError unless keys may be read from there."""
+    """Raises KeySetError unless the URL is allowed as a source of keys."""
     if urlsplit(url).scheme == "file":
         return
     try:
@@ -136,10 +138,10 @@ def _read(url: str, web: Web) -> bytes:
 
 
 def parse_keys(data: bytes) -> Keys:
-    """The keys of a JWKS that can check signatures, by id.
+    """Returns the keys of a JWKS that can verify signatures, by id.
 
     Raises:
-        KeySetError: it is none, or holds no such key, or too many.
+        KeySetError: the data is not a JWKS, or has no such key or too many.
     """
     try:
         members = json.loads(data)["keys"]
@@ -162,7 +164,7 @@ def parse_keys(data: bytes) -> Keys:
 
 
 def _key(entry: dict[str, Any]) -> VerificationKey | None:
-    """None: of a kind that we take nothing from."""
+    """Returns the key; None for a kind of key that is not accepted."""
     kind, curve = entry.get("kty"), entry.get("crv")
     if not isinstance(kind, str) or not (curve is None or isinstance(curve, str)):
         return None

@@ -1,5 +1,5 @@
-"""Tokens of our own clients for OAUTHBEARER: fetched with client credentials, read from a file, or, for development,
-made by themselves.
+"""Tokens for our own clients with OAUTHBEARER: fetched with client credentials, read from a file, or, for development,
+made locally.
 
 Source: RFC 6749, section 4.4; `ClientCredentialsJwtRetriever`, `FileJwtRetriever`,
 `OAuthBearerUnsecuredLoginCallbackHandler` of Kafka.
@@ -22,14 +22,14 @@ from trimaran.wire.security.sasl.exchange import Tokens
 from trimaran.wire.security.sasl.oauthbearer import MECHANISM, client_tokens
 from trimaran.wire.security.small_files import read_small_file
 
-# Part of a token's life after which another one is fetched (`sasl.login.refresh.window.factor`).
+# The fraction of a token's lifetime after which another one is fetched (`sasl.login.refresh.window.factor`).
 _FRESH = 0.8
 _UNSECURED_SECONDS = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A token and the seconds that it lives; 0: its lifetime is unknown, so it is not cached."""
+    """A token and its lifetime in seconds; 0: the lifetime is unknown, so the token is not cached."""
 
     token: str
     seconds: float = 0.0
@@ -41,7 +41,7 @@ Retrieve = Callable[[], Fetched]
 
 @dataclass(slots=True, eq=False)
 class BearerCredentials:
-    """A client's; a token serves all connections until it nears its end."""
+    """The credentials of a client; a token is used for all connections until it nears its expiry."""
 
     retrieve: Retrieve
     _token: str = ""
@@ -68,7 +68,7 @@ class BearerCredentials:
 def by_client_credentials(
     web: Web, url: str, client_id: str, client_secret: str, scope: str | None
 ) -> Retrieve:
-    """Asks the token endpoint at `url`, as that client."""
+    """Returns a function that requests tokens from the endpoint at `url`, as that client."""
     form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
     basic = base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()
     headers = {
@@ -92,7 +92,7 @@ def by_client_credentials(
 
 
 def from_file(path: Path) -> Retrieve:
-    """Reads the token each time, since the program that writes the file renews it."""
+    """Returns a function that reads the token each time, because the program that writes the file renews it."""
 
     def retrieve() -> Fetched:
         try:
@@ -105,7 +105,7 @@ def from_file(path: Path) -> Retrieve:
 
 
 def unsecured(subject: str) -> Retrieve:
-    """An unsigned token, for nodes that accept such tokens."""
+    """Returns a function that makes unsigned tokens, for nodes that accept such tokens."""
 
     def encoded(value: dict[str, object]) -> str:
         return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")

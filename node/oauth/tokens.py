@@ -1,7 +1,7 @@
 """Validation of a bearer token: its signature, issuer, audience and times.
 
-The algorithms are those of the key that the token names, never what the token itself says (RFC 8725): `none`, and a
-public key taken for a shared secret, are refused by that. Source: `BrokerJwtValidator` of Kafka, KIP-768; for
+The algorithms are those of the key that the token names, never those that the token itself names (RFC 8725). Therefore
+`none` is refused, and so is a public key used as a shared secret. Source: `BrokerJwtValidator` of Kafka, KIP-768; for
 development `OAuthBearerUnsecuredValidatorCallbackHandler`.
 """
 
@@ -33,7 +33,9 @@ _LIFETIME_MS_MAX = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class BearerTokenRules:
-    """`sasl.oauthbearer.…`: `issuer` None and no `audience`: any, but no token that names an audience."""
+    """The rules of `sasl.oauthbearer.…`. Any issuer is accepted if `issuer` is None; without `audience`, tokens that
+    name an audience are refused.
+    """
 
     issuer: str | None = None
     audience: Sequence[str] = ()
@@ -42,14 +44,14 @@ class BearerTokenRules:
 
 
 class SignedTokens:
-    """Takes tokens that one of `keys` has signed."""
+    """Accepts tokens signed by one of `keys`."""
 
     def __init__(self, keys: KeySet, rules: BearerTokenRules) -> None:
         self.keys = keys
         self._rules = rules
 
     def validate(self, token: str) -> BearerToken:
-        """Raises TokenRefused."""
+        """Returns the valid token. Raises TokenRefused."""
         rules = self._rules
         required = ["exp", "iat", rules.subject_claim]
         try:
@@ -72,14 +74,14 @@ class SignedTokens:
 
 
 class UnsecuredTokens:
-    """Accepts any token with valid times: for development only, as the name of its key says."""
+    """Accepts any token with valid times: only for development, as the name of its key says."""
 
     def __init__(self, rules: BearerTokenRules, now: Callable[[], int] = now_ms) -> None:
         self._rules = rules
         self._now_ms = now
 
     def validate(self, token: str) -> BearerToken:
-        """Raises TokenRefused."""
+        """Returns the valid token. Raises TokenRefused."""
         try:
             header, claims, signature = token.split(".")
             if signature or _decoded(header).get("alg") != "none":

@@ -1,6 +1,6 @@
-"""One request to an identity provider, with bounds on time and size. Blocks, so it belongs into a thread.
+"""One request to an identity provider, with limits on time and size. Blocks, so it is called in a thread.
 
-Only https, and http to this machine; nothing is followed elsewhere, no file is opened by URL.
+Only https is allowed, and http to this machine; redirects are not followed, and no file is opened by URL.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _PIECE_BYTES = 65536
 
 
 class WebError(Exception):
-    """No usable answer, and why; holds nothing of what was sent or received."""
+    """There is no usable response; the message gives the reason, but nothing of what was sent or received."""
 
 
 @dataclass(frozen=True, slots=True)
 class Web:
-    """How to reach a provider: `tls` None trusts the machine's authorities."""
+    """The settings for connections to a provider; `tls` None trusts the machine's authorities."""
 
     tls: ssl.SSLContext | None = None
     seconds_max: float = SECONDS_MAX
     bytes_max: int = BYTES_MAX
 
     def get(self, url: str) -> bytes:
-        """The body of the answer. Raises WebError."""
+        """Returns the body of the response. Raises WebError."""
         return self._ask("GET", url, {}, None)
 
     def post(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """The body of the answer. Raises WebError."""
+        """Returns the body of the response. Raises WebError."""
         return self._ask("POST", url, headers, body)
 
     def _ask(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -65,7 +65,7 @@ class Web:
             raise WebError(f"no answer from {connection.host}: {error}") from error
         finally:
             connection.close()
-        if deadline.has_passed:  # what was read until then may be a part
+        if deadline.has_passed:  # the data read so far may be incomplete
             raise WebError(f"{connection.host}: {self._too_slow}")
         return data
 
@@ -97,8 +97,9 @@ class Web:
 
 
 class _Deadline:
-    """Bounds the whole exchange: a time-out of a socket restarts with each byte, so a peer that drips would keep it
-    waiting without end. At the deadline the socket is shut down, which wakes the thread that reads or writes.
+    """Limits the whole exchange: a socket timeout restarts with each byte, so a peer that sends single bytes could keep
+    the thread waiting without end. At the deadline the socket is shut down, which wakes the thread that reads or
+    writes.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -113,12 +114,12 @@ class _Deadline:
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
-        self._timer.join()  # it may be at the socket
+        self._timer.join()  # the timer may be using the socket
         if self._socket is not None:
             self._socket.close()
 
     def connect(self, address: Address, timeout: float, *_: object) -> socket.socket:
-        """Connects to one of the addresses of a host, all of them within the deadline. Raises OSError."""
+        """Connects to one of the addresses of a host, trying all of them within the deadline. Raises OSError."""
         failure = OSError("it has no address")
         for family, kind, protocol, _name, where in socket.getaddrinfo(
             *address, type=socket.SOCK_STREAM
@@ -132,19 +133,19 @@ class _Deadline:
                 failure = error
                 continue
             made.settimeout(timeout)
-            self._socket = made.dup()  # TLS takes the first one's descriptor away
+            self._socket = made.dup()  # TLS takes over the first descriptor
             return made
         raise failure
 
     def _pass(self) -> None:
         self.has_passed = True
         if self._socket is not None:
-            with suppress(OSError):  # it is closed already
+            with suppress(OSError):  # closed already
                 self._socket.shutdown(socket.SHUT_RDWR)
 
 
 def check_url(url: str) -> None:
-    """Raises WebError unless it may be asked."""
+    """Raises WebError unless requests to the URL are allowed."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port

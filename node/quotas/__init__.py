@@ -1,1 +1,1 @@
-"""Quotas of clients and throttles of replication, on one node."""
+"""Client quotas and replication throttles of one node."""

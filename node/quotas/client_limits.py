@@ -1,9 +1,10 @@
-"""The quotas of clients: which quota is whose, what each has used, and how long who used too much must wait.
+"""Client quotas: which quota applies to a client, how much of it is used, and how long a client over its quota must
+wait.
 
-The most precise of the quotas that name a client holds: user and client id, then user, then client id, with the
-defaults of each behind its names. The clients of a quota share it, or each has its own, as in Kafka. Does no I/O.
-Source: `ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612.
-Not implemented: `client.quota.callback.class`.
+The most specific quota that applies to a client is used: user and client id, then user, then client id, each followed
+by its defaults. The clients of a quota share it, or each has its own, as in Kafka. Does no I/O. Source:
+`ClientQuotaManager`, `ControllerMutationQuotaManager` of Kafka, KIP-13, KIP-55, KIP-219, KIP-599, KIP-612. Not
+implemented: `client.quota.callback.class`.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from trimaran.wire.transport.metrics.rate import Rate, Windows
 
 
 class TokenBucket:
-    """A rate with bursts: tokens that are there are taken at once, and come back steadily.
+    """A rate with bursts: available tokens can be taken at once, and are refilled steadily.
 
-    It is full at first, and never fuller than what `burst_seconds` bring. Below zero, more was taken than there was.
-    The rate, in tokens per second, is an argument each time, since a quota may change. Unlike a rate over windows, a
-    bucket does not penalise a single large use until its window is over. Time is in seconds, of any clock that does not
-    go back. Source: `TokenBucket` of Kafka.
+    The bucket is full at first, and holds at most the tokens of `burst_seconds`. It is negative after more was taken
+    than available. The rate, in tokens per second, is an argument of each call, since a quota may change. Unlike a rate
+    over windows, a bucket does not penalise a single large use until its window is over. Time is in seconds of any
+    clock that does not go back. Source: `TokenBucket` of Kafka.
     """
 
     __slots__ = ("_burst_seconds", "_tokens", "_updated")
@@ -33,11 +34,11 @@ class TokenBucket:
         self._updated = 0.0
 
     def take(self, tokens: float, rate: float, now: float) -> None:
-        """Takes them whether or not they are there."""
+        """Takes tokens even if the bucket becomes negative."""
         self._tokens = self.tokens(rate, now) - tokens
 
     def tokens(self, rate: float, now: float) -> float:
-        """How many there are now."""
+        """Returns the number of tokens at this time."""
         burst = self._burst_seconds * rate
         if self._tokens is None:
             self._tokens = burst
@@ -46,44 +47,44 @@ class TokenBucket:
         return self._tokens
 
     def delay(self, rate: float, now: float) -> float:
-        """Seconds until nothing is missing any more."""
+        """Returns the seconds until the bucket is no longer negative."""
         return max(0.0, -self.tokens(rate, now) / rate)
 
 
-# (type, name) of what a quota is for, by type; without a name it is the default.
+# The (type, name) pairs of a quota's entity, sorted by type; None as the name is the default entity.
 Entity = tuple[tuple[str, str | None], ...]
-# User and client id, of which one is empty where a quota is not about it; an address, and nothing.
+# User and client id, of which one is empty if the quota does not depend on it; or an address and an empty text.
 Owner = tuple[str, str]
 
 # Kafka forgets a client after an hour without a request.
 IDLE_SECONDS = 3600.0
-# Clients may call themselves anything: the one that was quiet for the longest is forgotten. About 2 KB each.
+# Clients can choose any id, so the one that was idle for the longest time is forgotten. About 2 KB each.
 OWNERS_MAX = 10_000
-# The bound for all their names: 400 bytes each. One name may have 32,767 bytes.
+# The bound for the names of all owners, 400 bytes each on average. One name may have 32,767 bytes.
 NAMES_BYTES_MAX = 4 << 20
 
 T = TypeVar("T")
 
 
 class ClientLimits(Generic[T]):
-    """One kind of quota of all clients of a node. `measure` makes what the use of one owner is measured by."""
+    """One kind of quota for all clients of a node. `measure` creates the meter of one owner."""
 
     def __init__(self, measure: Callable[[], T], owners_max: int = OWNERS_MAX) -> None:
         self._measure = measure
         self._owners_max = owners_max
         self._limits: Mapping[Entity, float] = {}
-        # The one used last at the end.
+        # Ordered by last use.
         self._used: dict[Owner, tuple[T, float]] = {}
         self._names_bytes = 0
         # Whether there is any quota.
         self.is_set = False
 
     def __len__(self) -> int:
-        """Clients whose use is remembered."""
+        """Returns the number of owners with a recorded use."""
         return len(self._used)
 
     def set_limits(self, limits: Mapping[Entity, float]) -> None:
-        """These hold from now on, for what was used before as well."""
+        """Replaces the limits; they apply to past use too."""
         self._limits = limits
         self.is_set = bool(limits)
         if not limits:
@@ -91,8 +92,8 @@ class ClientLimits(Generic[T]):
             self._names_bytes = 0
 
     def limit_of(self, user: str, client_id: str) -> tuple[Owner, float] | None:
-        """Returns the owner of the quota that applies to a client, and its limit; None without one. A limit of NaN is
-        none, as in Kafka: no rate is above it.
+        """Returns the owner of the quota that applies to a client, and its limit; None without one. A NaN limit is no
+        limit, as in Kafka, because no rate exceeds it.
         """
         limits = self._limits
         for entity, owner in _candidates(user, client_id):
@@ -102,7 +103,7 @@ class ClientLimits(Generic[T]):
         return None
 
     def used_by(self, owner: Owner, now: float) -> T:
-        """Returns the usage of the owner; remembered from now on, in place of owners that were idle for too long."""
+        """Returns the meter of the owner, and records it as used; owners that were idle for too long are dropped."""
         kept = self._used.pop(owner, None)
         measure = self._measure() if kept is None else kept[0]
         self._used[owner] = (measure, now)
@@ -130,7 +131,7 @@ class ClientQuota(ClientLimits[Rate]):
         self._windows = windows
 
     def use(self, user: str, client_id: str, amount: float, now: float) -> float:
-        """Counts `amount`, and answers for how many seconds the client is then to be silent."""
+        """Counts `amount`; returns for how many seconds the client must then wait."""
         found = self.limit_of(user, client_id)
         if found is None:
             return 0.0
@@ -140,14 +141,14 @@ class ClientQuota(ClientLimits[Rate]):
         return rate.delay(limit, now)
 
     def use_if_allowed(self, user: str, client_id: str, amount: float, now: float) -> float:
-        """As `use`, but counts nothing where the client must be silent."""
+        """Counts `amount` unless the client would then have to wait; returns the seconds of the wait."""
         delay = self.use(user, client_id, amount, now)
         if delay:
             self.use(user, client_id, -amount, now)
         return delay
 
     def most_at_once(self, user: str, client_id: str) -> float | None:
-        """More than this is too much for a client that has used nothing; None without a quota."""
+        """Returns the largest amount that a client with no recorded use may use at once; None without a quota."""
         found = self.limit_of(user, client_id)
         if found is None:
             return None
@@ -155,13 +156,13 @@ class ClientQuota(ClientLimits[Rate]):
 
 
 class MutationQuota(ClientLimits[TokenBucket]):
-    """`controller_mutation_rate`: one partition is one token, and a burst of all windows together is allowed."""
+    """`controller_mutation_rate`: one partition costs one token, and a burst of all windows together is allowed."""
 
     def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
         super().__init__(lambda: TokenBucket(windows.number * windows.seconds), owners_max)
 
     def use(self, user: str, client_id: str, tokens: float, now: float) -> float:
-        """Takes tokens, even those that are not there; seconds until what is missing is made up for."""
+        """Takes tokens even if the bucket becomes negative; returns the seconds until it is no longer negative."""
         found = self.limit_of(user, client_id)
         if found is None:
             return 0.0
@@ -171,7 +172,7 @@ class MutationQuota(ClientLimits[TokenBucket]):
         return bucket.delay(rate, now)
 
     def use_if_allowed(self, user: str, client_id: str, tokens: float, now: float) -> float:
-        """Takes tokens unless some are missing already: then none, and the seconds until that is made up for."""
+        """Takes tokens unless the bucket is negative already; returns the seconds until it is no longer negative."""
         found = self.limit_of(user, client_id)
         if found is None:
             return 0.0
@@ -184,13 +185,13 @@ class MutationQuota(ClientLimits[TokenBucket]):
 
 
 class ConnectionQuota(ClientLimits[Rate]):
-    """`connection_creation_rate`, for each address by itself: a quota of its own, or the default of all."""
+    """`connection_creation_rate`, for each address separately: its own quota, or the default."""
 
     def __init__(self, windows: Windows, owners_max: int = OWNERS_MAX) -> None:
         super().__init__(lambda: Rate(windows), owners_max)
 
     def use_if_allowed(self, ip: str, now: float) -> float:
-        """Counts a connection, unless it comes too early: the seconds by which it does."""
+        """Counts a connection unless it comes too early; returns the seconds by which it does."""
         limit = self._limits.get((("ip", ip),), self._limits.get((("ip", None),)))
         if limit is None or math.isnan(limit):
             return 0.0
@@ -207,9 +208,7 @@ def _names_bytes(owner: Owner) -> int:
 
 
 def _candidates(user: str, client_id: str) -> tuple[tuple[Entity, Owner], ...]:
-    """Returns the entities whose quotas hold for such a client, the most precise first, with the owner that shares
-    each.
-    """
+    """Returns the entities whose quotas apply to the client, the most specific first, each with its owner."""
     of_user: tuple[tuple[Entity, Owner], ...] = (
         ((("user", user),), (user, "")),
         (

@@ -1,7 +1,8 @@
-"""How many bytes a second the throttled replicas of a node may send, take or copy, and which replicas are (KIP-73).
+"""The throttle of replication: the throttled replicas of a node, and the bytes per second that they may send, receive
+or copy (KIP-73).
 
-An excess is not taken back: replication stops until the rate is below the bound again. Does no I/O.
-Source: `ReplicationQuotaManager` of Kafka.
+Replication pauses until the rate is below the bound again; bytes already sent are not compensated otherwise. Does no
+I/O. Source: `ReplicationQuotaManager` of Kafka.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ ALL: Final = None
 
 
 class ReplicationThrottle:
-    """One direction of replication. `bound` is in bytes a second; time is in seconds, of any clock that does not go
+    """One direction of replication. `bound` is in bytes per second; time is in seconds of any clock that does not go
     back.
     """
 
@@ -26,24 +27,24 @@ class ReplicationThrottle:
         self.bound: float = LONG_MAX
         self._rate = SimpleRate(windows)
         self._replicas: dict[str, frozenset[int] | None] = {}
-        # Lists that `name_replicas` took and `holds` has not read yet, by topic.
+        # Lists that `name_replicas` received and `holds` has not parsed yet, by topic.
         self._unread: dict[str, tuple[str, int]] = {}
 
     @property
     def is_set(self) -> bool:
-        """Whether any replica is throttled, or may be: a list that has not been read yet counts."""
+        """Returns whether any replica may be throttled; a list that has not been parsed counts."""
         return bool(self._replicas or self._unread)
 
     def name_replicas(self, topic: str, text: str, node_id: int) -> None:
-        """As `set_replicas` with `replicas_here`, which reads the list when it is first asked about: 0.5 ms for the
-        longest, and a snapshot of metadata has one for each topic.
+        """Sets the throttled replicas from a list that is parsed on first use: the longest takes 0.5 ms, and a snapshot
+        of metadata has one for each topic.
         """
         self.set_replicas(topic, ())
         if text:
             self._unread[topic] = (text, node_id)
 
     def set_replicas(self, topic: str, partitions: Iterable[int] | None) -> None:
-        """Of `topic` these partitions here are throttled, instead of those before; ALL is every one."""
+        """Replaces the throttled partitions of `topic`; ALL throttles every partition."""
         self._unread.pop(topic, None)
         chosen = None if partitions is None else frozenset(partitions)
         if chosen == frozenset():
@@ -52,7 +53,7 @@ class ReplicationThrottle:
             self._replicas[topic] = chosen
 
     def holds(self, replica: TopicPartition) -> bool:
-        """Whether this replica is throttled."""
+        """Returns whether this replica is throttled."""
         topic, partition = replica
         if (unread := self._unread.get(topic)) is not None:
             self.set_replicas(topic, replicas_here(*unread))
@@ -62,20 +63,20 @@ class ReplicationThrottle:
         return partitions is ALL or partition in partitions
 
     def record(self, size: int, now: float) -> None:
-        """Counts bytes of throttled replicas, also those of a replica in sync, which none are kept from."""
+        """Counts bytes of throttled replicas, including in-sync replicas, which are never delayed."""
         self._rate.record(size, now)
 
     def rate(self, now: float) -> float:
-        """Bytes a second of throttled replicas."""
+        """Returns the bytes per second of throttled replicas."""
         return self._rate.per_second(now)
 
     def delay(self, now: float) -> float:
-        """Seconds until replicas that lag may go on; 0 where they may."""
+        """Returns the seconds until lagging replicas may continue; 0 if they may now."""
         return self._rate.delay(max(self.bound, 1), now)
 
 
 def replicas_here(text: str, node_id: int) -> list[int] | None:
-    """The partitions that a list of `PARTITION:BROKER` names for a broker; ALL for `*`."""
+    """Returns the broker's partitions in a list of `PARTITION:BROKER`; ALL for `*`."""
     words = [word for word in text.split(",") if word.strip()]
     if [word.strip() for word in words] == ["*"]:
         return ALL

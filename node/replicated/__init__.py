@@ -1,1 +1,1 @@
-"""One replicated state machine for controllers and coordinators: decide, append, replay, answer when committed."""
+"""A replicated state machine for controllers and coordinators: decide, append, replay, respond after the commit."""

@@ -1,10 +1,10 @@
-"""Operations in the order in which they were submitted, and none so long that the loop waits for it.
+"""Operations in the order of their submission, split into steps so that no operation blocks the loop.
 
 An operation decides on the state, writes records and changes the state by replaying them. Between its first step and
-its last no other one may decide: it would see half of a change. Most have ended when `submit` returns. One of
-thousands of records goes on in `run`, some steps in each turn of the loop, and operations that are submitted meanwhile
-wait behind it; votes, fetches and reads of the image do not wait. If the epoch ends in the middle, nothing of the
-operation was appended, or all of it. In Kafka the queue of `QuorumController`; its one thread may take any time.
+its last no other operation may decide, because it would see a partial change. Most operations have ended when `submit`
+returns. An operation with thousands of records continues in `run`, some steps in each turn of the loop, while later
+operations wait; votes, fetches and reads of the image do not wait. If the epoch ends during an operation, either
+nothing or all of it was appended. Kafka's equivalent is the queue of `QuorumController`; its single thread may take any time.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 T = TypeVar("T")
 
-# Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, 10 to 15 with an election each.
+# Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, or 10 to 15 ms with an election
+# for each.
 STEPS_PER_TURN = 250
-# Objects that the collector of garbage would walk, at the most: a record has five lists, but of a partition it is one
-# step in five.
+# The estimated number of garbage-collected objects per step: a record has five lists, but only one step in five creates
+# a partition's record.
 OBJECTS_PER_STEP = 3
-# Operations that wait; each connection has few under way.
+# The number of waiting operations; each connection has few in flight.
 WAITING_MAX = 10_000
 
 
@@ -34,7 +35,7 @@ class _Operation(NamedTuple):
     pending: PendingResponse[Any]
 
     def go_on(self) -> int:
-        """Does as much as one turn may; returns how much it was."""
+        """Does the work of one turn; returns its amount in steps."""
         done = 0
         try:
             while done < STEPS_PER_TURN:
@@ -47,7 +48,7 @@ class _Operation(NamedTuple):
 
 
 class OperationQueue:
-    """Belongs to one epoch; the first of `_queue` is under way."""
+    """The operations of one epoch; the first one in `_queue` is in progress."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -58,14 +59,15 @@ class OperationQueue:
 
     @property
     def busy(self) -> bool:
-        """An operation is under way: one that is submitted now waits."""
+        """Returns whether an operation is in progress; a new one must then wait."""
         return bool(self._queue)
 
     def submit(self, steps: Steps[T]) -> PendingResponse[T]:
-        """Begins at once if no other operation is under way; one that takes one turn is decided when this returns.
+        """Starts the operation at once if no other is in progress; one that takes a single turn is decided when this
+        returns.
 
         Raises:
-            KafkaError: `Progress.ended`, the epoch has ended; REQUEST_TIMED_OUT, too many operations wait.
+            KafkaError: `Progress.ended` if the epoch has ended; REQUEST_TIMED_OUT if too many operations wait.
         """
         if self._closed:
             raise self._progress.ended_error()
@@ -81,7 +83,7 @@ class OperationQueue:
         return pending
 
     async def run(self) -> NoReturn:
-        """Goes on with operations that did not end at once."""
+        """Continues operations that took more than one turn."""
         while True:
             await self._wakeup.wait()
             while self._queue:
@@ -91,11 +93,11 @@ class OperationQueue:
                     self._queue.popleft()
 
     def _go_on(self, operation: _Operation) -> None:
-        """Counts the objects: records stay until they are applied, an image longer."""
+        """Continues an operation and counts its objects: records live until they are applied, an image longer."""
         self._long_lived.add(OBJECTS_PER_STEP * operation.go_on())
 
     def close(self) -> None:
-        """Ends every operation, and refuses all that are submitted from now on."""
+        """Fails every operation, including those submitted later."""
         self._closed = True
         while self._queue:
             operation = self._queue.popleft()

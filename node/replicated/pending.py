@@ -1,8 +1,8 @@
-"""A response that comes later: first it is decided, then the state that it was decided on is committed.
+"""A response that is available later: first it is decided, then the state of the decision is committed.
 
-The runtime has this one type for it; handlers wait for it by `settled`. No task belongs to a pending response. Tasks
-that wait for one are outside of the epoch, so its end reaches them as an error, never as a cancellation. In Kafka it is
-a `CompletableFuture`, with `DeferredEventQueue` for the commit.
+The runtime has only this type for it; handlers wait for it by `settled`. A pending response has no task of its own.
+Tasks that wait for it are outside the epoch, so the end of the epoch reaches them as an error, never as a cancellation.
+Kafka's equivalent is a `CompletableFuture`, with a `DeferredEventQueue` for the commit.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 @dataclass(slots=True, eq=False)
 class Progress:
-    """How far the state of one epoch has been replayed and committed.
+    """The offsets up to which the state of one epoch has been replayed and committed.
 
     Args:
         committed: everything below its offset is committed; closed when the epoch ends.
-        end_offset: everything below is replayed; at or above what is committed.
-        ended: the code for clients whose epoch has ended, and its message.
-        commit_seconds: a response that is not committed by then is refused with `late`.
+        end_offset: everything below is replayed; never below the committed offset.
+        ended: the error code, with its message, for requests of an ended epoch.
+        commit_seconds: after this time without a commit, a response fails with `late`.
     """
 
     committed: Watermark
@@ -47,7 +47,9 @@ class Progress:
 
 
 class PendingResponse(Generic[T]):
-    """May leave when it is decided and, with a `progress`, when all that was replayed by then is committed."""
+    """A response that may be sent when it is decided and, with a `progress`, when everything replayed by then is
+    committed.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -65,12 +67,12 @@ class PendingResponse(Generic[T]):
         self._progress = progress
         self._response: T | None = None
         self._error: Exception | None = None
-        self._event: trio.Event | None = None  # made by a task that waits: most never do
-        self._end_offset = Offset(0)  # with a progress it is set when the response is decided
+        self._event: trio.Event | None = None  # created by a waiting task, which is rare
+        self._end_offset = Offset(0)  # with a progress, set when the response is decided
         self._deadline = inf
 
     def complete(self, response: T) -> None:
-        """Decides the response; only the first one counts."""
+        """Decides the response; only the first call has an effect."""
         if self.is_decided:
             return
         self.is_decided = True
@@ -84,40 +86,40 @@ class PendingResponse(Generic[T]):
             self._event.set()
 
     def fail(self, error: Exception) -> None:
-        """Decides that there is no response: `wait` raises `error`."""
+        """Decides on an error: `wait` raises `error`."""
         if self.is_decided:
             return
         self.is_decided = True
-        self._error, self._progress = error, None  # an error waits for no commit
+        self._error, self._progress = error, None  # an error does not wait for a commit
         if self._event is not None:
             self._event.set()
 
     @property
     def response(self) -> T:
-        """The response that was decided, to be told only when `ready`. Raises the error instead, once."""
+        """Returns the decided response, which may be sent only when `ready`. Raises the error instead, once."""
         assert self.is_decided
         error, self._error = self._error, None
         if error is not None:
             try:
                 raise error
             finally:
-                del (
-                    error
-                )  # it refers to this frame, which would keep the request until the collector comes
+                # The traceback refers to this frame, which would keep the request until the next collection.
+                del error
         return self._response  # type: ignore[return-value]  # T may be None
 
     def ready(self) -> bool:
-        """Returns True if `wait` would return or raise without waiting."""
+        """Returns whether `wait` would return or raise without waiting."""
         if not self.is_decided:
             return False
         progress = self._progress
         return progress is None or progress.committed.offset >= self._end_offset
 
     async def decided(self) -> T:
-        """Returns the response as soon as it is decided, committed or not; a checkpoint in each case.
+        """Returns the response when it is decided, committed or not; a checkpoint in each case.
 
         Raises:
-            KafkaError: `Progress.ended`, the epoch ended first; nothing was written. Also the error of the decision.
+            KafkaError: `Progress.ended` if the epoch ended first, and nothing was written; or the error of the
+                decision.
         """
         if self.is_decided:
             await yield_to_loop()
@@ -128,11 +130,11 @@ class PendingResponse(Generic[T]):
         return self.response
 
     async def wait(self) -> T:
-        """Returns the response when it may leave.
+        """Returns the response when it may be sent.
 
         Raises:
-            KafkaError: `Progress.ended`, the epoch ended first; `Progress.late`, not committed in time. Whether the
-                records survive is unknown in both cases. Also the error of the decision.
+            KafkaError: `Progress.ended` if the epoch ended first, `Progress.late` if the commit took too long; in both
+                cases the records may survive or not. Or the error of the decision.
         """
         response = self.response if self.is_decided else await self.decided()
         if self.ready():
@@ -149,10 +151,10 @@ class PendingResponse(Generic[T]):
 
 
 def settled(pending: PendingResponse[T]) -> Handling[T]:
-    """Returns the response when it may leave; a handler uses it by `yield from` once all its effects are done.
+    """Returns the response when it may be sent; a handler uses it by `yield from` after all its effects.
 
     Raises:
-        KafkaError: as `PendingResponse.wait`.
+        KafkaError: see `PendingResponse.wait`.
     """
     if pending.ready():
         return pending.response

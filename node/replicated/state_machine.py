@@ -47,22 +47,22 @@ from trimaran.wire.identity import Offset, ProducerEpoch, ProducerId
 R = TypeVar("R")
 T = TypeVar("T")
 
-# Replayed in one step: 0.5 ms of work.
+# Records replayed in one step: 0.5 ms of work.
 RECORDS_PER_STEP = 25
 
 
 class Producer(NamedTuple):
-    """A transactional producer, in whose transaction records are written."""
+    """A transactional producer with an open transaction, to which records belong."""
 
     id: ProducerId
     epoch: ProducerEpoch
 
 
 class Result(NamedTuple, Generic[R, T]):
-    """The wish of a decision: `records` written, then `response` given.
+    """The result of a decision: `records` to write, then `response` to send.
 
-    `atomic`: the records go into one batch, all or none; else they may be cut into several, in order. `producer`: they
-    are written in its transaction. `is_awaited`: False if the commit is urgent for no client.
+    `atomic`: the records are written in one batch; otherwise they may be split into several, in order. `producer`: they
+    are written in its transaction. `is_awaited`: False if no client waits for the commit.
     """
 
     records: Sequence[R]
@@ -76,11 +76,12 @@ class ReplicatedStateMachine(Generic[R]):
     """One epoch's write path into one log; closed with the epoch (see `open_epoch`).
 
     Args:
-        append: writes the records of a result to the log as the leader; returns the offset of the last one, at once or
-            in steps, of which only the last one writes. Raises NotLeaderError, or an error that leaves log and state
-            as they were.
-        replay: the only mutator, `(offset, record, producer)`; never validates and never fails.
-        progress: how far the log was replayed when the epoch began, and its commits.
+        append: writes the records of a result to the log as the leader and returns the offset of the last one; if it
+            works in steps, only the last step writes. Raises NotLeaderError, or an error that leaves log and state
+            unchanged.
+        replay: the only function that changes the state, `(offset, record, producer)`; it never validates and never
+            fails.
+        progress: the replayed and the committed offset.
         parted: called when a replay has raised; ends the epoch.
     """
 
@@ -98,11 +99,11 @@ class ReplicatedStateMachine(Generic[R]):
         self.operations = OperationQueue(progress)
 
     def write(self, result: Result[R, T]) -> Steps[T]:
-        """Appends and replays what an operation has just decided, in steps, and returns the response. Nothing else may
-        decide on the state, nor write, before the last step.
+        """Appends and replays the records of a decision in steps, and returns the response. No other operation may
+        decide or write before the last step.
 
         Raises:
-            KafkaError: `Progress.ended`, or as `append`; nothing was written.
+            KafkaError: `Progress.ended`, or an error of `append`; nothing was written.
         """
         progress = self.progress
         if progress.committed.closed:
@@ -131,7 +132,7 @@ class ReplicatedStateMachine(Generic[R]):
         return result.response
 
     def answer(self, result: Result[R, T]) -> PendingResponse[T]:
-        """As `write`, at once; returns the response, which waits for the commit."""
+        """Appends and replays the records at once; returns the response, which waits for the commit."""
         if result.records:
             at_once(self.write(result))
         elif self.progress.committed.closed:

@@ -1,4 +1,4 @@
-"""The one place that reads the wall clock. Monotonic time is `trio.current_time()`."""
+"""The only module that reads the wall clock. Monotonic time is `trio.current_time()`."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Wall-clock milliseconds since 1970, as record timestamps want them; may jump both ways."""
+    """Returns wall-clock milliseconds since 1970, as in record timestamps; they may jump forwards or backwards."""
     return time.time_ns() // 1_000_000

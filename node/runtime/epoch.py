@@ -1,7 +1,7 @@
-"""A leadership epoch as a block: nothing that belongs to epoch N is alive when epoch N + 1 begins.
+"""A leadership epoch as a block: nothing of epoch N is alive when epoch N + 1 begins.
 
-Serves the leadership of the quorum, of a partition and of a coordinator shard, a follower's fetching and the mirror's
-session. The caller's loop chooses the next epoch (`Latest.wait_not`).
+Used for the leadership of the quorum, of a partition and of a coordinator shard, for a follower's fetching, and for the
+mirror's session. The caller's loop selects the next epoch (`Latest.wait_not`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import trio
 async def open_epoch(*closers: Callable[[], object]) -> AsyncIterator[trio.Nursery]:
     """Yields the nursery of the epoch's tasks; the body runs while the epoch lasts.
 
-    On exit, however it comes: first every closer is called, in order (`watermark.close`, `deferred.close`: they tell
-    waiters outside the epoch), then the epoch's tasks are cancelled, then the exit waits until they have unwound.
-    An exception of a task ends the body and comes out, in an ExceptionGroup as from any nursery.
+    However the block ends, the closers are called first, in order (`watermark.close`, `deferred.close`: they notify
+    waiters outside the epoch). Then the epoch's tasks are cancelled, and the block waits until they have ended. An
+    exception of a task ends the body and is raised in an ExceptionGroup, as from any nursery.
 
     Objects that other tasks keep must not refer to this nursery: they outlive the block.
     """
@@ -26,6 +26,7 @@ async def open_epoch(*closers: Callable[[], object]) -> AsyncIterator[trio.Nurse
         try:
             yield nursery
         finally:
-            nursery.cancel_scope.cancel()  # only marks them: no task runs before the closers have ended
+            # Only marks the tasks: none runs before the closers have ended
+            nursery.cancel_scope.cancel()
             for close in closers:
                 close()

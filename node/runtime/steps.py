@@ -1,9 +1,9 @@
 """Work that may be too long for one turn of the loop.
 
-A task gives up the loop with `yield_to_loop` (`transport.scheduling.events`). A synchronous task (a decision, a replay)
-is a generator, `Steps`: it yields the work done since its last yield; its runner adds that up, and lets other tasks run
-when it was enough (`trimaran.node.replicated.operations`). The unit is a record or a partition that was decided on,
-encoded or replayed: some 20 µs.
+A task yields to the loop with `yield_to_loop` (`transport.scheduling.events`). A synchronous task (a decision, a
+replay) is a generator, `Steps`: it yields the amount of work since its last yield. Its runner adds up the amounts, and
+lets other tasks run after enough of them (`trimaran.node.replicated.operations`). The unit is a record or a partition
+that was decided on, encoded or replayed: some 20 µs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def pieces(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yields batches of a snapshot of `items`; callers must check each item again."""
+    """Yields batches of a snapshot of `items`; callers must check that each item is still valid."""
     listed = list(items)
     for start in range(0, len(listed), size):
         yield listed[start : start + size]

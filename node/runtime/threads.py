@@ -1,7 +1,7 @@
-"""The one seam to threads: what blocks (fsync, recovery, deletion, cold reads) runs through here.
+"""The only interface to threads: blocking work (fsync, recovery, deletion, cold reads) runs through here.
 
-Work that only computes gains nothing from a thread, as there is one interpreter lock; but what would hold the loop for
-long lets it have its turn there.
+A computation gains nothing from a thread, because there is one interpreter lock; but a long one lets the loop take its
+turns there.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import trio
 
 from trimaran.wire.transport.scheduling.compute_thread import Shares
 
-# Disks answer a few requests at once; more threads only queue in the kernel, each with its own stack and lock
+# Disks serve a few requests in parallel; more threads only queue in the kernel, each with its own stack and lock
 # hand-over.
 THREADS_MAX = 8
-# One thread that computes: a second one would only slow the first, and double the memory in use.
+# One thread for computations: a second one would only slow down the first, and double the memory in use.
 COMPUTING_MAX = 1
-# The longest computation: some megabytes of records; all that a request may hold.
+# The longest light computation: some megabytes of records, the most that a request can hold.
 LIGHT_SECONDS = 0.02
 HEAVY_SECONDS = 0.5
 
@@ -39,9 +39,9 @@ _computing_shares: trio.lowlevel.RunVar[Shares] = trio.lowlevel.RunVar(
 
 
 async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Runs `fn(*args)` in a thread and returns or raises what it does.
+    """Runs `fn(*args)` in a thread and returns its result, or raises its exception.
 
-    Cancellation waits for the thread: a write or fsync that was begun has an outcome, which must be observed.
+    Cancellation waits for the thread: a write or fsync that was started has an outcome, which must be observed.
     """
     return await trio.to_thread.run_sync(fn, *args, limiter=_run_limiter(_limiter, THREADS_MAX))
 
@@ -49,11 +49,11 @@ async def run_blocking(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 async def run_computing(
     fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None, seconds: float = LIGHT_SECONDS
 ) -> T:
-    """As `run_blocking` for what computes for long, one at a time: the connection that has used the least lately is
-    next (`Shares`).
+    """Runs a long computation like `run_blocking`, one at a time; the connection with the least recent use is next
+    (`Shares`).
 
-    `whom` is the id of the connection that it is for, if any; `seconds` is the expected time. The loop waits for the
-    interpreter lock for each of its turns meanwhile, `sys.getswitchinterval` at the most.
+    `whom` is the id of the connection that it is for, if any; `seconds` is the expected time. Meanwhile the loop waits
+    for the interpreter lock in each of its turns, for at most `sys.getswitchinterval`.
     """
     shares = _shares()
     await shares.enter(whom, seconds)

@@ -1,4 +1,4 @@
-"""Long work on the loop, with checkpoints in between: others have their turn."""
+"""Long work on the loop, with checkpoints so that other tasks get their turns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 
 
 async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]], object]) -> None:
-    """Calls `work` with batches of the items. Other tasks run after each whole batch, so a small one neither delays
-    them nor is delayed.
+    """Calls `work` with batches of the items. Other tasks run after each full batch, so a small one is neither delayed
+    nor delays them.
     """
     for some in pieces(items, size):
         work(some)
@@ -22,14 +22,14 @@ async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]]
 
 
 async def in_turns(items: Iterable[object], per_turn: int) -> None:
-    """Goes through `items`, and lets others have their turn after so many."""
+    """Iterates over `items`, and lets other tasks run after every `per_turn` items."""
     for count, _ in enumerate(items, 1):
         if count % per_turn == 0:
             await yield_to_loop()
 
 
 async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
-    """Runs to the end; other tasks run after each `per_turn` of work."""
+    """Runs the steps to their end; other tasks run after each `per_turn` of work."""
     done = 0
     while True:
         try:

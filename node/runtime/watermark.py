@@ -1,8 +1,8 @@
-"""An offset that only grows, with waiters that are woken when theirs is reached.
+"""An offset that only grows; waiters are woken when their offset is reached.
 
 Tasks outside an epoch (the writers of connections) wait here, so the end of the epoch must reach them as an error that
-they can answer with, never as a cancellation of a scope that they are not inside. Not implemented: offsets that go
-back; a new epoch makes a new watermark.
+they can respond with, never as a cancellation of a scope that they are not in. Not implemented: offsets that go back; a
+new epoch has a new watermark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimaran.wire.transport.scheduling.deadlines import deadlines
 
 
 class _Wait:
-    """`call` is None once it was called, or is not wanted any more."""
+    """A wait for an offset. `call` is None once it was called or is no longer needed."""
 
     __slots__ = ("call",)
 
@@ -29,9 +29,10 @@ class _Wait:
 
 
 class Watermark:
-    """`advance` costs O(woken · log waiting): a thousand waiters for other offsets are not disturbed.
+    """A monotonic offset. `advance` costs O(woken · log waiting): a thousand waiters for other offsets are not
+    disturbed.
 
-    `offset` and `closed` are for others to read: several times for each Produce, so they are no properties.
+    `offset` and `closed` are plain attributes instead of properties, because each Produce reads them several times.
     """
 
     __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
@@ -46,11 +47,11 @@ class Watermark:
         self._serial = 0
 
     def reached(self, offset: Offset) -> bool:
-        """True if `wait_reached(offset)` would return without waiting."""
+        """Returns whether `wait_reached(offset)` would return without waiting."""
         return self.offset >= offset
 
     def advance(self, offset: Offset) -> None:
-        """Moves to `offset`, which is never below the present one, and wakes those who waited for it."""
+        """Moves to `offset`, which is never below the present one, and wakes its waiters."""
         assert not self.closed, "the epoch has ended"
         assert offset >= self.offset, (offset, self.offset)
         self.offset = offset
@@ -58,7 +59,7 @@ class Watermark:
             self._pop()
 
     def close(self) -> None:
-        """Ends every wait for an offset not reached, now and later, with NotLeaderError."""
+        """Ends all present and future waits for offsets that are not reached, with NotLeaderError."""
         self.closed = True
         while self._heap:
             self._pop()
@@ -72,10 +73,10 @@ class Watermark:
             call()
 
     async def wait_reached(self, offset: Offset, deadline: float = inf) -> None:
-        """Returns once `.offset >= offset`, or at `deadline`, in trio's seconds: then the caller looks.
+        """Returns once `.offset >= offset`, or at `deadline` in trio's seconds; the caller must check which.
 
         Raises:
-            NotLeaderError: closed before it was reached.
+            NotLeaderError: the watermark was closed before the offset was reached.
         """
         if self.offset >= offset or self.closed:
             await trio.lowlevel.checkpoint()
@@ -106,7 +107,7 @@ class Watermark:
                 limit.stop()
 
     def when_reached(self, offset: Offset, call: Callable[[], object]) -> None:
-        """Calls `call` once, when `.offset >= offset`, or when the epoch has ended. It must not raise."""
+        """Calls `call` once, when `.offset >= offset` or when the epoch has ended. `call` must not raise."""
         if self.offset >= offset or self.closed:
             call()
         else:

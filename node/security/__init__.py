@@ -1,1 +1,1 @@
-"""TLS and SASL of a node's listeners and of its own clients."""
+"""TLS and SASL of a node's listeners and its own clients."""

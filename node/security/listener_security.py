@@ -1,4 +1,5 @@
-"""From Kafka's keys to what listeners and clients speak: contexts of TLS, and SASL (`trimaran.node.security.sasl`).
+"""The security settings of listeners and clients from Kafka's keys: TLS contexts, and SASL
+(`trimaran.node.security.sasl`).
 
 Source: `ChannelBuilders`, `SslFactory` of Kafka.
 """
@@ -32,16 +33,16 @@ _CLIENT_KEYS = ConfigDef(CLIENT_SECURITY)
 def listener_security(
     config: ServerConfig, listener: str, logins: Logins | None = None
 ) -> ListenerSecurity:
-    """Returns the security of the listener of that name. Reads certificates.
+    """Returns the security of the named listener. Reads certificates.
 
     Raises:
-        ConfigError: a setting is wrong, or a file cannot be used.
+        ConfigError: a setting is invalid, or a file cannot be used.
     """
     protocol = config.protocol_of(listener)
     get = partial(config.of_listener, listener)
     tls = sasl = None
     if protocol in ("SSL", "SASL_SSL"):
-        # With SASL, a certificate is requested only if the listener's own key says so, as in Kafka.
+        # With SASL, a certificate is requested only if the listener's own key requires it, as in Kafka.
         own = config.is_set_for_listener(listener, "ssl.client.auth")
         auth = get("ssl.client.auth") if own or protocol == "SSL" else "none"
         tls = _context(server_context, get, config, listener, client_auth=auth)
@@ -51,24 +52,24 @@ def listener_security(
 
 
 def inter_broker_security(config: ServerConfig) -> ClientSecurity:
-    """How brokers reach each other; raises ConfigError."""
+    """Returns the security of connections to brokers; raises ConfigError."""
     return _own_client(
         config, config.inter_broker_listener_name, "sasl.mechanism.inter.broker.protocol"
     )
 
 
 def controller_security(config: ServerConfig) -> ClientSecurity:
-    """How controllers are reached, by brokers and by each other; raises ConfigError."""
+    """Returns the security of connections to controllers, from brokers and other controllers; raises ConfigError."""
     name = config["controller.listener.names"][0]
     return _own_client(config, name, "sasl.mechanism.controller.protocol")
 
 
 def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
-    """Returns the security of a command's client: Kafka's client keys, as in `--command-config`; other keys are left
-    alone.
+    """Returns the security of a command's client from Kafka's client keys, as in `--command-config`; other keys are
+    ignored.
 
     Raises:
-        ConfigError: a setting is wrong, or a file cannot be used.
+        ConfigError: a setting is invalid, or a file cannot be used.
     """
     values: dict[str, Any] = {}
     for name, setting in settings.items():
@@ -98,7 +99,7 @@ def client_security(settings: Mapping[str, Setting]) -> ClientSecurity:
 
 
 def is_client_key(name: str) -> bool:
-    """Whether `client_security` looks at it."""
+    """Returns whether `client_security` uses the key."""
     return name in _CLIENT_KEYS
 
 
@@ -154,7 +155,7 @@ def _tls_settings(get: Get, client_auth: Any = "none") -> TlsSettings:
 
 
 def _web(get: Get) -> Web:
-    """Returns the HTTP client for an identity provider: it is trusted as nodes are, if a truststore is set."""
+    """Returns the HTTP client for an identity provider; if a truststore is set, it validates the provider too."""
     if not get("ssl.truststore.location") and not get("ssl.truststore.certificates"):
         return Web()
     try:
@@ -168,7 +169,7 @@ def _web(get: Get) -> Web:
 
 
 def _shown(key: ConfigKey | None, value: Any) -> str:
-    """Returns the text of a value that an error may show."""
+    """Returns the text of a value for an error message."""
     if key is not None and key.sensitive:
         return "[hidden]"
     text = "" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Accounts and keys that the logins of clients are checked against on this node, by each listener with SASL.
+"""The accounts and keys that logins to this node are checked against, shared by all SASL listeners.
 
 See `trimaran.wire.security` for the mechanisms, and `trimaran.node.security.sasl` for those that a listener offers.
 """
@@ -20,22 +20,22 @@ from trimaran.wire.security.sasl.scram import (
 
 
 def nobody(_mechanism: str, _name: str, _by_token: bool) -> ScramAccount:
-    """The account of a node without users: every proof is wrong."""
+    """Returns an account that accepts no proof, for a node without users."""
     secret = os.urandom(32)
     return ScramAccount(ScramCredential(secret, secret, secret, ITERATIONS_MIN), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Logins:
-    """`find_account`: users and delegation tokens of SCRAM. For OAUTHBEARER it keeps the keys that tokens are checked
-    by, each under its URL: they outlive a change of a listener.
+    """The data for logins. `find_account`: users and delegation tokens of SCRAM. For OAUTHBEARER it caches the keys for
+    validating tokens by their URL: they outlive the replacement of a listener.
     """
 
     find_account: FindAccount = nobody
     _key_sets: dict[str, KeySet] = field(default_factory=dict)
 
     def key_set(self, url: str, web: Web, refresh_seconds: float) -> KeySet:
-        """The keys at `url`; nothing is read yet."""
+        """Returns the keys at `url`, without reading them yet."""
         if url not in self._key_sets:
             self._key_sets[url] = KeySet(url, web, refresh_seconds=refresh_seconds)
         return self._key_sets[url]
@@ -44,7 +44,7 @@ class Logins:
         """Reads all keys now. Blocks.
 
         Raises:
-            ConfigError: some cannot be read; no client could log in with a token.
+            ConfigError: some keys cannot be read, so no client could log in with a token.
         """
         for url, keys in self._key_sets.items():
             try:

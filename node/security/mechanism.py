@@ -1,6 +1,6 @@
-"""A SASL mechanism as listeners and clients need it, and the parts that mechanisms share.
+"""A SASL mechanism for listeners and clients, and code that mechanisms share.
 
-Source: `JaasContext` and the login modules of Kafka. Classes are names to us.
+Source: `JaasContext` and the login modules of Kafka. Java classes are only names here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Mechanism:
     """One row of `trimaran.node.security.mechanisms`.
 
     Attributes:
-        login_module: the class that Kafka's users name in `sasl.jaas.config`.
-        exchanges: makes the exchanges of a listener from its keys; raises MechanismError.
-        client: makes the credentials of a client from the login module in the key of that name; raises MechanismError.
-        blocks: tells from the keys whether an exchange of a listener blocks, so that it needs a thread.
+        login_module: the class name in `sasl.jaas.config`, as in Kafka.
+        exchanges: returns the exchanges of a listener from its keys; raises MechanismError.
+        client: returns the credentials of a client from the login module in the named key; raises MechanismError.
+        blocks: returns whether an exchange of a listener with these keys blocks, so that it needs a thread.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Mechanism:
 
     @property
     def jaas_key(self) -> str:
-        """The key of the login module below `listener.name.LISTENER.`, which only listeners have."""
+        """Returns the key of the login module after `listener.name.LISTENER.`, which only listeners have."""
         return f"{self.name.lower()}.sasl.jaas.config"
 
     def options(self, text: str | None, key: str, example: str) -> Options:
-        """Returns the options of the one login module in `text`, the value of `key`. Raises MechanismError."""
+        """Returns the options of the single login module in `text`, the value of `key`. Raises MechanismError."""
         if not text:
             raise self.lacks(key, "is not set", example)
         try:
@@ -72,7 +72,7 @@ class Mechanism:
 
 
 class MechanismError(ValueError):
-    """A key from which no mechanism can be made: the key, the cause and the fix. Its value is never shown."""
+    """A key from which no mechanism can be created: the key, the cause and the fix. The value is never shown."""
 
     def __init__(self, key: str, why: str, fix: str) -> None:
         super().__init__(f"{key}: {why}; {fix}")

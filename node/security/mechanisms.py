@@ -1,4 +1,4 @@
-"""All SASL mechanisms: a row each. Keys of listeners, messages and the page of configs are made from it."""
+"""All SASL mechanisms, one row each. The listener keys, messages and the page of configs are derived from it."""
 
 from __future__ import annotations
 

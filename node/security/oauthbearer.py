@@ -1,4 +1,4 @@
-"""OAUTHBEARER from keys: the identity provider of tokens, and the keys that tokens are checked by.
+"""OAUTHBEARER settings from keys: the identity provider of tokens, and the keys for validating tokens.
 
 Source: `OAuthBearerLoginModule` of Kafka.
 """
@@ -74,7 +74,9 @@ def _retrieve(get: Get, options: Options, web: Web) -> Retrieve:
 
 
 def _validation(get: Get, logins: Logins, web: Web) -> Validate:
-    """Returns the check of tokens. No node starts without keys, unless its file allows unsecured tokens."""
+    """Returns the function that validates tokens. No node starts without keys, unless its file allows unsecured
+    tokens.
+    """
     rules = BearerTokenRules(
         issuer=get("sasl.oauthbearer.expected.issuer"),
         audience=tuple(get("sasl.oauthbearer.expected.audience")),

@@ -1,4 +1,4 @@
-"""PLAIN from keys: users in the login module of a listener, or a function that checks passwords.
+"""PLAIN settings from keys: users in the login module of a listener, or a function that checks passwords.
 
 Source: `PlainLoginModule` of Kafka.
 """
@@ -18,7 +18,7 @@ from trimaran.wire.security.sasl.plain import AskForPassword, PlainCredentials, 
 
 _USER_PREFIX = "user_"
 _CALLBACK = "trimaran.sasl.plain.callback"
-# Entry points of functions `(username, password) -> bool`, called in a thread.
+# The entry points of functions `(username, password) -> bool`, called in a thread.
 CALLBACK_GROUP = "trimaran.sasl.plain"
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -1,4 +1,4 @@
-"""From Kafka's `sasl.…` keys to the mechanisms of a listener, and to the credentials of our own clients.
+"""The mechanisms of a listener, and the credentials of our own clients, from Kafka's `sasl.…` keys.
 
 Source: `SaslChannelBuilder` of Kafka.
 """
@@ -21,10 +21,10 @@ _KERBEROS = "GSSAPI, which is Kerberos, is not implemented (docs/compatibility.m
 
 
 def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web) -> SaslSettings:
-    """Returns the mechanisms of `sasl.enabled.mechanisms`, and their bounds; `web` reaches identity providers.
+    """Returns the mechanisms of `sasl.enabled.mechanisms` with their limits; `web` connects to identity providers.
 
     Raises:
-        ConfigError: one is not known, or lacks what it needs.
+        ConfigError: a mechanism is unknown, or lacks a setting.
     """
     get = partial(config.of_listener, listener)
     names = get(ENABLED)
@@ -53,10 +53,10 @@ def sasl_settings(config: ServerConfig, listener: str, logins: Logins, web: Web)
 
 
 def own_mechanism(config: ServerConfig, listener: str, key: str, web: Web) -> ClientMechanism:
-    """Returns the credentials of this node for a listener of other nodes; `key` names the mechanism.
+    """Returns this node's credentials for a listener of other nodes; `key` names the mechanism.
 
     Raises:
-        ConfigError: it is not known, or lacks something.
+        ConfigError: the mechanism is unknown, or lacks a setting.
     """
     name, get = config[key], partial(config.of_listener, listener)
     if name not in MECHANISMS:
@@ -76,10 +76,10 @@ def own_mechanism(config: ServerConfig, listener: str, key: str, web: Web) -> Cl
 def client_mechanism(
     name: str, get: Get, key: str = "sasl.jaas.config", *, web: Web
 ) -> ClientMechanism:
-    """Returns the credentials of a client, from the login module that `key` holds.
+    """Returns the credentials of a client from the login module in `key`.
 
     Raises:
-        MechanismError: the mechanism is not known, or the module lacks what it needs.
+        MechanismError: the mechanism is unknown, or the module lacks an option.
     """
     if name not in MECHANISMS:
         raise MechanismError(
@@ -92,13 +92,13 @@ def client_mechanism(
 
 
 def _which(*names: str) -> str:
-    """Returns the known mechanisms as text, for names of which one is not known."""
+    """Returns the known mechanisms as text, for an error about an unknown name."""
     known = f"the mechanisms are {', '.join(MECHANISMS)}"
     return f"{_KERBEROS}; {known}" if "GSSAPI" in names else known
 
 
 def of_listener(config: ServerConfig, listener: str, error: MechanismError) -> ConfigError:
-    """Returns the error with the key that the node's file has, or should have."""
+    """Returns the error with the key that the node's file has or should have."""
     own = f"listener.name.{listener.lower()}.{error.key}"
     key = error.key if error.key in config.origins and own not in config.origins else own
     origin = config.origins.get(key, "")

@@ -1,4 +1,4 @@
-"""SCRAM from keys: users and delegation tokens are in the metadata of the cluster, not in keys of a listener.
+"""SCRAM settings from keys; its users and delegation tokens are in the cluster's metadata, not in keys of a listener.
 
 Source: `ScramLoginModule` of Kafka.
 """
@@ -20,7 +20,8 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 def _exchanges(mechanism: Mechanism, get: Get, logins: Logins, _web: Web) -> Callable[[], Exchange]:
     key = mechanism.jaas_key
-    if get(key):  # the credentials of this node as a client; wrong here, they would be wrong there
+    # The credentials of this node as a client; invalid here, they would be invalid there too
+    if get(key):
         mechanism.options(get(key), key, NAME_AND_PASSWORD)
     return partial(ScramExchange, mechanism.name, logins.find_account)
 

@@ -1,1 +1,1 @@
-"""Text for people, and the memory that text takes."""
+"""Text for people, and the memory that text uses."""

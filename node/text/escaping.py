@@ -1,4 +1,4 @@
-"""Text of others on one line: what a client or a peer called itself must not look like a line of ours, nor move a
+"""Escapes text from others for one line: the name of a client or peer must not look like a line of ours, nor move a
 terminal's cursor.
 """
 
@@ -6,8 +6,8 @@ from __future__ import annotations
 
 
 def one_line(text: str) -> str:
-    """With every character escaped that is not printed: line breaks of all kinds, other controls,
-    marks of direction.
+    """Returns the text with every non-printable character escaped: line breaks of all kinds, other controls, marks of
+    direction.
     """
     if text.isprintable():
         return text
@@ -17,7 +17,7 @@ def one_line(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Several lines with every other character escaped that is not printed; tabs and line breaks stay."""
+    """Returns lines with every non-printable character escaped except tabs and line breaks."""
     if text.isprintable():
         return text
     return "".join(
@@ -31,7 +31,7 @@ def _escaped(character: str) -> str:
 
 
 def bounded(text: str, characters_max: int) -> str:
-    """Its beginning, and how much was left out."""
+    """Returns the beginning of the text, and how many characters were cut off."""
     if len(text) <= characters_max:
         return text
     return f"{text[:characters_max]}… ({len(text) - characters_max} more characters)"

@@ -1,4 +1,4 @@
-"""Text for people: numbers with their nouns, and entities of quotas."""
+"""Text for people: numbers with their nouns, and quota entities."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 directories`, `2 keys`, `3 analyses`, `4 batches`, `1,200 partitions`."""
+    """Returns `1 record`, `2 directories`, `2 keys`, `3 analyses`, `4 batches`, `1,200 partitions`."""
     return f"1 {noun}" if number == 1 else f"{number:,} {plural_of(noun)}"
 
 
 def plural_of(noun: str) -> str:
-    """`analyses`, `batches`, `directories`, but `keys`; else with an s."""
+    """Returns the plural: `analyses`, `batches`, `directories`, `keys`; otherwise with an s."""
     if noun.endswith("sis"):
         return f"{noun[:-2]}es"
     if noun.endswith(("atch", "ss")):
@@ -22,7 +22,7 @@ def plural_of(noun: str) -> str:
 
 
 def entity_text(entity: Mapping[str, str | None]) -> str:
-    """The entity of a quota, as commands take it: `user=alice client-id=etl`; a type without a name is its
+    """Returns the entity of a quota in the syntax of commands: `user=alice client-id=etl`; a type without a name is its
     default.
     """
     return " ".join(

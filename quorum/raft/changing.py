@@ -266,7 +266,8 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
     assert isinstance(leader, Leader)
     low, high = request.kraft_version_min, request.kraft_version_max
     if key is None or not _is_full(key) or key.id == state.key.id or not 0 <= low <= high:
-        raise _ChangeRefused(ErrorCode.INVALID_REQUEST)  # and our own listeners stay unsaid
+        # Our own endpoints are left out of the response
+        raise _ChangeRefused(ErrorCode.INVALID_REQUEST)
     _check_endpoints(state, request.endpoints)
     if leader.leader_state.change is not None or leader.leader_state.high_watermark is None:
         raise _ChangeRefused(ErrorCode.REQUEST_TIMED_OUT)

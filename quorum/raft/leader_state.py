@@ -31,7 +31,7 @@ JOINING_SECONDS = 3600.0
 
 @dataclass(slots=True)
 class FetchProgress:
-    """One replica as its fetches show it. -1: never fetched; times on the core's clock."""
+    """One replica's progress, from its fetches. -1: never fetched; times are on the core's clock."""
 
     key: ReplicaKey
     end_offset: Offset = NO_OFFSET

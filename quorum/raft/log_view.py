@@ -51,7 +51,7 @@ class LogView(Protocol):
 
 
 class FetchValidation(NamedTuple):
-    """The offset at which the logs part, or the snapshot to begin with; neither for a fetch that may go on."""
+    """The offset at which the logs diverge, or the snapshot to start from; neither for a fetch that may continue."""
 
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None
@@ -67,10 +67,11 @@ def end_of(log: LogView) -> OffsetAndEpoch:
 def validate_fetch(
     log: LogView, offset: Offset, last_fetched_epoch: LeaderEpoch
 ) -> FetchValidation:
-    """Places a fetch from `offset` in our log: on it, on a diverged one, or before its start."""
+    """Locates a fetch from `offset` in our log: on it, on a diverged log, or before its start."""
     latest = log.latest_snapshot
     if offset == 0 and latest is not None and latest.offset > 0:
-        # the snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not replicated
+        # The snapshot is always the shorter way for an empty log; (0, 0) is the bootstrap file, which is not
+        # replicated.
         return FetchValidation(snapshot_id=latest)
     if offset == 0 and log.start_offset == 0:
         return ON_OUR_LOG

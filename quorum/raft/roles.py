@@ -153,7 +153,7 @@ def _keeps_vote_and_leader(before: Role, after: Role) -> bool:
 
 
 def election_of(role: Role, node_id: NodeId) -> ElectionState:
-    """What `quorum-state` says of a role; `node_id` is our own."""
+    """Returns the content of `quorum-state` for a role; `node_id` is our own."""
     if isinstance(role, (Follower, Unattached, Prospective)):
         return ElectionState(role.epoch, role.leader_id, role.voted)
     if isinstance(role, Candidate):

@@ -85,7 +85,7 @@ class VoterEndpoint(NamedTuple):
 
 
 class ElectionState(NamedTuple):
-    """What `quorum-state` keeps: must be on disk before any message of its epoch leaves (R2, R3)."""
+    """The content of `quorum-state`: it must be on disk before any message of its epoch is sent (R2, R3)."""
 
     epoch: LeaderEpoch = LeaderEpoch(0)
     leader_id: NodeId = NO_NODE

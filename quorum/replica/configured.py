@@ -57,8 +57,8 @@ def identity_of(
 def _default_first(
     config: ServerConfig, endpoints: Sequence[Endpoint]
 ) -> tuple[VoterEndpoint, ...]:
-    """In the order of `controller.listener.names`: by the first of them the voters reach each other. Names are in
-    capitals, as Kafka writes them.
+    """Returns the endpoints in the order of `controller.listener.names`: voters connect to each other by the first.
+    Names are upper-case, as Kafka writes them.
     """
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
     ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))

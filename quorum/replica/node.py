@@ -174,7 +174,7 @@ class QuorumNode:
         self._scope.cancel()
 
     async def _open(self) -> Driver:
-        """Loads what is on disk; blocks in threads."""
+        """Loads the files on disk; blocks in threads."""
         election = ElectionState()
         if self._directory is not None:
             election = await run_blocking(load_election, self._directory)

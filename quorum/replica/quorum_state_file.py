@@ -61,7 +61,7 @@ def load_election(directory: Path, files: Files = REAL_FILES) -> ElectionState:
 
 
 def decode_election(data: bytes) -> ElectionState:
-    """Raises ValueError, KeyError, TypeError for what is not the bytes of such a file."""
+    """Returns the election in the bytes of a vote file. Raises ValueError, KeyError, TypeError for other bytes."""
     line, _, rest = data.partition(b"\n")
     if rest:
         checksum = _CHECKSUM.fullmatch(rest)

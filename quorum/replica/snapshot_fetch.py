@@ -29,7 +29,9 @@ SNAPSHOT_BYTES_MAX = 1 << 30
 
 
 class SnapshotReceiver:
-    """`check` for each answer, `take` for each piece that the core wants written."""
+    """The fetch of one snapshot: `check` is called for each response, `take` for each chunk that the core orders to
+    write.
+    """
 
     def __init__(self, metadata_log: MetadataLog | MemoryLog, applier: Applier) -> None:
         self._log = metadata_log

@@ -74,7 +74,7 @@ class ConfigDescription:
     def created_topic(
         self, own: Mapping[str, str], wanted: Iterable[str] | None = None
     ) -> Iterator[ConfigSynonym]:
-        """Yields the configs that CreateTopics answers for a topic that sets `own`: each with its effective text and
+        """Yields the configs in the CreateTopics response for a topic that sets `own`: each with its effective text and
         its name as a topic config. Source: `KafkaConfigSchema.resolveEffectiveTopicConfigs`.
         """
         for key in _chosen(TOPIC_CONFIGS, wanted):
@@ -203,7 +203,7 @@ class ConfigDescription:
 
 
 def _own(own: Mapping[str, str], key: ConfigKey, source: ConfigSource) -> Iterator[ConfigSynonym]:
-    """Yields the resource's own value, as Kafka writes it."""
+    """Yields the resource's own value, in Kafka's format."""
     if key.name in own:
         yield ConfigSynonym(key.name, text_of(key, own[key.name]), source)
 

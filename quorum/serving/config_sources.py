@@ -28,7 +28,7 @@ _DEFAULTS = {
 
 
 class ConfigSynonym(NamedTuple):
-    """One place that gives a value, as it was written there."""
+    """One source of a value, with the text set there."""
 
     name: str
     value: str
@@ -36,12 +36,12 @@ class ConfigSynonym(NamedTuple):
 
 
 class NodeConfigLayers:
-    """All that sets configs of one node, by the configs of one image."""
+    """All settings of one node, according to the configs of one image."""
 
     def __init__(self, config: ServerConfig, configs: ConfigsImage) -> None:
         own = configs.of(BROKER_RESOURCE, str(config.node_id))
         self.of_all = configs.of(BROKER_RESOURCE, "")
-        # In the order in which they count.
+        # In order of precedence.
         self.layers: tuple[tuple[Mapping[str, str], ConfigSource], ...] = (
             (own, ConfigSource.DYNAMIC_BROKER),
             (self.of_all, ConfigSource.DYNAMIC_DEFAULT_BROKER),
@@ -55,8 +55,8 @@ class NodeConfigLayers:
         return _in_force(file, of_all, own)
 
     def of(self, name: str) -> list[ConfigSynonym]:
-        """Returns the settings of a config and of its synonyms, the effective one first; as in Kafka, beginning with
-        the first of this very name.
+        """Returns the settings of a config and its synonyms, the effective one first; among equal ones, as in Kafka,
+        the first with this very name.
         """
         names = broker_synonyms(name)
         found = [

@@ -48,5 +48,5 @@ def voter_key(voter_id: NodeId, directory_id: bytes) -> ReplicaKey | None:
 
 
 def endpoints_of(listed: list[Any]) -> tuple[VoterEndpoint, ...]:
-    """Names of listeners are the same in any case (Kafka's `ListenerName.normalised`)."""
+    """Returns the endpoints. Listener names are case-insensitive (Kafka's `ListenerName.normalised`)."""
     return tuple(VoterEndpoint(e.name.upper(), e.host, e.port) for e in listed)
