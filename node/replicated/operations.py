@@ -4,7 +4,8 @@ An operation decides on the state, writes records and changes the state by repla
 its last no other operation may decide, because it would see a partial change. Most operations have ended when `submit`
 returns. An operation with thousands of records continues in `run`, some steps in each turn of the loop, while later
 operations wait; votes, fetches and reads of the image do not wait. If the epoch ends during an operation, either
-nothing or all of it was appended. Kafka's equivalent is the queue of `QuorumController`; its single thread may take any time.
+nothing or all of it was appended. Kafka's equivalent is the queue of `QuorumController`; its single
+thread may take any time.
 """
 
 from __future__ import annotations
