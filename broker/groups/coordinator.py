@@ -60,9 +60,8 @@ GROUPS_PER_STEP = 1_000
 # Topics that are judged at once for a pattern.
 _JUDGED_PER_TURN = 200
 
-# The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so that one
-# which is
-# answered COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
+# The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so a client that
+# gets COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
 LOADED_SECONDS_MAX = 1.0
 
 DEFAULTS = ConsumerGroupSettings()

@@ -1,10 +1,10 @@
 """Produce (0): appends batches to partitions that this broker leads.
 
-The stages are those of `broker/producing/`: resolve, authorize, validate, verify, append, await. With acks=all the
-response waits until every partition's high watermark has passed the appended records; with acks=1 it is sent after the
-append; with acks=0 there is none (an error closes the connection). Both of these wait for the disk while much of the
-log is not flushed. Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10
-the current leader (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
+`produce` calls the stages of `broker/producing/` in order. With acks=all the response waits until the high watermark of
+every partition has passed the appended records (`await_replicas`); with acks=1 it is sent after the append; with acks=0
+there is none (an error closes the connection). Both of these wait for the disk while much of the log is not flushed
+(`await_disk`). Versions: up to 2 message sets of v0 and v1, 5 log start offset, 8 errors per record (KIP-467), 10 the
+current leader (KIP-951), 13 topic ids; up to 11 the client adds partitions to its transaction itself (KIP-890).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class ClientQuotas:
 
     windows: Windows = field(default_factory=Windows)
     now: Callable[[], float] = trio.current_time
-    # That of `LoopTime`.
+    # The same clock as `LoopTime` has.
     loop_clock: Callable[[], float] = time.perf_counter
     produce: ClientQuota = field(init=False)
     fetch: ClientQuota = field(init=False)
@@ -98,9 +98,7 @@ class ClientQuotas:
     def _charged(self, call: Call, response: Response) -> float:
         """Seconds of silence, at most a window, as in Kafka. A producer with acks=0 gets no response.
 
-        A request pays for itself, except the encoding and sending of its response: for those the next one of its
-        connection
-        does.
+        Encoding and sending a response is charged to the next request of the connection.
         """
         loop_time = call.connection.loop_time
         if not self.requests.is_set:

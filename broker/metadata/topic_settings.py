@@ -38,7 +38,7 @@ class TopicSettings:
 
 
 class TopicSettingsSource:
-    """Settings by topic name; at most one entry a topic that is in use here."""
+    """Settings by topic name, one entry per topic in use on this broker."""
 
     def __init__(self, config: ServerConfig, metadata: BrokerMetadata, node_id: BrokerId) -> None:
         self._config = config

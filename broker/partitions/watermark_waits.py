@@ -1,5 +1,6 @@
-"""Waits for watermarks: a request that has begun something in several partitions is complete when the watermark of each
-has reached its offset.
+"""Waits for watermarks, but not Produce's: those are in `broker/producing/await_replicas.py`.
+
+A request that has begun something in several partitions is complete when the watermark of each has reached its offset.
 
 A read that follows a response to acks=1 waits for the flush that is under way: so it finds the record, and everything
 visible is on disk.

@@ -159,7 +159,7 @@ async def _watch_directories(parts: Parts) -> None:
     """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises
     StorageFailure.
 
-    For a replica that the controller has in another directory, it gets the failed directory, where Kafka reports the
+    If the controller believes a lost replica is in another directory, it gets the failed one; Kafka reports such a
     replica as lost. So the replica is back when the directory is, even if a crash took its log before it was durable.
     """
     directories, ctx = parts.storage.directories, parts.families.context

@@ -1,1 +1,1 @@
-"""The stages of a Produce request: resolve, authorize, validate, verify, append, await. Also producer ids."""
+"""The stages of a Produce request, in the order of `broker/handlers/produce.py`. Also producer ids."""

@@ -1,4 +1,4 @@
-"""Stage 5 of Produce: the leaders append the validated batches, and traffic is counted by topic for metrics.
+"""The stage `append` of Produce: the leaders append the validated batches, and traffic is counted by topic for metrics.
 
 Source: `ReplicaManager.appendRecordsToLocalLog`.
 """

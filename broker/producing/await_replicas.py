@@ -1,7 +1,7 @@
-"""Stage 6 of Produce: acks=all is answered when the high watermarks have passed the appended records.
+"""The stage `await_replicas` of Produce: acks=all is answered when the high watermarks have passed the records.
 
-With other acks, a client that writes faster than the disk waits for its own records. Kafka does not wait here, and
-leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of its records.
+With other acks (`await_disk`), a client that outruns the disk is held until its writes are flushed. Kafka does not
+wait here, and leaves it to the kernel to stop a writer: then the fsyncs of all clients wait for all of its records.
 
 Source: `DelayedProduce` of Kafka.
 """

@@ -1,4 +1,4 @@
-"""Stage 1 of Produce: turns the request into one list of partitions, and a response that the later stages fill in."""
+"""The stage `resolve` of Produce: turns the request into a list of partitions, and a response for later stages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Stages 2 and 3 of Produce: check that the client may write to the topic, that this broker leads the partition, and
-that the batches obey the topic's rules. All batches of a request are checked before any is appended.
+"""The stages `authorize`, `find_leaders` and `validate` of Produce: check that the client may write to the topic, that
+this broker leads the partition, and that the batches obey the topic's rules. All batches of a request are checked
+before any is appended.
 
 A batch is checked at once within a budget of decompressed bytes (`BYTES_CHECKED_AT_ONCE_MAX`). A worker thread checks
 larger batches, and converts message sets of v0 and v1.
@@ -56,7 +57,7 @@ def may_use_transactional_id(
 
 
 def authorize(parts: Sequence[PartitionAppend], may_write: Callable[[str], bool]) -> Handling[None]:
-    """Stage 2: fails the parts whose topics the client may not write to with TOPIC_AUTHORIZATION_FAILED and reveals
+    """Fails the parts whose topics the client may not write to with TOPIC_AUTHORIZATION_FAILED and reveals
     nothing else about them. `may_write` takes the name of a topic.
     """
     for part in parts:
@@ -91,7 +92,7 @@ def find_leaders(parts: Sequence[PartitionAppend], partitions: Partitions) -> Ha
 def validate(
     parts: Sequence[PartitionAppend], now_ms: Callable[[], int], version: int
 ) -> Handling[None]:
-    """Stage 3: gives each part its checked batches, or sets the error in its response.
+    """Gives each part its checked batches, or sets the error in its response.
 
     The response lists the refused records of a batch (KIP-467), at most `RECORDS_NAMED_MAX` in total: clients treat a
     batch without listed records as refused as a whole.

@@ -1,4 +1,4 @@
-"""Stage 4 of Produce: a transactional batch must belong to an open transaction (KIP-890).
+"""The stage `verify` of Produce: a transactional batch must belong to an open transaction (KIP-890).
 
 The transaction coordinator confirms the transaction's first batch in a partition; later batches need no confirmation
 while the transaction is open there. A marker that arrives between the confirmation and the append invalidates the
@@ -54,7 +54,7 @@ def verify(
     transactional_id: str | None,
     version: int,
 ) -> Handling[None]:
-    """Stage 4: verifies with the coordinator those transactions that begin here. Fails the parts of unknown
+    """Verifies with the coordinator those transactions that begin here. Fails the parts of unknown
     transactions; the rest may be appended until the next marker.
     """
     unknown = []

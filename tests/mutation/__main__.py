@@ -1,10 +1,10 @@
-"""`./dev mutate ROOM ...`: are the rules of a room held by a test each? Fails when a mutant survives that
+"""`./dev mutate FOLDER ...`: whether a test holds each rule of a folder. Fails if a mutant survives that
 `survivors.toml` does not argue for.
 
-A room is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries each K-th mutant,
-`--first N` begins with the N-th, for another sample, `--only TEXT` tries those with TEXT in their name. A whole room
-goes quickest in two runs: one with the room's own tests (`--tests`), its output kept in a file; then one with all tests
-and what survived the first (`--again FILE`).
+FOLDER is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries each K-th mutant,
+`--first N` begins with the N-th, for another sample, `--only TEXT` tries those with TEXT in their name. A whole folder
+is quickest in two runs: one with the folder's own tests (`--tests`), its output kept in a file; then one with all tests
+and the survivors of the first (`--again FILE`).
 """
 
 import argparse
@@ -76,7 +76,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="./dev mutate", description=__doc__)
-    parser.add_argument("rooms", nargs="+", metavar="ROOM")
+    parser.add_argument("rooms", nargs="+", metavar="FOLDER")
     parser.add_argument("--every", type=int, default=1, metavar="K")
     parser.add_argument("--first", type=int, default=0, metavar="N")
     parser.add_argument("--only", default="", metavar="TEXT")

@@ -8,9 +8,7 @@ from trimaran.console.cluster import ConsoleCluster
 
 
 class Item(NamedTuple):
-    """An entry of the menu. The keys `g` and `key` open the page; `missing` names the missing address, empty if there
-    is none.
-    """
+    """An entry of the menu. The keys `g` and `key` open the page; `missing` is the option that is missing, or empty."""
 
     path: str
     name: str

@@ -63,7 +63,7 @@ View = Callable[[PageRequest], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page. `path` is a route of Starlette; `template` shows the data that `view` returns, of which CSV has
+    """A page. `path` is a route of Starlette; `template` shows the data that `view` returns; CSV contains its
     `rows`.
     """
 
@@ -83,7 +83,7 @@ def table(
 ) -> dict[str, Any]:
     """Returns one page of rows: those with the text of `filter` in one of the fields `search`, in the order of `sort`.
 
-    The rows may be sorted by `columns`, with a `-` in descending order; `sort` is the default order. None is last.
+    The rows may be sorted by `columns`; a leading `-` sorts descending. `sort` is the default order. None is last.
     """
     order = question.choice("sort", [sort, *columns, *(f"-{column}" for column in columns)])
     wanted = question.text("filter").strip().lower()

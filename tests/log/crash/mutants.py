@@ -84,7 +84,7 @@ MUTANTS = [
            "above=recovery_point", "above=1 << 62"),
     Mutant("aborts are not indexed again", trimaran.log.producers.snapshots, "_replay",
            "segment.transaction_index.append(aborted)", "pass"),
-    Mutant("the active transaction index is not synced", Flushing, "prepare",
+    Mutant("the active transaction index is not synced", Flushing, "_open_files",
            "elif segment.transaction_index.changed:", "elif False:"),
     Mutant("a zeroed abort is one", TransactionIndex, "_entries_from",
            "entry.first_offset < entry.last_offset > before", "entry.first_offset <= entry.last_offset > before"),

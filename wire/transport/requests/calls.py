@@ -151,7 +151,7 @@ class Call:
             self._room.close()
 
     def throttle(self, seconds: float) -> int:
-        """Mutes the connection for so long; returns the milliseconds that its answer is to tell (KIP-219)."""
+        """Mutes the connection for so long; returns the throttle time to put in the response, in ms (KIP-219)."""
         muted_ms = round(self.connection.mute(seconds) * 1000) if seconds > 0 else 0
         self.throttle_ms = max(self.throttle_ms, muted_ms)
         return self.throttle_ms

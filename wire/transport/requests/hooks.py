@@ -1,8 +1,8 @@
 """The functions that a registry calls for every request: quotas before it is handled, metrics when its answer is known.
 
 Without hooks a request costs one look. Source: KIP-219: a client that sends too much is answered at once, with the time
-for which it is not read, and is not read meanwhile. Not implemented here: quotas themselves. The time is not put into
-an answer that another node wrote.
+for which it is not read, and is not read meanwhile. Quotas are in
+`broker/metadata/client_quotas.py`. The time is not put into an answer that another node wrote.
 """
 
 from __future__ import annotations
