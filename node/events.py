@@ -11,19 +11,19 @@ LOG_LEVEL_CHANGED = Event(
     "log_level.changed",
     _W,
     "log level of %(logger_name)s is now %(level)s",
-    "Somebody altered BROKER_LOGGER configs.",
+    "A client altered BROKER_LOGGER configs.",
 )
 SLOW_STEP = Event(
     "loop.slow_step",
     _W,
     "%(step)s",
-    "A step of the event loop took long, and everybody else waited.",
+    "A step of the event loop took long and delayed all other tasks.",
 )
 OAUTH_KEYS_KEPT = Event(
     "oauth.keys_kept",
     _W,
     "the keys of %(url)s stay as they are: %(error)s",
-    "The identity provider gave no keys. Those of before stay in use.",
+    "The identity provider returned no keys. The previous keys stay in use.",
 )
 QUOTA_UNKNOWN_HOST = Event(
     "quota.unknown_host",

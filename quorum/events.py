@@ -11,13 +11,13 @@ CONFIG_WITHOUT_EFFECT = Event(
     "config.without_effect",
     _W,
     "%(config)s was altered for %(resource)s and changes nothing: %(reason)s",
-    "A config was taken that acts in Apache Kafka, and not here. It is told once for each key.",
+    "A config was accepted that has an effect in Apache Kafka, but not here. Logged once for each key.",
 )
 CONNECTIONS_CONFIG_INVALID = Event(
     "connections.config_invalid",
     _E,
     "altered bounds of connections are not used: %(error)s",
-    "The bounds of before stay in force.",
+    "The previous limits remain in effect.",
 )
 CONTROLLER_ACTIVE = Event(
     "controller.active",
@@ -29,37 +29,37 @@ BROKER_FENCED_BY_CONTROLLER = Event(
     "controller.broker_fenced",
     _I,
     "fencing broker %(broker)s at epoch %(epoch)s: %(reason)s",
-    "The active controller has given up a broker that did not take leave. It leads nothing now.",
+    "The active controller has fenced a broker that did not shut down in a controlled way. It leads nothing now.",
 )
 CONTROLLER_CHANGE_CUT_SHORT = Event(
     "controller.change_cut_short",
     _E,
     "a change of %(records)d records was cut short: giving up leadership",
-    "A mistake of ours. Another controller takes over.",
+    "A bug in trimaran. Another controller takes over.",
 )
 CONTROLLER_ENDED = Event(
     "controller.ended",
     _I,
     "controller epoch %(epoch)s has ended",
-    "This node was the active controller, and is no more.",
+    "This node is no longer the active controller.",
 )
 CONTROLLER_FENCING_POSTPONED = Event(
     "controller.fencing_postponed",
     _W,
     "broker %(broker)d cannot be fenced yet: %(error)s",
-    "It is tried again.",
+    "The controller tries again.",
 )
 CONTROLLER_LEADERS_BALANCED = Event(
     "controller.leaders_balanced",
     _I,
     "moved %(partitions)d leaders back to preferred replicas",
-    "auto.leader.rebalance.enable had preferred replicas elected.",
+    "auto.leader.rebalance.enable caused an election of preferred replicas.",
 )
 CONTROLLER_STARTED = Event(
     "controller.started",
     _I,
     "[ControllerServer id=%(node)d] started",
-    "The controller of this process serves.",
+    "The controller of this process serves requests.",
 )
 CONTROLLER_STOPPED = Event(
     "controller.stopped",
@@ -71,26 +71,26 @@ UNCLEAN_ELECTION = Event(
     "controller.unclean_election",
     _W,
     "unclean leader election for %(partitions)s partitions: records may be lost",
-    "Nobody of an ISR was left, and unclean.leader.election.enable allows others to lead.",
+    "No member of an ISR was left, and unclean.leader.election.enable allows other replicas to lead.",
 )
 FEATURE_UNKNOWN = Event(
     "feature.unknown",
     _W,
     "%(feature)s %(level)d is not served here and stays off",
-    "The metadata log has a feature that this release does not know.",
+    "The metadata log has a feature that this release does not support.",
 )
 METADATA_PUBLISHER_FAILED = Event(
     "metadata.publisher_failed",
     _E,
     "%(publisher)s failed at metadata offset %(offset)d",
-    "A part of this node did not take a change of the metadata. A mistake of ours.",
+    "A component of this node failed to apply a metadata change. A bug in trimaran.",
 )
 METADATA_DAMAGED = Event(
     "metadata_log.damaged",
     _E,
     "%(directory)s is damaged at offset %(offset)s: fetching it again up to %(end_offset)s, no vote "
     "until then (%(error)s)",
-    "This replica of the metadata mends itself from the others.",
+    "This replica repairs its metadata log from the other replicas.",
 )
 METADATA_LOG_MENDED = Event(
     "metadata_log.mended",
@@ -114,31 +114,31 @@ POLICY_FAILED = Event(
     "policy.failed",
     _E,
     "the policy of %(key)s failed",
-    "A policy of the operator raised what no policy raises. The request is refused.",
+    "A policy of the operator raised an unexpected exception. The request is refused.",
 )
 QUORUM_PEER_REFUSED = Event(
     "quorum.peer_refused",
     _I,
     "%(peer)s: %(error)s",
-    "Another replica does not serve a request: its release is another one.",
+    "Another replica does not support a request: it runs another release.",
 )
 QUORUM_ROLE = Event(
     "quorum.role",
     _I,
     "node %(node)s: %(role)s",
-    "The node votes, follows, stands for election or leads, and in which epoch.",
+    "The role of the node in the quorum (voter, follower, candidate, leader) and its epoch.",
 )
 SECURITY_ALTERED = Event(
     "security.altered",
     _I,
     "new connections to %(listener)s get its altered security",
-    "Connections that are open keep what they have.",
+    "Open connections keep their security settings.",
 )
 SECURITY_CONFIG_INVALID = Event(
     "security.config_invalid",
     _E,
     "the altered configuration is invalid, the previous one stays in use: %(error)s",
-    "The configuration of before stays in use.",
+    "The previous configuration stays in use.",
 )
 SECURITY_INVALID = Event(
     "security.invalid",
@@ -156,13 +156,13 @@ SNAPSHOT_DROPPED = Event(
     "snapshot.dropped",
     _W,
     "%(error)s: kept as %(file)s, not used",
-    "A snapshot in this node's directory is damaged. Another one, or the log, says the same.",
+    "A snapshot in this node's directory is damaged. Another snapshot or the log has the same content.",
 )
 SNAPSHOT_TOO_LARGE = Event(
     "snapshot.too_large",
     _W,
     "a snapshot of %(bytes)d bytes is not fetched",
-    "Another replica offers a snapshot above our bound.",
+    "Another replica offers a snapshot above the size limit.",
 )
 SNAPSHOT_WRITTEN = Event(
     "snapshot.written",

@@ -18,7 +18,7 @@ ASSIGNOR_NAMES = {
     "org.apache.kafka.coordinator.group.assignor.UniformAssignor": "uniform",
     "org.apache.kafka.coordinator.group.assignor.RangeAssignor": "range",
 }
-"""The server's assignors, also by the names of Kafka's classes."""
+"""The server's assignors, also under the names of Kafka's classes."""
 
 MIGRATION_POLICIES = ("disabled", "upgrade", "downgrade", "bidirectional")
 GROUP_PROTOCOLS = ("classic", "consumer", "streams", "share")

@@ -1,4 +1,4 @@
-"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys that give their defaults.
+"""The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys with their defaults.
 
 Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Keys without effect say why.
 """

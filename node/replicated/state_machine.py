@@ -1,36 +1,36 @@
-"""One epoch of a replicated state machine: decide, append, replay at once, answer when it is committed.
+"""One epoch of a replicated state machine: decide, append, replay at once, respond after the commit.
 
-The active controller and the coordinators of groups and transactions stand on it. The story of one operation:
+The active controller and the coordinators of groups and transactions are built on it. An operation has four parts:
 
-1. It decides. It reads the state, changes nothing, and returns a `Result`: records, and the response that is true once
-   they are committed. A refusal is an exception (KafkaError), and writes nothing.
-2. The records are appended to the log of this epoch's leader. Long work (to decide, to encode) is done in
-   `Steps`; the append itself is one call, so that all of a result is in the log or nothing.
-3. They are replayed into the state at once, each with its offset. Nothing else changes the state. It runs ahead of the
-   commit, and the next operation decides on it without waiting.
-4. The response is a `PendingResponse`. It may leave when all that was replayed by then is committed. A result without
-   records waits for the same, because it may tell of state that is not committed yet.
+1. The decision. It reads the state, changes nothing, and returns a `Result`: records, and the response that is valid
+   once they are committed. A refusal is an exception (KafkaError), and writes nothing.
+2. The append. The records are appended to the log by this epoch's leader. Long work (deciding, encoding) is done in
+   `Steps`; the append itself is one call, so that either the whole result is in the log or nothing.
+3. The replay. The records are replayed into the state at once, each with its offset. Nothing else changes the state. It
+   runs ahead of the commit, and the next operation decides on it without waiting.
+4. The response, a `PendingResponse`. It may be sent when everything replayed by then is committed. A result without
+   records waits too, because it may depend on state that is not committed yet.
 
-Order: operations in steps go through a queue (`submit`), one after the other. A state machine whose decisions are
-single calls, as a coordinator's, needs none (`answer`).
+Order: operations in steps go through a queue (`submit`), one after the other. A state machine with decisions that are
+single calls, such as a coordinator, needs no queue (`answer`).
 
-Failures: an append that raises leaves state and log as they were; the operation fails with its error. A replay that
-raises means that log and state have parted: `parted` is called, which ends the epoch, and the next one begins from the
-log.
+Failures: an append that raises leaves state and log unchanged, and the operation fails with its error. A replay that
+raises means that log and state have diverged: `parted` is called, which ends the epoch, and the next epoch starts from
+the log.
 
-End of the epoch: pending responses fail with the code of `Progress.ended`. Whether their records survive is unknown:
-the next leader may have them. There is no way back: a revert is to drop the state and to load it from the log.
+End of the epoch: pending responses fail with the code of `Progress.ended`. Their records may survive or not, because
+the next leader may have them. Nothing is undone: to revert, the state is discarded and loaded from the log again.
 
-Standby: a replica that does not lead replays what is committed, with the same function: the controller's loader batch
-by batch as it comes, so that its image is at hand; a coordinator's shard when its broker becomes the leader, the last
-record of each key. Snapshots belong to the log.
+Standby: a replica that does not lead replays committed records with the same function. The controller's loader replays
+each batch as it arrives, so that its image is ready; a coordinator's shard replays the last record of each key when its
+broker becomes the leader. Snapshots belong to the log.
 
-Transactions (coordinators alone): records with a `producer` are written in its transaction, and replayed with it; the
-state keeps them apart (`PendingTransactions`) until a marker comes (`replay_marker`).
+Transactions (only coordinators): records with a `producer` are written in its transaction, and replayed with it; the
+state keeps them apart (`PendingTransactions`) until a marker arrives (`replay_marker`).
 
 Sources: Kafka's `CoordinatorRuntime`, `CoordinatorShard`, `CoordinatorPlayback` (coordinator-common) and
-`QuorumController`. etcd's raft answers after the commit, too, but applies only then, so that a decision there waits for
-the one before.
+`QuorumController`. etcd's raft responds after the commit too, but applies only then, so that each decision there waits
+for the one before.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
 Decision = Result[Message, R] | Steps[Result[Message, R]]
-"""What is decided on many partitions comes in steps."""
+"""A decision; in steps if it is about many partitions."""
 
 
 class Node(ProposingNode, Protocol):
@@ -143,7 +143,7 @@ class Controller:
         """Queues an operation that does more than decide and write; see `submit`.
 
         Raises:
-            KafkaError: as `submit`.
+            KafkaError: see `submit`.
         """
         active = self.active()
         pending = active.submit(operate(active))

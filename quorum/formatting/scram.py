@@ -1,6 +1,6 @@
 """`storage format --add-scram`: the first users of a cluster, in Kafka's syntax.
 
-    SCRAM-SHA-512=[name=alice,password=secret]                      iterations=N and salt=BASE64 may be said too
+    SCRAM-SHA-512=[name=alice,password=secret]                      iterations=N and salt=BASE64 are optional
     SCRAM-SHA-512=[name=alice,salt=BASE64,saltedpassword=BASE64,iterations=N]
 
 Source: `ScramParser` of Kafka, KIP-900.

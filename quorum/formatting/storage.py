@@ -1,6 +1,6 @@
 """Formatting of a node's directories, and the initial content of a formatted directory.
 
-    meta.properties         whose directory it is (written last: with it a directory is formatted)
+    meta.properties         the owner of the directory (written last: it makes a directory formatted)
     bootstrap.checkpoint    records that the first active controller of an empty log writes
     __cluster_metadata-0/00000000000000000000-0000000000.checkpoint
                             the first voters of a dynamic quorum (kraft.version 1)

@@ -27,8 +27,8 @@ def describe_quorum(
     """Returns the leader's description of the quorum; a partition with an error code if there is no leader.
 
     Raises:
-        KafkaError: the request was refused as a whole.
-        RemoteProtocolError: the answer is not about the metadata partition.
+        KafkaError: the request was refused.
+        RemoteProtocolError: the response is not about the metadata partition.
     """
     return describe_quorum_and_nodes(client, timeout=timeout)[0]
 

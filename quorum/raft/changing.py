@@ -319,7 +319,7 @@ def upgrade(state: State, leader: Leader, version: int, *, validate_only: bool) 
     that level already.
 
     Raises:
-        UpgradeRefused: a downgrade, an unknown level, or not every voter is known to support it.
+        UpgradeRefused: the level is lower or unknown, or not every voter is known to support it.
     """
     present = leader.leader_state.pending_kraft_version or state.log.history.kraft_version
     if version == present:

@@ -21,7 +21,7 @@ CONNECTIONS_MAX = 64
 
 @dataclass(slots=True)
 class _ConnectionState:
-    """The state of sending to one peer."""
+    """The state of requests to one peer."""
 
     token: int | None = None
     overdue: float = inf

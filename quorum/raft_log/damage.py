@@ -1,15 +1,17 @@
 """Distinguishes the traces of a crash in a metadata log from damage by a bad disk (R15).
 
-The end of a log that was not flushed may be torn: whole sectors of the last appends were never written. They read as
-zeros, since a file system does not show the former contents of the disk. So of what lies above the recovery point
+The unflushed end of a log may be torn: whole sectors of the last appends were never written. They read as zeros,
+because a file system does not show the former contents of the disk. Above the recovery point there are therefore two
+cases:
 
-- a batch with a sector of zeros, or one that the file ends in, is torn: it was never acknowledged, and goes;
-- anything else that is not a whole batch where one belongs was written whole and changed afterwards: it is damaged, and
-may have been acknowledged.
+- a batch with a sector of zeros, or one that is cut off by the end of the file, is torn: it was never acknowledged, and
+  is removed;
+- any other data that is not a whole batch was written completely and changed afterwards: it is damaged, and may have
+  been acknowledged.
 
-If the length of a batch cannot be believed, the next whole batch behind it is searched; the CRC covers neither offset,
-length nor epoch. Below the recovery point all was flushed, and whatever is not whole is damaged. Source: protocol-aware
-recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; zeros do without.
+If the length of a batch is implausible, the next whole batch after it is searched; the CRC covers neither offset,
+length nor epoch. Below the recovery point everything was flushed, so every incomplete batch there is damaged. Source:
+protocol-aware recovery (FAST '18), 3.3.2, which keeps a second record of each append for this; here the zeros suffice.
 """
 
 from __future__ import annotations

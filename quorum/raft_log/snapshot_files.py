@@ -3,7 +3,7 @@
     <end offset, 20 digits>-<epoch, 10 digits>.checkpoint          complete and durable
     <the same>-….checkpoint.part                                   being written; removed at start
     <the same>.checkpoint.deleted                                  being removed
-    <the same>.checkpoint.damaged                                  found damaged; for a human
+    <the same>.checkpoint.damaged                                  found damaged; kept for inspection
 
 Source: KIP-630, Kafka's `Snapshots` and `FileRawSnapshotWriter`.
 """

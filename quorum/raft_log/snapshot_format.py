@@ -39,7 +39,7 @@ RECORDS_PER_BATCH = 1000
 
 
 class SnapshotDamaged(RemoteProtocolError):
-    """Not a complete snapshot: cut short, or a checksum is wrong."""
+    """The snapshot is incomplete, or a checksum is wrong."""
 
 
 def encode_snapshot(

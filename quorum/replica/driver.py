@@ -128,7 +128,7 @@ _UNSUPPORTED_RESPONSES: dict[type, core.AnyResponse] = {
     core.UpdateVoterRequest: core.UpdateVoterResponse(error=ErrorCode.UNSUPPORTED_VERSION),
 }
 Input = Callable[[float], object]
-"""A method of the core that wants to know what time it is."""
+"""A method of the core that takes the present time."""
 
 
 class Driver:

@@ -33,7 +33,7 @@ def connections_of(
     """Returns the limits of a node's listeners, with the values of its file; resolves host names.
 
     Raises:
-        ConfigError: the file names an unknown host.
+        ConfigError: the file has an unknown host.
     """
     names = [endpoint.name for endpoint in endpoints]
     of_file = NodeConfigs(config, lambda: EMPTY.configs)

@@ -79,7 +79,7 @@ def replace_configs(
     """Replaces all configs of each resource: configs that the request does not name are deleted. See `alter_configs`.
 
     Raises:
-        KafkaError: as `alter_configs`.
+        KafkaError: see `alter_configs`.
     """
     records, errors = yield from _decide(
         request.resources, _legacy_changes, image, policies, forwarded=forwarded, server=server

@@ -23,7 +23,7 @@ from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.requests.calls import Call
 
 Spend = Callable[[int], None]
-"""Counts partitions that are made or deleted. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, and counts nothing."""
+"""Counts created or deleted partitions. Raises KafkaError THROTTLING_QUOTA_EXCEEDED, and counts nothing then."""
 
 
 def without_quota(_partitions: int) -> None:

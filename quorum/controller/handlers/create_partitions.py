@@ -29,7 +29,7 @@ WITH_QUOTA = 3
     CreatePartitionsRequest,
     versions="0-3",
     access=topics(Operation.ALTER, "topics.name").in_handler(
-        "who names a topic twice is told so first"
+        "a topic named twice is refused first"
     ),
     on_error=fail_create_partitions,
     elements_max=DECISION_ELEMENTS_MAX,

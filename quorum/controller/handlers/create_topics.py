@@ -43,8 +43,8 @@ def _hide_configs(topic: CreatableTopicResult) -> None:
     access=(
         topics(Operation.CREATE, "topics.name")
         .or_cluster(Operation.CREATE)
-        .in_handler("who asks for a topic twice is told so first"),
-        topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the answer"),
+        .in_handler("a topic named twice is refused first"),
+        topics(Operation.DESCRIBE_CONFIGS).in_handler("configs in the response"),
     ),
     on_error=fail_create_topics,
     elements_max=DECISION_ELEMENTS_MAX,

@@ -31,10 +31,10 @@ WITH_QUOTA = 5
     access=(
         topics(Operation.DESCRIBE, "topics.name")
         .or_cluster(Operation.DELETE)
-        .in_handler("topics by id, too"),
+        .in_handler("also topics by id"),
         topics(Operation.DELETE, "topics.name")
         .or_cluster(Operation.DELETE)
-        .in_handler("topics by id, too"),
+        .in_handler("also topics by id"),
     ),
     on_error=fail_delete_topics,
     elements_max=DECISION_ELEMENTS_MAX,

@@ -27,7 +27,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
     ElectLeadersRequest,
     versions="0-2",
     access=cluster(Operation.ALTER).in_handler(
-        "who elects everywhere is refused at the top alone, where version 0 has no room"
+        "an election of all partitions is refused at the top level only, which version 0 lacks"
     ),
     on_error=fail_elect_leaders,
     elements_max=DECISION_ELEMENTS_MAX,

@@ -1,7 +1,7 @@
 """The change of one partition: from a wanted ISR and wanted replicas to the leader, the eligible leader replicas, and
 the record.
 
-    wanted → a reassignment that can be completed is → eligible leader replicas → election → the record of what differs
+    wanted → completion of a reassignment → eligible leader replicas → election → the record of the differences
 
 Pure. Source: Kafka's `PartitionChangeBuilder`, `PartitionReassignmentReplicas`, KIP-455, KIP-704 (recovery state),
 KIP-966 (eligible leader replicas, and the last known leader of a partition without any).

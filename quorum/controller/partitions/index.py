@@ -18,7 +18,7 @@ from trimaran.quorum.metadata.topics_delta import TopicsDelta
 from trimaran.wire.identity import BrokerId, TopicIdPartition
 
 Keys = dict[TopicIdPartition, None]
-"""A set that keeps its order."""
+"""An ordered set."""
 
 _NONE: Keys = {}
 _NO_PARTITIONS: Map[int, PartitionImage] = Map()

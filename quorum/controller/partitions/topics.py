@@ -82,7 +82,7 @@ class TopicRules:
 
 
 May = Callable[[str], bool]
-"""Whether who asks may do something with the topic of that name."""
+"""Whether the client may perform an operation on the topic of that name."""
 
 
 # --- CreateTopics

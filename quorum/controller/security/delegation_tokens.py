@@ -101,7 +101,7 @@ def create_token(
 
     Raises:
         KafkaError: DELEGATION_TOKEN_AUTH_DISABLED, UNSUPPORTED_VERSION, INVALID_PRINCIPAL_TYPE, INVALID_REQUEST (too
-            many renewers), POLICY_VIOLATION (too much of all tokens).
+            many renewers), POLICY_VIOLATION (too many tokens).
     """
     _check_enabled(image, rules)
     if any(renewer.principal_type != USER for renewer in request.renewers):

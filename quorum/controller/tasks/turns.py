@@ -37,7 +37,7 @@ async def perform(active: ActiveController, steps: Steps[T]) -> T:
         return await active.submit(steps).decided()
     except KafkaError:
         if active.committed.closed:
-            await trio.sleep_forever()  # the epoch ends, and cancels this task
+            await trio.sleep_forever()  # the end of the epoch cancels this task
         raise
 
 
