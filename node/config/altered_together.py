@@ -67,8 +67,8 @@ def _check_pool(name: str, value: int, present: int) -> None:
     if value > present * 2:
         why = f"value should not be greater than double the current value {present}"
     if why is not None:
-        said = f"Dynamic thread count update validation failed for {name}={value}, {why}"
-        raise ConfigError(name, value, why, answer=said)
+        message = f"Dynamic thread count update validation failed for {name}={value}, {why}"
+        raise ConfigError(name, value, why, answer=message)
 
 
 def _check_cleaners(value: int, present: int, buffer_bytes: int) -> None:

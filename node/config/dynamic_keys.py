@@ -134,6 +134,6 @@ def _is_of_one_broker(name: str) -> bool:
 def _refuse(keys: list[str], why: str, reasons: Mapping[str, str] = NOTHING) -> None:
     """Raises the error for the keys; appends our reason to Kafka's message if Kafka would not refuse."""
     if keys:
-        told = "; ".join(dict.fromkeys(reasons[key] for key in keys if key in reasons))
-        suffix = f": {told}" if told else ""
+        details = "; ".join(dict.fromkeys(reasons[key] for key in keys if key in reasons))
+        suffix = f": {details}" if details else ""
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{why}: [{', '.join(keys)}]{suffix}")

@@ -35,7 +35,7 @@ class _Operation(NamedTuple):
     steps: Steps[Any]
     pending: PendingResponse[Any]
 
-    def go_on(self) -> int:
+    def run_turn(self) -> int:
         """Does the work of one turn; returns its amount in steps."""
         done = 0
         try:
@@ -77,7 +77,7 @@ class OperationQueue:
         pending: PendingResponse[T] = PendingResponse(self._progress)
         operation = _Operation(steps, pending)
         if not self._queue:
-            self._go_on(operation)
+            self._run_turn(operation)
         if not pending.is_decided:
             self._queue.append(operation)
             self._wakeup.set()
@@ -89,13 +89,13 @@ class OperationQueue:
             await self._wakeup.wait()
             while self._queue:
                 await yield_to_loop()
-                self._go_on(self._queue[0])
+                self._run_turn(self._queue[0])
                 if self._queue[0].pending.is_decided:
                     self._queue.popleft()
 
-    def _go_on(self, operation: _Operation) -> None:
+    def _run_turn(self, operation: _Operation) -> None:
         """Continues an operation and counts its objects: records live until they are applied, an image longer."""
-        self._long_lived.add(OBJECTS_PER_STEP * operation.go_on())
+        self._long_lived.add(OBJECTS_PER_STEP * operation.run_turn())
 
     def close(self) -> None:
         """Fails every operation, including those submitted later."""

@@ -123,7 +123,7 @@ def logging_slow_steps(milliseconds: int) -> SlowSteps:
     """Returns an instrument that logs slow steps at a limited rate."""
     limited = LimitedLog(log)
 
-    def tell(step: SlowStep) -> None:
+    def report(step: SlowStep) -> None:
         limited.log(events.SLOW_STEP, step=step)
 
-    return SlowSteps(milliseconds / 1000, tell)
+    return SlowSteps(milliseconds / 1000, report)

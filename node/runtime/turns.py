@@ -15,9 +15,9 @@ async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]]
     """Calls `work` with batches of the items. Other tasks run after each full batch, so a small one is neither delayed
     nor delays them.
     """
-    for some in pieces(items, size):
-        work(some)
-        if len(some) == size:
+    for batch in pieces(items, size):
+        work(batch)
+        if len(batch) == size:
             await yield_to_loop()
 
 

@@ -159,7 +159,7 @@ class Controller:
     ) -> None:
         """Watches a connection that carried a heartbeat: when it closes, the broker's process may have ended."""
         active = self.active()
-        self._reachability.heard(broker_id, broker_epoch)
+        self._reachability.note_heartbeat(broker_id, broker_epoch)
         lease = active.leases.get(broker_id, broker_epoch)
         if lease is None or lease.connection_id == connection.id:
             return

@@ -156,7 +156,7 @@ def _composed(
     metadata_log = open_log(config, directory)
     bootstrap = read_bootstrap(directory.path)
     if _log_in_by_scram(listeners):
-        gate.accounts.know(last_image(metadata_log, bootstrap))
+        gate.accounts.use_image(last_image(metadata_log, bootstrap))
     group_commit = GroupCommit(directory.health)
     loader = MetadataLoader()
     cluster_id = directory.meta_properties.cluster_id

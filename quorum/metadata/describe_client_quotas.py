@@ -61,7 +61,7 @@ def describe_client_quotas(
             entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
             values=_in_order_of_kafka(found),
         )
-        for entity, found in sorted(values.items(), key=lambda one: (len(one[0]), repr(one[0])))
+        for entity, found in sorted(values.items(), key=lambda item: (len(item[0]), repr(item[0])))
     )
 
 

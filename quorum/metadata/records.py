@@ -124,7 +124,7 @@ def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> 
     """Returns the record of a partition. Directories known only to their brokers are not written, because records
     before KIP-858 have no field for them.
     """
-    told = any(directory != MIGRATING_DIRECTORY for directory in partition.directories)
+    has_directories = any(directory != MIGRATING_DIRECTORY for directory in partition.directories)
     return PartitionRecord(
         partition_id=index,
         topic_id=topic_id,
@@ -136,7 +136,7 @@ def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> 
         leader_recovery_state=partition.leader_recovery_state,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=list(partition.directories) if told else [],
+        directories=list(partition.directories) if has_directories else [],
         eligible_leader_replicas=list(partition.elr) or None,
         last_known_elr=list(partition.last_known_elr) or None,
     )

@@ -84,7 +84,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
             voter=voter,
             ack_when_committed=request.ack_when_committed,
         )
-        _ask(state, leader, change, now)
+        _query_endpoint(state, leader, change, now)
     except _ChangeRefused as refusal:
         _refuse(state, AddVoterResponse, refusal, token)
 
@@ -92,7 +92,7 @@ def on_add(state: State, request: AddVoterRequest, token: int, now: float) -> No
 # --- querying a voter's endpoint
 
 
-def _ask(state: State, leader: Leader, change: PendingChange, now: float) -> None:
+def _query_endpoint(state: State, leader: Leader, change: PendingChange, now: float) -> None:
     """Queries the endpoint of the change's voter; `on_answer` handles the response."""
     assert change.voter is not None
     peer = state.peer_of(change.voter)._replace(id=NodeId(ASKED_ID - change.voter.id))
@@ -122,7 +122,7 @@ def on_answer(
     try:
         if isinstance(response, BeginQuorumEpochResponse):
             _check_identity(state, change.voter, response)
-            _take_over(state, role, change, now)
+            _write_verified(state, role, change, now)
             return True
         versions = response if isinstance(response, ApiVersionsResponse) else None
         change.voter = _supporting(state, change, versions)
@@ -195,7 +195,7 @@ def _check_identity(state: State, voter: Voter, response: BeginQuorumEpochRespon
     )
 
 
-def _take_over(state: State, leader: Leader, change: PendingChange, now: float) -> None:
+def _write_verified(state: State, leader: Leader, change: PendingChange, now: float) -> None:
     """Writes the voter set with the voter and its verified endpoint."""
     assert change.voter is not None
     if change.response_class is UpdateVoterResponse:
@@ -283,7 +283,7 @@ def _check_update(state: State, request: UpdateVoterRequest, token: int, now: fl
         leader.leader_state.update_check_quorum(key, now)
         return True
     expires = now + state.timeouts.request
-    _ask(state, leader, PendingChange(UpdateVoterResponse, token, expires, voter), now)
+    _query_endpoint(state, leader, PendingChange(UpdateVoterResponse, token, expires, voter), now)
     return False
 
 

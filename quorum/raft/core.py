@@ -411,7 +411,7 @@ def _first_role(
     leader = voters.get(election.leader_id)
     if leader is not None and leader.id != identity.node_id:
         patience = now + timeouts.fetch if can_be_candidate else inf
-        look = now + timeouts.fetch if identity.maintains_voter else inf
+        check_at = now + timeouts.fetch if identity.maintains_voter else inf
         peer = leader.peer_on(identity.listener)
-        return Follower(election.epoch, patience, peer, election.voted, next_voter_check=look)
+        return Follower(election.epoch, patience, peer, election.voted, next_voter_check=check_at)
     return Unattached(election.epoch, deadline, election.leader_id, election.voted)

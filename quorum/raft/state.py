@@ -244,8 +244,8 @@ class State:
         )
         voted = roles.vote_of(self.role) if epoch == self.epoch else None
         deadline = self.fetch_deadline(leader.id, now) if self.can_be_candidate else inf
-        look = now + self.timeouts.fetch if self.identity.maintains_voter else inf
-        self.become(Follower(epoch, deadline, leader, voted, next_voter_check=look))
+        check_at = now + self.timeouts.fetch if self.identity.maintains_voter else inf
+        self.become(Follower(epoch, deadline, leader, voted, next_voter_check=check_at))
 
     def fetch_deadline(self, leader_id: NodeId, now: float) -> float:
         """Returns when a silent leader is given up. Its last message reached all voters together; without a wait by

@@ -64,7 +64,7 @@ def refuse(directory: Path, offset: Offset, end_offset: Offset, why: object) -> 
     )
 
 
-def still_lacking(directory: Path, end_offset: Offset) -> LogDamaged:
+def still_damaged(directory: Path, end_offset: Offset) -> LogDamaged:
     """Returns the error for damage that was found and cut off earlier, when there were other voters (or by a version
     that did not check for them).
     """
@@ -97,7 +97,7 @@ def find_damage(
     """
     bases = offsets_of(directory, LOG_SUFFIX, files)
     if not bases:
-        return _nothing_left(directory, Offset(recovery_point or 0), files)
+        return _damage_without_segments(directory, Offset(recovery_point or 0), files)
     behind = [n for n, base in enumerate(bases) if base < (recovery_point or 0)]
     first = 0 if recovery_point is None or not behind else behind[-1]
     flushed = (1 << 63) if recovery_point is None else recovery_point
@@ -130,7 +130,9 @@ def find_damage(
     return None
 
 
-def _nothing_left(directory: Path, recovery_point: Offset, files: Files) -> Damage | None:
+def _damage_without_segments(
+    directory: Path, recovery_point: Offset, files: Files
+) -> Damage | None:
     """Handles a log without segments: all flushed data must then be in the newest snapshot."""
     latest = _newest_snapshot(directory, files)
     covered = 0 if latest is None else latest.offset

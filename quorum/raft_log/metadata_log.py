@@ -27,7 +27,7 @@ from trimaran.quorum.raft_log.damage import (
     mend,
     readable_history,
     refuse,
-    still_lacking,
+    still_damaged,
 )
 from trimaran.quorum.raft_log.partition import DIRECTORY_NAME
 from trimaran.quorum.raft_log.recovery_point import RecoveryPoint
@@ -96,14 +96,14 @@ class MetadataLog:
         self._lower_checkpoint = log.before_truncate
         log.before_truncate = self._lower_recovery_points
         if self.refetch.end_offset is not None and not can_refetch(readable_history(log.directory)):
-            raise still_lacking(log.directory, self.refetch.end_offset)
+            raise still_damaged(log.directory, self.refetch.end_offset)
         try:
             self._open()
-            self._look_through()
+            self._check_log()
         except SnapshotDamaged as damage:
             if not can_refetch(readable_history(log.directory)):
                 raise
-            self._begin_anew(damage)
+            self._restart(damage)
 
     def _open(self) -> None:
         """Opens the log; finishes the replacement of the log by a fetched snapshot if a crash interrupted it."""
@@ -120,7 +120,7 @@ class MetadataLog:
                 f"{self.log.directory} begins at {self.start_offset} without a snapshot"
             )
 
-    def _begin_anew(self, damage: SnapshotDamaged) -> None:
+    def _restart(self, damage: SnapshotDamaged) -> None:
         """Empties the log, because its beginning cannot be trusted: everything is fetched again, and the node does not
         vote until then (R15).
 
@@ -136,7 +136,7 @@ class MetadataLog:
             self.snapshots.drop(snapshot_id, damage)
         self.history.clear()
 
-    def _look_through(self) -> None:
+    def _check_log(self) -> None:
         """Reads the history from the newest valid snapshot and the log after it, and checks every batch of that log.
 
         The nodes that fetch older batches check them. From the first damaged batch on, the log is fetched again (R15).

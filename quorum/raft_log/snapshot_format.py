@@ -120,17 +120,17 @@ def check_snapshot(snapshot_id: OffsetAndEpoch, data: Buffer) -> CheckedSnapshot
 def _check(snapshot_id: OffsetAndEpoch, data: Buffer) -> int:
     appended_at_ms = None
     ended = False
-    said: set[ControlType] = set()
+    seen: set[ControlType] = set()
     for batch in iter_batches(memoryview(data)):
         check_batch(batch)
         if ended:
             raise SnapshotDamaged(f"snapshot {snapshot_id} goes on after its footer")
         if batch.is_control:
             for control in read_control_records(batch):
-                if control.type in said:
+                if control.type in seen:
                     raise SnapshotDamaged(f"snapshot {snapshot_id} has two {control.type.name}")
                 if control.value is not None:
-                    said.add(control.type)
+                    seen.add(control.type)
                 if isinstance(control.value, SnapshotHeaderRecord):
                     appended_at_ms = control.value.last_contained_log_timestamp
                 ended = ended or isinstance(control.value, SnapshotFooterRecord)

@@ -61,7 +61,7 @@ def _default_first(
     Names are upper-case, as Kafka writes them.
     """
     rank = {name: n for n, name in enumerate(config["controller.listener.names"])}
-    ordered = sorted(endpoints, key=lambda one: rank.get(one.name, len(rank)))
+    ordered = sorted(endpoints, key=lambda endpoint: rank.get(endpoint.name, len(rank)))
     return tuple(VoterEndpoint(e.name.upper(), e.host, e.port) for e in ordered)
 
 

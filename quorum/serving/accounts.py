@@ -57,9 +57,9 @@ class Accounts:
         self._salts_of = _stretched(self._token_secret)
 
     def publish(self, _delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        self.know(image)
+        self.use_image(image)
 
-    def know(self, image: MetadataImage) -> None:
+    def use_image(self, image: MetadataImage) -> None:
         """Uses the users and tokens of `image` from now on."""
         if image.scram is not self._scram:
             self._scram = image.scram

@@ -55,7 +55,7 @@ class AlteredSecurity:
         self._clients = clients
         # The configuration with all alterations applied so far.
         self._in_use = config
-        self._signatures = self._look()
+        self._signatures = self._file_signatures()
         self._changed: set[str] = set()  # keys altered since `_in_use`
         self._configs = ConfigsImage()
         self._wanted = AutoResetEvent()
@@ -94,7 +94,7 @@ class AlteredSecurity:
                 ]
                 await self._renew(config, concerned)
                 self._in_use = config
-                self._signatures = self._look()
+                self._signatures = self._file_signatures()
             except ConfigError as error:
                 events.SECURITY_CONFIG_INVALID.log(log, error=error)
 
@@ -132,7 +132,7 @@ class AlteredSecurity:
     async def read_changed_files(self) -> None:
         """Checks the files once. An unusable file changes nothing until it changes again."""
         async with self._one_at_a_time:
-            before, self._signatures = self._signatures, self._look()
+            before, self._signatures = self._signatures, self._file_signatures()
             if before == self._signatures:
                 return
             try:
@@ -140,7 +140,7 @@ class AlteredSecurity:
             except ConfigError as error:
                 events.SECURITY_INVALID.log(log, error=error)
 
-    def _look(self) -> dict[str, object]:
+    def _file_signatures(self) -> dict[str, object]:
         """Returns the signature of each file that the listeners use: it changes when the file is written."""
         names = [listener.name for listener in self._listeners] + self._config[
             "controller.listener.names"

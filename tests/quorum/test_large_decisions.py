@@ -42,16 +42,16 @@ def deletion(name):
 async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
     done = []
 
-    def go_on(self):
+    def run_turn(self):
         done.append(real(self))
         return done[-1]
 
-    real = operations._Operation.go_on
+    real = operations._Operation.run_turn
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
             await joined(nodes, connection, 1)
-            monkeypatch.setattr(operations._Operation, "go_on", go_on)
+            monkeypatch.setattr(operations._Operation, "run_turn", run_turn)
             await connection.call(creation("t", partitions=PARTITIONS), timeout=SECONDS)
     placed, made, encoded, replayed, indexed = [PARTITIONS] * 5
     assert sum(done) >= placed + made + encoded + replayed + indexed

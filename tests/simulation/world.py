@@ -27,7 +27,7 @@ from tests.simulation.operator import Operator
 from tests.simulation.tasks import Tasks, step_through
 from trimaran.node.replicated import operations
 from trimaran.quorum.controller.nodes import liveness
-from trimaran.quorum.controller.nodes.liveness import Look
+from trimaran.quorum.controller.nodes.liveness import ProbeResult
 from trimaran.quorum.raft import messages as core
 from trimaran.quorum.raft.roles import Leader
 from trimaran.quorum.raft.types import Timeouts
@@ -323,13 +323,13 @@ class World:
         return self.tasks.run(
             self._play,
             # the one question that the controller asks by sockets of its own
-            mock.patch.object(liveness, "look_at", self._look_at),
+            mock.patch.object(liveness, "probe", self._probe),
             mock.patch.object(operations, "STEPS_PER_TURN", STEPS_PER_TURN),
             # a frozen world would stay for ever
             mock.patch.object(operations, "OBJECTS_PER_STEP", 0),
         )
 
-    async def _look_at(self, endpoints: Iterable[Endpoint]) -> Look:
+    async def _probe(self, endpoints: Iterable[Endpoint]) -> ProbeResult:
         """The controller's finding about a broker's process; it may be mistaken, as another process may listen
         there.
         """
@@ -340,7 +340,7 @@ class World:
             self.happened["false gone"] += 1
             answered = frozenset()
         refused = frozenset(("sim", port) for port in ports) - answered
-        return Look(answered, refused, is_down=not answered)
+        return ProbeResult(answered, refused, is_down=not answered)
 
     async def _play(self) -> Result:
         for node in self.nodes.values():

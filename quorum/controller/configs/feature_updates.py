@@ -81,7 +81,7 @@ def update_features(
     proposed |= {name: update.max_version_level for name, update in updates.items()}
     records: list[Message] = []
     # kraft.version comes last: it is appended at once, when no other update can fail any more.
-    for update in sorted(updates.values(), key=lambda one: one.feature == KRAFT_VERSION):
+    for update in sorted(updates.values(), key=lambda update: update.feature == KRAFT_VERSION):
         try:
             records += _update(
                 update, image, proposed, cluster, validate_only=request.validate_only
@@ -192,12 +192,14 @@ def _why_unsupported(
     local = _why_not(name, level, f"Local controller {cluster.node_id}", REGISTERED_FEATURES)
     if local is not None:
         return local
-    for broker in sorted(image.cluster.brokers.values(), key=lambda one: one.id):
+    for broker in sorted(image.cluster.brokers.values(), key=lambda broker: broker.id):
         if (why := _why_not(name, level, f"Broker {broker.id}", broker.features)) is not None:
             return why
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         return None  # controllers do not register at that level
-    for controller in sorted(image.cluster.controllers.values(), key=lambda one: one.id):
+    for controller in sorted(
+        image.cluster.controllers.values(), key=lambda controller: controller.id
+    ):
         who = f"Controller {controller.id}"
         if controller.id != cluster.node_id and (
             why := _why_not(name, level, who, controller.features)

@@ -60,20 +60,20 @@ class Policies:
 
     def check_topic(self, topic: NewTopic) -> None:
         """Raises KafkaError POLICY_VIOLATION if the rule refuses the topic."""
-        _ask(CREATE_TOPIC, self.create_topic, topic)
+        _apply_policy(CREATE_TOPIC, self.create_topic, topic)
 
     def check_configs(self, kind: int, name: str, changes: Mapping[str, str | None]) -> None:
         """Checks new values; a deleted config has no value to check. Raises KafkaError POLICY_VIOLATION."""
         if self.alter_config is not None:
             configs = {key: value for key, value in changes.items() if value is not None}
             altered = AlteredConfigs(RESOURCE_TYPES[kind], name, configs)
-            _ask(ALTER_CONFIG, self.alter_config, altered)
+            _apply_policy(ALTER_CONFIG, self.alter_config, altered)
 
 
 NO_POLICIES = Policies()
 
 
-def _ask(key: str, policy: Callable[[Any], str | None] | None, asked: object) -> None:
+def _apply_policy(key: str, policy: Callable[[Any], str | None] | None, asked: object) -> None:
     if policy is None:
         return
     try:

@@ -48,7 +48,7 @@ def describe_cluster(
         endpoint_type=CONTROLLERS,
         cluster_id=ctx.cluster_id,
         controller_id=-1 if leader_id is None else leader_id,
-        brokers=sorted(controllers, key=lambda one: one.broker_id),
+        brokers=sorted(controllers, key=lambda controller: controller.broker_id),
         cluster_authorized_operations=(
             cluster_operations(ctx, call)
             if request.include_cluster_authorized_operations

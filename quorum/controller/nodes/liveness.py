@@ -22,7 +22,7 @@ CONNECT_SECONDS = 1.0
 PAUSES_SECONDS = (0.0, 0.01, 0.05)
 
 
-class Look(NamedTuple):
+class ProbeResult(NamedTuple):
     """The result of a probe. `answered` and `refused` are the addresses that did so; `is_down`: there is an endpoint,
     and every endpoint refuses.
     """
@@ -32,33 +32,33 @@ class Look(NamedTuple):
     is_down: bool = False
 
 
-async def look_at(endpoints: Iterable[Endpoint]) -> Look:
+async def probe(endpoints: Iterable[Endpoint]) -> ProbeResult:
     """Connects to each endpoint, and retries after short pauses while any of them does not refuse."""
     listed = list(endpoints)
     answered: set[Address] = set()
     for pause in PAUSES_SECONDS if listed else ():
         await trio.sleep(pause)
-        looks = [await _look(endpoint) for endpoint in listed]
-        answered.update(*(look.answered for look in looks))
-        if all(look.is_down for look in looks):
-            refused = frozenset().union(*(look.refused for look in looks))
-            return Look(frozenset(answered), refused, is_down=True)
-    return Look(frozenset(answered))
+        results = [await _probe_endpoint(endpoint) for endpoint in listed]
+        answered.update(*(result.answered for result in results))
+        if all(result.is_down for result in results):
+            refused = frozenset().union(*(result.refused for result in results))
+            return ProbeResult(frozenset(answered), refused, is_down=True)
+    return ProbeResult(frozenset(answered))
 
 
-async def _look(endpoint: Endpoint) -> Look:
+async def _probe_endpoint(endpoint: Endpoint) -> ProbeResult:
     try:
         found = await connect(endpoint.host, endpoint.port, timeout=CONNECT_SECONDS)
     except ConnectRefused:
-        return Look(refused=await _addresses_of(endpoint), is_down=True)
+        return ProbeResult(refused=await _addresses_of(endpoint), is_down=True)
     except ConnectionLost:
-        return Look()
+        return ProbeResult()
     with found:
         try:
             host, port = found.getpeername()[:2]
         except OSError:  # closed again at once
-            return Look()
-    return Look(answered=frozenset({Address(host, port)}))
+            return ProbeResult()
+    return ProbeResult(answered=frozenset({Address(host, port)}))
 
 
 async def _addresses_of(endpoint: Endpoint) -> frozenset[Address]:

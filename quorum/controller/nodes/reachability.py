@@ -21,9 +21,9 @@ from trimaran.wire.identity import Address, BrokerEpoch, BrokerId
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 # Interval of probes until an incarnation answers for the first time. A refusal costs each side one packet.
-LOOK_AGAIN_SECONDS = 10.0
+PROBE_AGAIN_SECONDS = 10.0
 # A probe waits a second for a silent broker; a cluster has a few hundred brokers.
-LOOKS_AT_ONCE = 10
+PROBES_AT_ONCE = 10
 
 
 @dataclass(slots=True)
@@ -57,9 +57,9 @@ class Reachability:
     async def run(self, image: Callable[[], MetadataImage]) -> None:
         """Probes brokers that have not answered yet, until cancelled."""
         while True:
-            with trio.move_on_after(LOOK_AGAIN_SECONDS):
+            with trio.move_on_after(PROBE_AGAIN_SECONDS):
                 await self._wanted.wait()
-            limit = trio.CapacityLimiter(LOOKS_AT_ONCE)
+            limit = trio.CapacityLimiter(PROBES_AT_ONCE)
             async with trio.open_nursery() as nursery:
                 for broker in image().cluster.brokers.values():
                     known = self._of(broker)
@@ -68,18 +68,18 @@ class Reachability:
 
     async def _meet(self, broker: BrokerRegistration, limit: trio.CapacityLimiter) -> None:
         async with limit:
-            look = await liveness.look_at(broker.listeners)
-        self._of(broker).answered |= look.answered
+            result = await liveness.probe(broker.listeners)
+        self._of(broker).answered |= result.answered
 
     async def has_ended(self, broker: BrokerRegistration) -> bool:
         """Probes the broker and returns whether every endpoint refuses, including an address that answered before."""
-        look = await liveness.look_at(broker.listeners)
+        result = await liveness.probe(broker.listeners)
         known = self._of(broker)
-        known.answered |= look.answered
-        known.refused = look.is_down
-        return look.is_down and not known.disproved and bool(known.answered & look.refused)
+        known.answered |= result.answered
+        known.refused = result.is_down
+        return result.is_down and not known.disproved and bool(known.answered & result.refused)
 
-    def heard(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
+    def note_heartbeat(self, broker_id: BrokerId, broker_epoch: BrokerEpoch) -> None:
         """Notes a heartbeat of the broker: if its addresses refuse, their refusal is no evidence about its process."""
         known = self._known.get(broker_id)
         if known is not None and known.epoch == broker_epoch and known.refused:

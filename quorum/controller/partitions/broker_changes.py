@@ -78,7 +78,7 @@ def changes_when_unregistered(state: ControllerState, broker_id: BrokerId) -> St
     """Removes the broker from all ISRs and ELRs, since it may never return."""
     index = state.index
     keys = dict.fromkeys((*index.in_sync(broker_id), *index.eligible(broker_id)))
-    return (yield from in_steps(keys, lambda some: changes_after_loss(state, broker_id, some)))
+    return (yield from in_steps(keys, lambda batch: changes_after_loss(state, broker_id, batch)))
 
 
 def in_steps(
@@ -87,9 +87,9 @@ def in_steps(
 ) -> Steps[list[Message]]:
     """Returns the records that `decide` makes for the keys, which it receives in batches."""
     records: list[Message] = []
-    for some in pieces(keys, PARTITIONS_PER_CHECK):
-        records += decide(some)
-        yield len(some)
+    for batch in pieces(keys, PARTITIONS_PER_CHECK):
+        records += decide(batch)
+        yield len(batch)
     return records
 
 

@@ -133,8 +133,8 @@ def _delete_matching(
     except KafkaError as error:
         return _failed(error.code, error.message), 0
     result, size = DeleteAclsFilterResult(matching_acls=[]), 0
-    for some in pieces(listed, MATCHED_PER_STEP):
-        for acl, acl_id in some:
+    for batch in pieces(listed, MATCHED_PER_STEP):
+        for acl, acl_id in batch:
             if matches(wanted, acl):
                 result.matching_acls.append(_matching(acl))
                 removed[acl_id] = None

@@ -118,8 +118,8 @@ async def _fence_in_steps(active: ActiveController, broker: BrokerRegistration) 
             yield from active.write(Result(records, None, atomic=False))
 
     keys = await perform(active, list_partitions(active, lambda index: index.in_sync(broker.id)))
-    for some in pieces(keys, PARTITIONS_PER_STEP):
-        await perform(active, leave(some))
+    for batch in pieces(keys, PARTITIONS_PER_STEP):
+        await perform(active, leave(batch))
     await perform(active, fence())
 
 

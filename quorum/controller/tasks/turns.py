@@ -44,9 +44,9 @@ async def perform(active: ActiveController, steps: Steps[T]) -> T:
 async def process_partitions(active: ActiveController, which: Which, decide: Decide) -> int:
     """Decides on the present partitions in batches, each in its own turn; returns the number of changes."""
 
-    def change(some: Sequence[TopicIdPartition]) -> Steps[int | None]:
+    def change(batch: Sequence[TopicIdPartition]) -> Steps[int | None]:
         """Returns the number of changes; None if the log refused them."""
-        records = yield from in_steps(some, partial(decide, active.state))
+        records = yield from in_steps(batch, partial(decide, active.state))
         written = not records or (
             yield from try_to_write(active, Result(records, None, atomic=False))
         )
@@ -54,11 +54,11 @@ async def process_partitions(active: ActiveController, which: Which, decide: Dec
 
     changed = 0
     keys = await perform(active, list_partitions(active, which))
-    for some in pieces(keys, PARTITIONS_PER_STEP):
-        count = await perform(active, change(some))
+    for batch in pieces(keys, PARTITIONS_PER_STEP):
+        count = await perform(active, change(batch))
         while count is None:
             await trio.sleep(WRITE_AGAIN_SECONDS)
-            count = await perform(active, change(some))
+            count = await perform(active, change(batch))
         changed += count
     return changed
 

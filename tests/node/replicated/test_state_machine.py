@@ -74,7 +74,7 @@ class Story:
     def turn(self):
         """One turn of the loop for the queue."""
         queue = self.counter.machine.operations
-        queue._go_on(queue._queue[0])
+        queue._run_turn(queue._queue[0])
         if queue._queue and queue._queue[0].pending.is_decided:
             queue._queue.popleft()
 

@@ -21,7 +21,7 @@ from trimaran.quorum.controller.context import ControllerContext
 from trimaran.quorum.controller.controller import Controller, ControllerSettings
 from trimaran.quorum.controller.handlers.broker_heartbeat import broker_heartbeat
 from trimaran.quorum.controller.nodes import liveness
-from trimaran.quorum.controller.nodes.liveness import Look
+from trimaran.quorum.controller.nodes.liveness import ProbeResult
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch
@@ -137,12 +137,12 @@ class Solo:
         """Brokers that are, as far as is committed."""
         return [broker.id for broker in self.image.cluster.brokers.values() if broker.fenced]
 
-    async def look_at(self, listeners: Iterable[Endpoint]) -> Look:
+    async def probe(self, listeners: Iterable[Endpoint]) -> ProbeResult:
         """As the real one."""
         await trio.lowlevel.checkpoint()
         ports = {listener.port for listener in listeners}
         answered, refused = ports - self.silent, ports & self.silent
-        return Look(
+        return ProbeResult(
             frozenset(("h", port) for port in answered),
             frozenset(("h", port) for port in refused),
             is_down=not answered and bool(refused),
@@ -171,7 +171,7 @@ async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
     found.silent |= silent
     async with trio.open_nursery() as nursery:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(liveness, "look_at", found.look_at)
+            patch.setattr(liveness, "probe", found.probe)
             nursery.start_soon(log.commit, controller)
             nursery.start_soon(controller._reachability.run, lambda: controller.loader.image)
             nursery.start_soon(controller.lead, EPOCH)

@@ -51,7 +51,7 @@ def accounts_of(*records, secret=SECRET):
     for record in records:
         delta.replay(record)
     found = Accounts(secret, lambda: NOW)
-    found.know(delta.apply(Provenance(1, 1, 1)))
+    found.use_image(delta.apply(Provenance(1, 1, 1)))
     return found
 
 

@@ -5,7 +5,7 @@ import trio
 
 from trimaran.node.runtime.ports import HOST
 from trimaran.quorum.controller.nodes import liveness
-from trimaran.quorum.controller.nodes.liveness import look_at
+from trimaran.quorum.controller.nodes.liveness import probe
 from trimaran.wire.client.errors import ConnectionLost, ConnectRefused
 from trimaran.wire.text.endpoint import Endpoint
 
@@ -68,11 +68,11 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
     known, opened = network
     known.update(enumerate(map(list, answers)))
     endpoints = [Endpoint("L", HOST, port, 0) for port in known]
-    look = await look_at(endpoints)
-    assert look.is_down is is_down
+    result = await probe(endpoints)
+    assert result.is_down is is_down
     assert all(item.closed for item in opened)
-    assert look.answered == {(HOST, endpoint.port) for endpoint in opened}
-    assert look.refused == ({(HOST, port) for port in known} if is_down else frozenset())
+    assert result.answered == {(HOST, endpoint.port) for endpoint in opened}
+    assert result.refused == ({(HOST, port) for port in known} if is_down else frozenset())
 
 
 async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
@@ -85,12 +85,12 @@ async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
         return [(2, 1, 6, "", ("10.0.0.1", port)), (10, 1, 6, "", ("fd00::1", port, 0, 0))]
 
     monkeypatch.setattr(trio.socket, "getaddrinfo", getaddrinfo)
-    look = await look_at([Endpoint("L", "two.test", 7, 0)])
-    assert look.refused == {("10.0.0.1", 7), ("fd00::1", 7)}
+    result = await probe([Endpoint("L", "two.test", 7, 0)])
+    assert result.refused == {("10.0.0.1", 7), ("fd00::1", 7)}
 
 
 async def test_unresolvable_name_refuses_nothing(network):
     known, _ = network
     known[7] = [REFUSED]
-    look = await look_at([Endpoint("L", "\udcff", 7, 0)])
-    assert (look.is_down, look.refused) == (True, frozenset())
+    result = await probe([Endpoint("L", "\udcff", 7, 0)])
+    assert (result.is_down, result.refused) == (True, frozenset())

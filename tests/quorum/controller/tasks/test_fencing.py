@@ -17,8 +17,8 @@ from trimaran.node.runtime.steps import at_once
 from trimaran.quorum.controller import active_controller
 from trimaran.quorum.controller.nodes import liveness
 from trimaran.quorum.controller.nodes.leases import FIRST_HEARTBEAT_SECONDS
-from trimaran.quorum.controller.nodes.liveness import Look
-from trimaran.quorum.controller.nodes.reachability import LOOK_AGAIN_SECONDS
+from trimaran.quorum.controller.nodes.liveness import ProbeResult
+from trimaran.quorum.controller.nodes.reachability import PROBE_AGAIN_SECONDS
 from trimaran.quorum.controller.tasks import fencing
 from trimaran.quorum.controller.tasks.fencing import (
     LATE_SECONDS,
@@ -144,10 +144,10 @@ async def test_broker_unknown_to_controller_keeps_its_lease(autojump_clock):
 async def test_endpoint_answering_second_probe_counts_as_reached(autojump_clock):
     async with solo(features(), broker(1, fenced=True), silent={9001}) as one:
         await one.beat(1)
-        await trio.sleep(LOOK_AGAIN_SECONDS / 2)
+        await trio.sleep(PROBE_AGAIN_SECONDS / 2)
         one.silent.clear()
         await one.beat(1)
-        await trio.sleep(LOOK_AGAIN_SECONDS / 2 + 0.01)
+        await trio.sleep(PROBE_AGAIN_SECONDS / 2 + 0.01)
         one.silent.add(9001)
         one.connection.mark_closed()
         await trio.sleep(PROBE_INTERVAL_SECONDS / 2)
@@ -183,13 +183,13 @@ async def test_incarnation_at_new_port_is_probed_there(autojump_clock):
 async def test_refusal_by_unreached_address_proves_nothing(autojump_clock, monkeypatch):
     """The advertised name now has another address, and the broker answered at the previous one."""
 
-    async def look_at(_listeners):
+    async def probe(_listeners):
         await trio.lowlevel.checkpoint()
-        return Look(refused=frozenset({("other", 9001)}), is_down=True)
+        return ProbeResult(refused=frozenset({("other", 9001)}), is_down=True)
 
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
-        monkeypatch.setattr(liveness, "look_at", look_at)
+        monkeypatch.setattr(liveness, "probe", probe)
         one.connection.mark_closed()
         await trio.sleep(SESSION - 1)
         assert one.fenced == []
@@ -198,14 +198,14 @@ async def test_refusal_by_unreached_address_proves_nothing(autojump_clock, monke
 async def test_heartbeat_during_probe_keeps_broker_alive(autojump_clock, monkeypatch):
     looked = trio.Event()
 
-    async def look_at(_listeners):
+    async def probe(_listeners):
         looked.set()
         await trio.sleep(0.1)
-        return Look(refused=frozenset({("h", 9001)}), is_down=True)
+        return ProbeResult(refused=frozenset({("h", 9001)}), is_down=True)
 
     async with solo(features(), broker(1)) as one:
         await one.beat(1)
-        monkeypatch.setattr(liveness, "look_at", look_at)
+        monkeypatch.setattr(liveness, "probe", probe)
         one.connection.mark_closed()
         await looked.wait()
         one.connection = one.connect(2)
