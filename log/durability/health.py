@@ -1,5 +1,8 @@
 """Whether a log directory may still be used: one object shared by everything inside it.
 
+A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` themselves: a guard costs
+too much there.
+
 Source: Kafka's `LogDirFailureChannel`; stricter after an error (KAFKA-10778): once an append or fsync failed,
 nothing in the directory is written again, and no fsync is retried (its pages may be gone).
 """
