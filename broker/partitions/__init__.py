@@ -1,1 +1,1 @@
-"""Partitions of this broker: leading, following, and what outlives both."""
+"""Partitions of this broker: leader epochs, follower epochs, and the state that outlives both."""

@@ -1,6 +1,6 @@
-"""Takes ISR changes to the controller: one AlterPartition at a time, with everything that waits (KIP-497).
+"""Sends ISR changes to the controller: one AlterPartition request at a time, with all changes that wait (KIP-497).
 
-Source: `AlterPartitionManager` of Kafka. A change stays what it was when it was made; a retry says the same again.
+Source: `AlterPartitionManager` of Kafka. A change never changes after its creation: a retry repeats it exactly.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Between attempts that the controller refused for a reason that passes, at first and at last: a replica that waits
-# to join the ISR, or a client for one that left it, waits as long.
+# The first and last delay after a temporary refusal by the controller: a replica that waits to join the ISR waits this
+# long, and so does a client that waits for a replica to leave it.
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 0.5
 
@@ -48,17 +48,17 @@ class AlterPartitions:
         self._controller = controller
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
-        # At most one a partition led here.
+        # At most one change for each partition that this broker leads.
         self._waiting: dict[TopicIdPartition, Waiting] = {}
         self._wanted = AutoResetEvent()
 
     def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None:
-        """Sends `change` soon; `owner` hears what became of it unless a newer one takes its place."""
+        """Sends `change` soon; `owner` receives the outcome unless a newer change replaces it."""
         self._waiting[change.partition] = (owner, change)
         self._wanted.set()
 
     async def run(self) -> None:
-        """Sends for ever."""
+        """Sends changes forever."""
         backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()
@@ -69,7 +69,7 @@ class AlterPartitions:
                 await trio.sleep(backoff.failed())
 
     async def _send(self, batch: Mapping[TopicIdPartition, Waiting]) -> bool:
-        """Returns False if something is to be tried again."""
+        """Sends one request. Returns False if any change must be retried."""
         request = build_request(
             [change for _, change in batch.values()], self._broker_id, self._broker_epoch()
         )
@@ -100,7 +100,7 @@ class AlterPartitions:
 def _deliver(
     batch: Mapping[TopicIdPartition, Waiting], response: AlterPartitionResponse
 ) -> list[TopicIdPartition]:
-    """Tells the owners; returns what must be sent again, partitions without an answer included."""
+    """Notifies the owners; returns the changes to send again, including those without an answer."""
     unanswered = dict(batch)
     again: list[TopicIdPartition] = []
     for topic in response.topics:
@@ -122,7 +122,7 @@ def _deliver(
 def build_request(
     changes: Sequence[IsrChange], broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> AlterPartitionRequest:
-    """Pure: the same changes make the same request."""
+    """Returns the request for the changes; a pure function, so that retries are identical."""
     topics: dict[bytes, AlterPartitionRequestTopicData] = {}
     for change in changes:
         topic = topics.setdefault(

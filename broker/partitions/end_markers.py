@@ -1,4 +1,4 @@
-"""Ending transactions in a partition: a coordinator's marker becomes a control batch.
+"""Ends transactions in a partition: turns a coordinator's marker into a control batch.
 
 Source: `ReplicaManager.appendRecords` with `AppendOrigin.COORDINATOR`, `ProducerAppendInfo.appendEndTxnMarker` of Kafka
 (KIP-98, KIP-890).
@@ -19,14 +19,14 @@ A = TypeVar("A")
 
 
 class HasProducers(Protocol):
-    """A log that knows who wrote to it, as `PartitionLog`."""
+    """A log with producer state, such as `PartitionLog`."""
 
     @property
     def producers(self) -> ProducerState: ...
 
 
 class Leads(Protocol[A_co]):
-    """The part of `PartitionLeader` that is used."""
+    """The part of `PartitionLeader` that this module uses."""
 
     @property
     def log(self) -> HasProducers: ...
@@ -43,10 +43,11 @@ def append_end_marker(
     transaction_version: int,
     now_ms: int,
 ) -> A:
-    """Appends the marker, which is durable when the high watermark has passed it.
+    """Appends the marker, which is durable once the high watermark has passed it.
 
     Raises:
-        KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T4, T6); as `PartitionLeader.append`.
+        KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (T4, T6); the codes of
+            `PartitionLeader.append`.
     """
     leader.log.producers.check_marker(marker, producer_id, producer_epoch, transaction_version)
     data = memoryview(

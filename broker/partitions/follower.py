@@ -1,9 +1,9 @@
-"""One epoch in which a partition follows: its fetch position, and the use of the leader's response.
+"""One follower epoch of a partition: its fetch position, and the handling of the leader's responses.
 
 Source: `AbstractFetcherThread` and `ReplicaFetcherThread` of Kafka, KIP-101, KIP-279, KIP-595 (diverging epoch in
-Fetch). Order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported to
-the leader before it is durable: a partition is `ready` to be fetched when all of its log is. I/O with the leader is
-`trimaran.broker.replication.fetcher`'s.
+Fetch). The order matters (reliability P9): truncation first, then append, then the high watermark. Nothing is reported
+to the leader before it is durable: a partition is `ready` to be fetched when its whole log is.
+`trimaran.broker.replication.fetcher` does the I/O with the leader.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from trimaran.wire.identity import NO_LEADER_EPOCH, LeaderEpoch, Offset
 
 @dataclass(frozen=True, slots=True)
 class FetchPosition:
-    """The fetch position of a follower; everything below `offset` is durable here. The epoch is -1 for an empty log."""
+    """The fetch position of a follower; everything below `offset` is on its disk. The epoch is -1 for an empty log."""
 
     offset: Offset
     last_fetched_epoch: LeaderEpoch
     log_start_offset: Offset
 
 
-# Segments that one step takes away: 10 ms, and a sync of the directory.
+# The segments removed in one step: 10 ms, and one sync of the directory.
 SEGMENTS_AT_ONCE = 100
-# An old message without key and value.
+# The size of an old-format message without key and value.
 RECORD_BATCH_BYTES_MIN = 26
 EMPTY_LOG = FetchPosition(Offset(0), NO_LEADER_EPOCH, Offset(0))
 
 
 @contextmanager
 def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[PartitionFollower]:
-    """Following in `state.leader_epoch`, as a block: after its exit no answer of that leader is taken over.
+    """Follows in `state.leader_epoch` within a block: after its exit no response of that leader is applied.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
+        KafkaError: KAFKA_STORAGE_ERROR if the log cannot be opened; then no epoch has begun.
     """
     epoch = PartitionFollower(replica, state)
     try:
@@ -52,11 +52,10 @@ def open_follower_epoch(replica: Replica, state: PartitionImage) -> Iterator[Par
 
 
 class PartitionFollower:
-    """`leader_id` leads `epoch`; `on_ready` is called when the log has become durable to its end. `is_new`: the replica
-    has no log yet.
+    """One follower epoch. `leader_id` leads `epoch`; `on_ready` is called when the whole log has become durable.
+    `is_new` is True while the replica has no log.
 
-    A replica that has no directory yet gets one with its first records: until then it is followed as the empty log that
-    it is.
+    A replica without a directory gets one with its first records; until then it fetches like an empty log.
     """
 
     __slots__ = ("_services", "ended", "epoch", "is_new", "leader_id", "on_ready", "replica")
@@ -74,7 +73,7 @@ class PartitionFollower:
 
     @property
     def log(self) -> PartitionLog:
-        """Opened or made when first asked for; raises KafkaError KAFKA_STORAGE_ERROR."""
+        """The log, opened or created on first use. Raises KafkaError KAFKA_STORAGE_ERROR."""
         log = self.replica.log
         self.is_new = False
         return log
@@ -93,20 +92,20 @@ class PartitionFollower:
 
     @property
     def reached(self) -> FetchPosition:
-        """As `position`, durable or not."""
+        """The end position of the log, durable or not."""
         if self.is_new:
             return EMPTY_LOG
         log = self.log
         return FetchPosition(log.log_end_offset, log.epochs.latest_epoch, log.log_start_offset)
 
     def append(self, records: memoryview) -> bool:
-        """Writes what the leader sent and starts its flush; batches that are here already are left out.
+        """Appends the leader's records and starts their flush; batches that the log already has are skipped.
 
         Returns:
-            Whether there was anything else.
+            Whether any batch was new.
 
         Raises:
-            RemoteProtocolError, KafkaError: the bytes are not whole valid batches, or do not continue the log.
+            RemoteProtocolError, KafkaError: the bytes are not complete valid batches, or do not continue the log.
         """
         log = self.log
         end = log.log_end_offset
@@ -116,18 +115,19 @@ class PartitionFollower:
         try:
             self.replica.traffic.replication_bytes_in += len(records)
             log.append_as_follower(records, now_ms=self._services.now_ms(), leader_epoch=self.epoch)
-        finally:  # a part of them may be there
+        finally:  # part of the records may have been written
             self._services.commit.mark_dirty(log, self._flushed, len(records))
         return log.log_end_offset > end
 
     def drop_deleted(self, leader_log_start_offset: Offset) -> Iterator[None]:
-        """Before append, in steps as `cut_segments_above`: deletes the records here if the leader has deleted all of
-        them. They may be of another history, which no epoch tells any more, and then be in the way of a batch that
-        reaches over the leader's start. So the replica stays out of the ISR until this is done (`may_join`).
+        """Deletes the local records if the leader has deleted all of them; called before an append, in steps like
+        `cut_segments_above`. These records may have diverged from the leader's without any epoch to show it, and would
+        block a batch that spans the leader's log start. The replica therefore stays out of the ISR until this is done
+        (`may_join`).
 
-        Unless all of them are known to be committed, their files go as well: if the broker crashed before the next
-        checkpoint of the start, another history would be here again (P3). So do their producers: as leader the broker
-        would answer that a batch is here that never was in the leader's log (P5).
+        Unless all of them are known to be committed, their files are removed as well: if the broker crashed before the
+        next checkpoint of the log start, the diverged records would reappear (P3). Their producer state goes too: as
+        leader, the broker would otherwise report batches as duplicates that never were in the leader's log (P5).
         """
         if self.is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
@@ -139,19 +139,20 @@ class PartitionFollower:
             self.log.delete_records_before(end)
 
     def lies_below(self, leader_log_start_offset: Offset) -> bool:
-        """Whether the leader has deleted all that is here: else `drop_deleted` does nothing."""
+        """Whether the leader has deleted all local records: otherwise `drop_deleted` does nothing."""
         return not self.is_new and self.log.log_end_offset <= leader_log_start_offset
 
     def begins_anew(self, leader_log_start_offset: Offset) -> bool:
-        """Whether `drop_deleted` takes the files away, too."""
+        """Whether `drop_deleted` also removes the files."""
         if self.is_new:
             return False
         return self.replica.saved_watermark < self.log.log_end_offset <= leader_log_start_offset
 
     def take_watermark(self, high_watermark: int, leader_log_start_offset: Offset) -> None:
-        """After append and truncation: follows the leader's high watermark and log start, as far as the log goes.
+        """Applies the leader's high watermark and log start, as far as this log reaches; called after append and
+        truncation.
 
-        A new leader may know less of what is committed: then what is known here stands (P7).
+        A new leader may not know yet how much is committed: the local high watermark never goes back (P7).
         """
         if self.is_new:
             self.replica.saved_watermark = Offset(0)
@@ -161,16 +162,18 @@ class PartitionFollower:
         watermark = max(before, high_watermark, log.log_start_offset)
         replica.saved_watermark = Offset(min(watermark, log.log_end_offset))
         if replica.saved_watermark != before:
-            replica.watchers.watermark_moved()  # consumers read here (KIP-392)
+            replica.watchers.watermark_moved()  # consumers may read from this replica (KIP-392)
         if log.log_start_offset < leader_log_start_offset <= replica.saved_watermark:
             log.delete_records_before(leader_log_start_offset)
 
     def truncate_diverging(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> None:
-        """The leader's log of the epoch we read last ends below our position: cut back, and ask again (KIP-279)."""
+        """Truncates the log: the leader's log of the last fetched epoch ends below our position; the next fetch checks
+        again (KIP-279).
+        """
         self.truncate_to(self.diverging_at(leader_epoch, leader_end_offset))
 
     def diverging_at(self, leader_epoch: LeaderEpoch, leader_end_offset: Offset) -> Offset:
-        """Returns the offset at which `truncate_diverging` cuts."""
+        """Returns the offset at which `truncate_diverging` truncates."""
         log = self.log
         target = min(leader_end_offset, log.log_end_offset)
         if leader_epoch >= 0:
@@ -182,8 +185,8 @@ class PartitionFollower:
         return target
 
     def cut_segments_above(self, offset: Offset) -> Iterator[None]:
-        """Takes the last segments of a long log away, some at each step: few are left for `truncate_to`. Between
-        two steps the log is a shorter one of the same epochs.
+        """Removes the last segments of a long log in steps, until few are left for `truncate_to`. Between two steps the
+        log is a shorter log with the same epochs.
         """
         while not self.ended:
             bases = self.log.segment_base_offsets
@@ -193,15 +196,17 @@ class PartitionFollower:
             yield
 
     def truncate_to(self, offset: Offset) -> None:
-        """Cuts records, and an epoch that was begun here at the log's end without one."""
+        """Removes records from `offset` on, and an epoch that began at the log's end and has no records."""
         self.log.truncate_to(offset)
-        end = self.log.log_end_offset  # lower where a batch reaches over `offset`
+        end = self.log.log_end_offset  # lower if a batch spans `offset`
         self.replica.saved_watermark = min(self.replica.saved_watermark, end)
-        self.replica.known_end = min(self.replica.known_end, end)  # the leader's word counts more
+        self.replica.known_end = min(
+            self.replica.known_end, end
+        )  # the leader's log is authoritative
         self._flush_truncated()
 
     def start_at(self, offset: Offset) -> None:
-        """Throws away the whole log: the leader no longer has what comes next."""
+        """Discards the whole log and starts at `offset`, because the leader no longer has the next records."""
         self.log.truncate_fully_and_start_at(offset)
         self.replica.saved_watermark = offset
         self.replica.known_end = min(self.replica.known_end, offset)
@@ -212,7 +217,7 @@ class PartitionFollower:
             self._services.commit.mark_dirty(self.log, self._flushed)
 
     def _flushed(self, _offset: int) -> None:
-        """Group commit's word that the log is durable further than before."""
+        """Reports that the log is ready; called by the group commit when more of the log is durable."""
         if not self.ended and self.on_ready is not None and self.ready:
             self.on_ready(self)
 
@@ -221,8 +226,8 @@ class PartitionFollower:
 
 
 def in_runs(records: memoryview, batches: int) -> Iterator[memoryview]:
-    """Returns the bytes of this many whole batches in sequence; bytes that are no batch go with the last ones, and
-    are refused with them.
+    """Yields runs of this many complete batches; bytes that are not a batch are part of the last run and are refused
+    with it.
     """
     while len(records) > batches * RECORD_BATCH_BYTES_MIN:
         end = 0
@@ -240,7 +245,9 @@ def in_runs(records: memoryview, batches: int) -> Iterator[memoryview]:
 
 
 def _from_offset(records: memoryview, offset: Offset) -> memoryview:
-    """Drops leading batches that lie wholly below `offset`: a leader may begin with the batch that holds it."""
+    """Returns the records without leading batches that lie entirely below `offset`; the leader's first batch may span
+    it.
+    """
     while (batch := header_at(records, 0)) is not None:
         if batch.next_offset > offset or not is_plausible(batch):
             break

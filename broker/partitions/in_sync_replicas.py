@@ -1,7 +1,7 @@
-"""The followers of one leader epoch: their progress, the ISR, and the change of the ISR that is under way (KIP-497).
+"""The followers of one leader epoch: their progress, the ISR, and the pending change of the ISR (KIP-497).
 
-Decides without I/O: what the controller is to be asked is returned as an `IsrChange`. Source: `Partition` and
-`PartitionState` of Kafka.
+Decides without I/O: a request to the controller is returned as an `IsrChange`. Source: `Partition` and `PartitionState`
+of Kafka.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from trimaran.broker.partitions.replica import Replica
 from trimaran.quorum.metadata.image import PartitionImage
 from trimaran.wire.identity import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, Offset, PartitionEpoch
 
-# An unclean leader begins with what it has: nothing is left to recover when it first proposes an ISR (KIP-704).
+# An unclean leader accepts its log as it is: nothing is left to recover when it first proposes an ISR (KIP-704).
 RECOVERED = 0
 
 
 class InSyncReplicas:
-    """`maximal` is whoever is or may already be in the ISR; `followers` are all replicas but the leader, which is
-    `replica`.
+    """The ISR of one leader epoch. `maximal` has the replicas that are or may already be in the ISR; `followers` has
+    all replicas except the leader, which is `replica`.
     """
 
     __slots__ = ("_epoch", "_log", "_replica", "_services", "change", "followers", "isr", "maximal")
@@ -41,25 +41,27 @@ class InSyncReplicas:
         if isr.proposed is None:
             self.change = None
 
-    # -- how many there are
+    # -- size of the ISR
 
     @property
     def is_under_min(self) -> bool:
-        """Fewer are in sync than min.insync.replicas asks for."""
+        """Whether the ISR has fewer members than min.insync.replicas."""
         members = len(self.isr.isr)
         return members <= len(self.followers) and self._is_too_few(members)
 
     @property
     def may_be_under_min(self) -> bool:
-        """The same of all that may be in the ISR already."""
+        """Whether the maximal ISR has fewer members than min.insync.replicas."""
         members = len(self.maximal)
         return members <= len(self.followers) and self._is_too_few(members)
 
     def _is_too_few(self, members: int) -> bool:
-        """Asked only where some are missing: no more can be asked for than there are replicas."""
+        """Returns whether `members` are too few; the callers have checked that some replica is missing, since
+        min.insync.replicas may exceed the number of replicas.
+        """
         return members < self._replica.settings.min_insync_replicas
 
-    # -- what metadata says
+    # -- changes of metadata
 
     def follow_assignment(self, state: PartitionImage) -> None:
         node_id, now = self._services.node_id, self._services.now()
@@ -67,35 +69,33 @@ class InSyncReplicas:
             if replica_id != node_id and replica_id not in self.followers:
                 progress = ReplicaProgress()
                 if replica_id in state.isr or replica_id in self.maximal:
-                    progress.caught_up_at = (
-                        now  # a new leader gives its ISR the full time to show up
-                    )
+                    progress.caught_up_at = now  # a new leader gives its ISR the full time to fetch
                 self.followers[replica_id] = progress
         for replica_id in self.followers.keys() - set(state.replicas):
             del self.followers[replica_id]
 
     def update(self, state: PartitionImage) -> None:
-        """Newer metadata of the same leader epoch."""
+        """Applies newer metadata of the same leader epoch."""
         self.follow_assignment(state)
         if state.partition_epoch > self.isr.partition_epoch:
             self._set(IsrState(state.isr, state.partition_epoch))
 
     def resume(self, saved: SavedLeaderState) -> IsrChange | None:
-        """Goes on where this process left the same epoch; returns what is to be asked again.
+        """Restores the state that this process had in the same epoch; returns the change to send again.
 
-        The controller may have taken the change: until the outcome is known, the watermark waits for the replicas
-        that it would admit (KIP-497).
+        The controller may have applied the change: until the outcome is known, the watermark waits for the replicas
+        that it would add (KIP-497).
         """
         if saved.isr.partition_epoch < self.isr.partition_epoch:
-            return None  # metadata has settled it
+            return None  # metadata already has the outcome
         self._set(saved.isr)
         self.change = saved.change
         return saved.change
 
-    # -- who comes and goes
+    # -- changes of the ISR
 
     def about_to_join(self, replica_id: BrokerId, progress: ReplicaProgress) -> bool:
-        """Caught up, and allowed in: the watermark does not run away from it."""
+        """Whether the follower is caught up and eligible: the watermark then waits for it."""
         services = self._services
         end, lag_max = self._log.log_end_offset, services.lag_seconds_max
         return progress.caught_up(end, services.now(), lag_max) and self._eligible(
@@ -109,7 +109,7 @@ class InSyncReplicas:
         high_watermark: int,
         start_offset: Offset,
     ) -> IsrChange | None:
-        """Asks for `replica_id` to be let in, if it may join and no change is under way."""
+        """Returns a change that adds `replica_id`, if it may join and no change is pending."""
         if (
             self.isr.proposed is None
             and may_join(progress, high_watermark, start_offset, self._log.log_start_offset)
@@ -119,7 +119,7 @@ class InSyncReplicas:
         return None
 
     def shrink(self) -> IsrChange | None:
-        """Asks for members that have not kept up to be dropped."""
+        """Returns a change that drops members that have not kept up, or None."""
         lost = lagging(
             self.isr,
             self.followers,
@@ -133,8 +133,8 @@ class InSyncReplicas:
         return self._propose(tuple(member for member in self.isr.isr if member not in lost))
 
     def _eligible(self, replica_id: BrokerId, progress: ReplicaProgress) -> bool:
-        """KIP-841, KIP-903, KIP-858: alive, staying, the same incarnation whose fetch we saw, its directory not failed
-        since.
+        """Whether the replica may be in the ISR (KIP-841, KIP-903, KIP-858): its broker is alive, is not shutting down,
+        has the epoch of its last fetch, and the directory of the replica is online.
         """
         broker = self._services.metadata.image.cluster.brokers.get(replica_id)
         return (
@@ -162,15 +162,15 @@ class InSyncReplicas:
         progress = self.followers.get(replica_id)
         return NO_BROKER_EPOCH if progress is None else progress.broker_epoch
 
-    # -- what the controller answers
+    # -- answers of the controller
 
     def committed(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> bool:
-        """Returns False if metadata was faster."""
+        """Applies the committed ISR. Returns False if metadata already has a newer one."""
         if partition_epoch < self.isr.partition_epoch:
             return False
         self._set(IsrState(isr, partition_epoch))
         return True
 
     def not_applied(self) -> None:
-        """The controller changed nothing: the committed ISR stands."""
+        """Drops the proposal, which the controller has not applied: the committed ISR remains."""
         self._set(replace(self.isr, proposed=None))

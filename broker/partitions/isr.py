@@ -1,7 +1,7 @@
 """In-sync replicas and the high watermark: arithmetic without I/O.
 
 Source: `Partition`, `PartitionState` and `Replica` of Kafka, KIP-497 (maximal ISR), KIP-841 and KIP-903 (eligibility).
-One thing differs on purpose: a replica's end offset is what it has on *disk* (the leader counts its own flushed end).
+Intentional difference: a replica's end offset is the end of its data on *disk* (for the leader, its own flushed end).
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from trimaran.wire.identity import (
     PartitionEpoch,
 )
 
-# How often a follower is given the same records before they are suspect. A connection that broke costs one repetition.
+# The number of times a follower fetches the same records before they are suspect. A broken connection costs one
+# repetition.
 REPETITIONS = 2
 
 """The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
@@ -26,38 +27,39 @@ REPETITIONS = 2
 
 @dataclass(slots=True)
 class FetchClock:
-    """When one follower last fetched, whichever partitions the request named.
+    """The time of a follower's last fetch, whichever partitions the request named.
 
-    Shared by all partitions of a fetch session: an incremental fetch that leaves a partition out says that its
-    position has not changed, so the follower is as current there as its last request.
+    Shared by all partitions of a fetch session: if an incremental fetch omits a partition, its position has not
+    changed, and the follower is as current in it as its last request.
     """
 
     time: float = float("-inf")
     previous: float = float("-inf")
 
     def tick(self, now: float) -> None:
-        """Notes a request at `now`, before its partitions are served."""
+        """Records a request at `now`, before its partitions are served."""
         self.previous, self.time = self.time, now
 
 
 @dataclass(slots=True)
 class ReplicaProgress:
-    """The leader's knowledge of one follower, from the follower's fetches of this leader epoch."""
+    """The leader's knowledge of one follower, from the fetches of this leader epoch."""
 
     end_offset: Offset = NO_OFFSET
     log_start_offset: Offset = NO_OFFSET
-    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # of the fetch that gave `end_offset`
-    at_end: bool = False  # the last fetch asked for the leader's end offset
+    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # from the fetch that set `end_offset`
+    at_end: bool = False  # the last fetch was at the leader's end offset
     leader_end_at_fetch: int = 0
     caught_up_at: float = float("-inf")
     clock: FetchClock = field(default_factory=FetchClock)
-    given_from: Offset = NO_OFFSET  # the records that it was given last
+    given_from: Offset = NO_OFFSET  # the offset of the records last sent to it
     given_again: int = 0
 
     def given(self, offset: Offset) -> bool:
-        """Notes that it is given the records from `offset` on; True when it was given them suspiciously often.
+        """Records that the follower is sent the records from `offset` on; returns True if it has got them suspiciously
+        often.
 
-        After the first time less and less often, for the looks that follow from it.
+        After the first time it returns True less and less often, because each True leads to a check.
         """
         if offset != self.given_from:
             self.given_from, self.given_again = offset, 0
@@ -74,17 +76,17 @@ class ReplicaProgress:
         clock: FetchClock,
         now: float,
     ) -> None:
-        """Takes over a fetch at `offset` made at `now`, to which `clock` has been ticked.
+        """Records a fetch at `offset` made at `now`, for which `clock` has ticked.
 
-        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before it reads. An offset
-        below the last one says that it has lost records: it has to catch up again.
+        Everything below `offset` is on the follower's disk; `leader_end` is the leader's end before the read. An offset
+        below the previous one means that the follower has lost records and has to catch up again.
         """
         if offset < self.end_offset:
             self.caught_up_at = float("-inf")
         if offset >= leader_end:
             self.caught_up_at = now
         elif offset >= self.leader_end_at_fetch:
-            # It had, at its previous fetch, everything that existed then.
+            # Its previous fetch had reached the leader's end of that time.
             previous = clock.previous if self.clock is clock else self.clock.time
             self.caught_up_at = max(self.caught_up_at, previous)
         self.end_offset = offset
@@ -94,7 +96,7 @@ class ReplicaProgress:
         self.clock = clock
 
     def caught_up(self, leader_end: int, now: float, lag_seconds_max: float) -> bool:
-        """True unless the follower has lacked something for longer than `lag_seconds_max`."""
+        """Returns True unless the follower has lagged for longer than `lag_seconds_max`."""
         if self.end_offset == leader_end:
             return True
         last = max(self.caught_up_at, self.clock.time) if self.at_end else self.caught_up_at
@@ -103,7 +105,7 @@ class ReplicaProgress:
 
 @dataclass(frozen=True, slots=True)
 class IsrState:
-    """The ISR that the controller committed, and the one asked for while an AlterPartition is under way."""
+    """The ISR that the controller has committed, and the proposed one while an AlterPartition is pending."""
 
     isr: tuple[BrokerId, ...]
     partition_epoch: PartitionEpoch
@@ -111,7 +113,7 @@ class IsrState:
 
     @property
     def maximal(self) -> frozenset[BrokerId]:
-        """Returns the replicas that are or may already be in the ISR: the watermark must wait for them (KIP-497)."""
+        """The replicas that are or may already be in the ISR: the watermark must wait for them (KIP-497)."""
         return (
             frozenset(self.isr) if self.proposed is None else frozenset((*self.isr, *self.proposed))
         )
@@ -124,11 +126,11 @@ def next_high_watermark(
     maximal: Collection[BrokerId],
     about_to_join: Callable[[BrokerId, ReplicaProgress], bool],
 ) -> Offset:
-    """The least end offset over `leader_end`, the maximal ISR and those about to join it, on their disks; never below
-    `current`.
+    """Returns the minimum of `leader_end` and the end offsets on disk of the maximal ISR and of replicas about to join
+    it; never less than `current`.
 
-    Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it for ever.
-    `about_to_join` is called only for replicas that would hold it back.
+    Waiting for a caught-up replica outside the ISR keeps the watermark from running away from it forever.
+    `about_to_join` is only called for replicas that would hold the watermark back.
     """
     watermark = leader_end
     for replica_id, progress in replicas.items():
@@ -145,11 +147,11 @@ def may_join(
     epoch_start_offset: Offset,
     log_start_offset: Offset,
 ) -> bool:
-    """Whether a follower has all that a member of the ISR must have (KAFKA-7128: also the epoch's start), and nothing
-    else.
+    """Returns whether a follower has everything that a member of the ISR must have (KAFKA-7128: also the epoch's
+    start), and nothing else.
 
-    A log that ends at the start of the leader's may have another history, which no epoch shows any more: it joins
-    when it has dropped that, as the leader's next answer has it do. Kafka does not wait for it.
+    A log that ends at or before the leader's log start may have diverged without an epoch to show it: it may join when
+    it has dropped its records, as the leader's next response makes it do. Kafka does not wait for that.
     """
     end = progress.end_offset
     is_of_our_history = end > log_start_offset or progress.log_start_offset >= log_start_offset
@@ -165,7 +167,7 @@ def lagging(
     now: float,
     lag_seconds_max: float,
 ) -> tuple[BrokerId, ...]:
-    """Members of the ISR to drop; empty while a change is under way."""
+    """Returns the members of the ISR to drop; empty while a change is pending."""
     if state.proposed is not None:
         return ()
     return tuple(

@@ -1,5 +1,5 @@
-"""A change of the ISR that a leader asks the controller for: built once, so that a retry says
-the same (KAFKA-15353).
+"""A change of the ISR that a leader requests from the controller: immutable, so that a retry is identical
+(KAFKA-15353).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from trimaran.wire.identity import (
     TopicIdPartition,
 )
 
-# The controller said that nothing was changed and our epochs are right: the committed ISR stands.
+# The controller changed nothing and our epochs are current: the committed ISR remains.
 NOT_APPLIED = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
-# We are behind the controller: newer metadata will come and settle it. The proposal stays pending (the watermark stays
-# careful) until then.
+# This broker lags behind the controller: newer metadata will have the outcome. The proposal stays pending until then,
+# so that the watermark waits for its members.
 AWAIT_METADATA = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -36,7 +36,9 @@ AWAIT_METADATA = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """`new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none yet)."""
+    """A requested ISR. `new_isr` pairs broker ids with the broker epochs that the leader saw in their fetches (-1: none
+    yet).
+    """
 
     partition: TopicIdPartition
     leader_epoch: LeaderEpoch
@@ -46,9 +48,8 @@ class IsrChange:
 
 
 class SavedLeaderState(NamedTuple):
-    """The leader's state of its epoch that the metadata does not have yet; `change` is the ISR change that waits
-    for its
-    answer.
+    """The part of a leader epoch's state that the metadata lacks; `change` is the ISR change whose outcome is
+    pending.
     """
 
     start_offset: Offset
@@ -58,7 +59,7 @@ class SavedLeaderState(NamedTuple):
 
 
 class IsrChangeOwner(Protocol):
-    """The leader epoch that a change belongs to; it ignores answers to changes that it no longer wants."""
+    """The leader epoch that owns a change; it ignores answers to outdated changes."""
 
     def isr_committed(
         self,
@@ -73,6 +74,6 @@ class IsrChangeOwner(Protocol):
 
 
 class IsrChanges(Protocol):
-    """Takes changes to the controller."""
+    """A queue of changes for the controller."""
 
     def submit(self, owner: IsrChangeOwner, change: IsrChange) -> None: ...

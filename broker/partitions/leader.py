@@ -1,9 +1,9 @@
-"""One leadership epoch of one partition: appends, and what followers, metadata and the controller tell its leader.
+"""One leader epoch of one partition: appends, and the effects of followers' fetches, metadata and controller answers.
 
-Source: `Partition` of Kafka where it leads. `open_leader_epoch` is its block; it owns no task (one for each of 50,000
-partitions would cost more than all else), so the block is a plain `with`, which `Partition` holds open until metadata
-ends it. State that several epochs share is in `Replica`.
-Not implemented: transactions, reassignment's catch-up rules (the controller's).
+Source: the leader part of Kafka's `Partition`. `open_leader_epoch` is its block; the epoch owns no task (one for each
+of 50,000 partitions would cost more than all other work), and therefore the block is a plain `with`, which `Partition`
+holds open until metadata ends the epoch. State that several epochs share is in `Replica`. Not implemented:
+transactions, and the catch-up rules of reassignments (the controller has them).
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ ACKS_ALL = -1
 def open_leader_epoch(
     replica: Replica, state: PartitionImage, saved: SavedLeaderState | None = None
 ) -> Iterator[PartitionLeader]:
-    """The leadership of `state.leader_epoch`: on exit whoever waits for its watermark hears NotLeaderError.
+    """Leads in `state.leader_epoch` within a block: on exit, tasks that wait for its watermark get NotLeaderError.
 
-    After the exit nothing is appended and no watermark moves in the name of this epoch, though others may hold it.
-    Given
-    `saved`, this process has led the same epoch before, with the same records in another place.
+    After the exit nothing is appended and no watermark moves in this epoch, even if other objects still refer to it.
+    With `saved`, this process has led the same epoch before, with the same records in another directory.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, the log cannot be opened; then no epoch has begun.
+        KafkaError: KAFKA_STORAGE_ERROR if the log cannot be opened; then no epoch has begun.
     """
     epoch = PartitionLeader(replica, state, saved)
     try:
@@ -52,7 +51,9 @@ def open_leader_epoch(
 
 
 class PartitionLeader:
-    """The leader that request handlers may keep: it outlives its epoch, and then answers NOT_LEADER_OR_FOLLOWER."""
+    """One leader epoch. Request handlers may keep a reference after its end; calls then raise
+    NOT_LEADER_OR_FOLLOWER.
+    """
 
     def __init__(
         self, replica: Replica, state: PartitionImage, saved: SavedLeaderState | None
@@ -64,9 +65,9 @@ class PartitionLeader:
         self.log.begin_epoch(self.epoch)
         self._services = replica.services
         self._commit = self._services.commit.of(self.log)
-        self.rules = replica.settings.rules  # of the topic, as they are now
+        self.rules = replica.settings.rules  # the current rules of the topic
         self._in_sync = InSyncReplicas(replica, state)
-        self._look_again = False  # followers had news while a change of the ISR was under way
+        self._look_again = False  # a follower had news while an ISR change was pending
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
         self.high_watermark = self._watermarks.high
         self.low_watermark = self._watermarks.low
@@ -88,7 +89,7 @@ class PartitionLeader:
 
     @property
     def followers(self) -> Mapping[BrokerId, ReplicaProgress]:
-        """All other replicas."""
+        """The progress of all replicas except the leader."""
         return self._in_sync.followers
 
     @property
@@ -99,16 +100,17 @@ class PartitionLeader:
 
     @property
     def knows_committed(self) -> bool:
-        """False while what was committed before this epoch may lie above the watermark, which must not be told (P7).
+        """False while records committed before this epoch may lie above the watermark, which must not be shown to
+        clients (P7).
 
-        A new leader learns it from its followers' first fetches, one that recovered from a crash also from its first
+        A new leader learns what is committed from its followers' first fetches; after a crash it also needs its first
         flush.
         """
         return self.high_watermark.offset >= self.start_offset
 
     @property
     def committed_end(self) -> Offset:
-        """Returns the offset at which consumers stop."""
+        """The offset at which consumers stop."""
         return self.high_watermark.offset
 
     @property
@@ -117,38 +119,40 @@ class PartitionLeader:
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Fewer are in sync than min.insync.replicas asks for."""
+        """Whether the ISR has fewer members than min.insync.replicas."""
         return self._in_sync.is_under_min
 
     @property
     def satisfies_min_isr(self) -> bool:
-        """Returns whether min.insync.replicas replicas keep all below the watermark, with those that may be in the
-        ISR already.
+        """Whether at least min.insync.replicas replicas keep everything below the watermark, counting those that may
+        already be in the ISR.
         """
         return not self._in_sync.may_be_under_min
 
     @property
     def watermark_when_flushed(self) -> Offset:
-        """Returns the high watermark as it will be when all that is written here is on disk."""
+        """The high watermark that will be reached when everything written here is on disk."""
         return self._watermarks.high_when_flushed
 
     def _flush_what_recovery_left(self) -> None:
-        """Bytes above the flushed offset may be in the page cache only; the watermark must not count them yet."""
+        """Flushes bytes above the flushed offset: they may be in the page cache only, so the watermark must not include
+        them yet.
+        """
         if self._services.commit.durable_end(self.log) < self.log.log_end_offset:
             self._commit.mark_dirty(self.log, self._flushed)
         else:
             self._watermarks.advance_high()
 
     def _flushed(self, _offset: int) -> None:
-        """Group commit's word that the log is durable further than before."""
+        """Advances the watermark; called by the group commit when more of the log is durable."""
         if not self.high_watermark.closed:
             self._watermarks.advance_high()
 
     # -- appending
 
     def appended_before(self, views: Sequence[BatchView]) -> AppendInfo | None:
-        """Returns what `append` returned for the same batches, if their idempotent producer has sent them before, less
-        the time. Raises KafkaError: what the state of the producer objects to.
+        """Returns the result of an earlier `append` of the same batches by their idempotent producer, without the time,
+        or None. Raises KafkaError if the batches conflict with the producer's state.
         """
         for view in views:
             if view.producer_id >= 0 and (duplicate := self.log.producers.validate(view)):
@@ -170,9 +174,9 @@ class PartitionLeader:
     ) -> AppendInfo:
         """Appends validated batches.
 
-        `records` may be written to (offset and epoch are stamped in place); it is not kept.
-        Acked for acks=all means: `high_watermark.wait_reached(info.last_offset + 1)`. A caller that waits for an
-        append that was not `is_awaited` calls `expedite`.
+        `records` may be modified (offset and epoch are stamped in place); it is not kept. The append is acknowledged
+        for acks=all after `high_watermark.wait_reached(info.last_offset + 1)`. A caller that waits for an append that
+        was not `is_awaited` must call `expedite`.
 
         Raises:
             KafkaError: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS (nothing was written), RECORD_LIST_TOO_LARGE,
@@ -193,26 +197,26 @@ class PartitionLeader:
         return info
 
     def expedite(self) -> None:
-        """Notes that a request waits for the commit of an append that was not awaited at first."""
+        """Notes that a request now waits for the commit of an append that was not awaited at first."""
         self._commit.expedite(self.log)
 
     @property
     def disk_is_behind(self) -> bool:
-        """As `Durability.is_behind`."""
+        """Whether the disk is behind, as in `Durability.is_behind`."""
         return self._services.commit.is_behind(self.log)
 
     async def wait_flushed(self, offset: int) -> None:
-        """As `GroupCommit.wait_flushed`."""
+        """Waits as `GroupCommit.wait_flushed` does."""
         await self._commit.wait_flushed(self.log, Offset(offset))
 
     # -- followers
 
     def check_not_outrun(self, replica_id: BrokerId, offset: Offset, last_epoch: int) -> None:
-        """A follower fetches at `offset`, and its last record is of `last_epoch`. One in sync that has more of this
-        epoch than is here proves that this replica has lost records, or has given it damaged ones: it must not have
-        others cut theirs (P19).
+        """Checks a follower's fetch at `offset`, after a last record of `last_epoch`. If an in-sync follower has more
+        of this epoch than the leader, this replica has lost records or has sent damaged ones: it must not make others
+        truncate (P19).
 
-        Raises KafkaError KAFKA_STORAGE_ERROR; the replica is taken out of service soon.
+        Raises KafkaError KAFKA_STORAGE_ERROR in that case; the replica is taken out of service soon.
         """
         replica, end = self.replica, self.log.log_end_offset
         if offset <= end or last_epoch != self.epoch or replica_id not in self.isr.isr:
@@ -230,11 +234,11 @@ class PartitionLeader:
         broker_epoch: BrokerEpoch,
         clock: FetchClock,
     ) -> None:
-        """Takes over that a follower has everything below `offset` on disk; may join it to the ISR.
+        """Records that a follower has everything below `offset` on disk; may add it to the ISR.
 
         Raises:
-            KafkaError: UNKNOWN_LEADER_EPOCH: no replica of this partition as far as we know, yet; STALE_BROKER_EPOCH:
-                it has come back as another incarnation while this fetch waited.
+            KafkaError: UNKNOWN_LEADER_EPOCH if the metadata does not list it as a replica yet; STALE_BROKER_EPOCH if
+                its broker has registered again while this fetch waited.
         """
         progress = self._in_sync.followers.get(replica_id)
         if progress is None:
@@ -257,33 +261,35 @@ class PartitionLeader:
         self._watermarks.advance_high()
 
     def given(self, replica_id: BrokerId, offset: Offset, size: int) -> None:
-        """A follower is given up to `size` bytes of records from `offset` on; the same again and again, they may be
-        damaged here.
+        """Records that a follower is sent up to `size` bytes of records from `offset` on; if it gets the same ones
+        again and again, they may be damaged on this disk.
         """
         progress = self._in_sync.followers.get(replica_id)
         if progress is not None and progress.given(offset):
             self._services.suspects.add(self.replica.topic_partition, offset, size)
 
     def delete_records_before(self, offset: Offset) -> Offset:
-        """Moves the log's start up to `offset` (-1: the high watermark), which is returned (KIP-107).
+        """Advances the log start to `offset` (-1: the high watermark); returns the new start (KIP-107).
 
         All live replicas have followed when `low_watermark` has reached it.
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, above the high watermark; POLICY_VIOLATION, a compacted topic;
+            KafkaError: OFFSET_OUT_OF_RANGE above the high watermark; POLICY_VIOLATION for a compacted topic;
                 NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR.
         """
         if self.ended:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         config = self.log.config
-        if config.compacts and not config.deletes:  # of an empty cleanup.policy they may go
+        if (
+            config.compacts and not config.deletes
+        ):  # with an empty cleanup.policy deletion is allowed
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "a compacted topic keeps its records")
         watermark = self.high_watermark.offset
         offset = watermark if offset == -1 else offset
         if not 0 <= offset <= watermark:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         self.log.delete_records_before(offset)
-        self._commit.flush_soon(self.log)  # the epochs say where the log starts, too
+        self._commit.flush_soon(self.log)  # the checkpoint of epochs also has the log start
         self.replica.watchers.notify_all()
         self._watermarks.advance_low()
         return offset
@@ -291,9 +297,10 @@ class PartitionLeader:
     # -- ISR
 
     def reconsider_followers(self) -> None:
-        """The ISR or registrations changed: some follower may now be allowed in, or not be waited for.
+        """Checks again which followers may join the ISR or hold back the watermark, after a change of the ISR or of
+        registrations.
 
-        Only one that is caught up: another tells with its next fetch how far it is.
+        Only caught-up followers are added here: others are checked at their next fetch.
         """
         in_sync = self._in_sync
         self._look_again = in_sync.isr.proposed is not None
@@ -305,7 +312,7 @@ class PartitionLeader:
             self._watermarks.advance_low()
 
     def drop_lagging(self) -> None:
-        """Asks the controller to drop members of the ISR that have not kept up."""
+        """Requests that the controller drop members of the ISR that have not kept up."""
         self._submit(self._in_sync.shrink())
 
     def _maybe_expand(self, replica_id: BrokerId, progress: ReplicaProgress) -> None:
@@ -326,7 +333,7 @@ class PartitionLeader:
         leader_epoch: LeaderEpoch,
         partition_epoch: PartitionEpoch,
     ) -> None:
-        """The controller has answered `change`; metadata may have been faster, then nothing is left to do."""
+        """Applies the controller's answer to `change`, unless metadata was faster."""
         if not self._is_current(change) or leader_epoch != self.epoch:
             return
         if self._in_sync.committed(isr, partition_epoch):
@@ -335,8 +342,9 @@ class PartitionLeader:
     def isr_refused(self, change: IsrChange, code: int) -> bool:
         """Returns True if `change` should be sent again as it is.
 
-        A follower that the controller refused may be eligible since, and sends no news: a fetch session leaves out
-        partitions without change. If nothing has changed since, there will be news.
+        A refused follower may have become eligible since, but a fetch session omits unchanged partitions, so its next
+        fetch might not name this one. Therefore followers are checked again if anything changed while the request was
+        pending.
         """
         if not self._is_current(change):
             return False
@@ -352,17 +360,17 @@ class PartitionLeader:
     # -- metadata
 
     def settings_changed(self) -> None:
-        """The topic's configuration is another one: fewer may be asked for than before."""
+        """Applies the topic's new configuration; a lower min.insync.replicas may advance the watermark."""
         self.rules = self.replica.settings.rules
         if not self.ended:
             self._watermarks.advance_high()
 
     def update(self, state: PartitionImage) -> None:
-        """Newer metadata of the same leader epoch: ISR, assignment."""
+        """Applies newer metadata of the same leader epoch: ISR and assignment."""
         assert state.leader_epoch == self.epoch
         self._in_sync.update(state)
         self.reconsider_followers()
 
     def end(self) -> None:
-        """Only `open_leader_epoch` calls it."""
+        """Closes the watermarks; only `open_leader_epoch` calls it."""
         self._watermarks.close()

@@ -1,4 +1,4 @@
-"""The watermarks of one leader epoch: what is committed, and where the log begins on all live replicas.
+"""The watermarks of one leader epoch: the committed end, and the log start of all live replicas.
 
 Source: `Partition.maybeIncrementLeaderHW`, `Partition.lowWatermarkIfLeader` of Kafka.
 """
@@ -13,7 +13,9 @@ from trimaran.wire.identity import NO_OFFSET, Offset
 
 
 class LeaderWatermarks:
-    """They move as `in_sync` and the disk of `replica` do, until `close`."""
+    """The high and low watermark of one leader epoch; they advance with `in_sync` and the flushes of `replica`, until
+    `close`.
+    """
 
     __slots__ = ("_in_sync", "_log", "_replica", "_services", "high", "low")
 
@@ -27,7 +29,7 @@ class LeaderWatermarks:
 
     def advance_high(self) -> None:
         own_end = self._services.commit.durable_end(self._log)
-        if own_end <= self.high.offset:  # where others are does not matter
+        if own_end <= self.high.offset:  # the progress of other replicas does not matter then
             return
         offset = self._next_high(own_end)
         if offset > self.high.offset:
@@ -36,27 +38,24 @@ class LeaderWatermarks:
 
     @property
     def high_when_flushed(self) -> Offset:
-        """Returns the high watermark as it will be when all that is written here is on disk: Kafka's, which waits
-        for no
-        flush.
+        """The high watermark that will be reached when everything written here is on disk, as in Kafka, which does not
+        wait for flushes.
         """
         return self._next_high(self._log.log_end_offset)
 
     def _next_high(self, own_end: Offset) -> Offset:
-        """Returns the watermark if this replica counts with `own_end`."""
+        """Returns the next high watermark if this replica counts with `own_end`."""
         in_sync, current = self._in_sync, self.high.offset
         if in_sync.is_under_min:
-            # Or acks=all would be answered by too few; and a replica that has left the ISR may still be elected, as
-            # it has all
-            # that is
-            # committed: so nothing more is (KIP-966).
+            # Otherwise too few replicas would acknowledge acks=all. Also, a replica that has left the ISR may still be
+            # elected, because it has everything committed so far; so nothing more may be committed (KIP-966).
             return current
         return next_high_watermark(
             current, own_end, in_sync.followers, in_sync.maximal, in_sync.about_to_join
         )
 
     def advance_low(self) -> None:
-        """The least log start offset of the live replicas."""
+        """Advances the low watermark to the lowest log start of the live replicas."""
         brokers = self._services.metadata.image.cluster.brokers
         start = self._log.log_start_offset
         for replica_id, progress in self._in_sync.followers.items():
@@ -67,6 +66,6 @@ class LeaderWatermarks:
             self.low.advance(start)
 
     def close(self) -> None:
-        """Waiting tasks get NotLeaderError."""
+        """Closes both watermarks: waiting tasks get NotLeaderError."""
         self.high.close()
         self.low.close()

@@ -1,6 +1,6 @@
-"""Look-ups in logs that may take long: a request pauses between headers, and records are read in the thread.
+"""Lookups in logs that may take long: a request yields between batch headers, and a thread reads records.
 
-Producers choose how much a batch expands to, and how many headers lie between two entries of a time index.
+Producers determine how much a batch expands to, and how many headers lie between two entries of a time index.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def pausing(steps: Steps[T]) -> Handling[T]:
-    """Returns the result of `steps`, with a pause after each."""
+    """Returns the result of `steps`, with a yield after each step."""
     while True:
         try:
             next(steps)
@@ -33,10 +33,10 @@ def pausing(steps: Steps[T]) -> Handling[T]:
 def resolve_timestamp(
     lookup: TimestampLookup, leader: PartitionLeader
 ) -> Handling[TimestampOffset | None]:
-    """Returns what the look-up in the log of `leader` finds.
+    """Returns the result of a lookup in the log of `leader`.
 
     Raises:
-        KafkaError: NOT_LEADER_OR_FOLLOWER, the epoch has ended, and perhaps the log is closed; as
+        KafkaError: NOT_LEADER_OR_FOLLOWER if the epoch has ended and the log may be closed; the codes of
             `CandidateBatch.find`.
     """
     result: outcome.Outcome[TimestampOffset | None] = outcome.Value(None)
@@ -56,7 +56,7 @@ def resolve_timestamp(
 
 
 def in_steps(steps: Steps[T], leader: PartitionLeader) -> Handling[T]:
-    """As `resolve_timestamp`, of steps that read headers alone."""
+    """Does the same as `resolve_timestamp` for steps that only read headers."""
     while True:
         _check(leader)
         try:

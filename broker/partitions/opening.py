@@ -1,9 +1,9 @@
-"""Opens the logs that a request names before it is handled, with a pause after each: a thousand at once would hold the
-loop for a second.
+"""Opens the logs that a request names before it is handled, with a yield after each: opening a thousand at once would
+block the event loop for a second.
 
-A partition's log is opened when its leader is first needed, which takes 0.1 to 2 ms (a listing, some files, those of a
-new log made). After a crash a thread also checks it above its recovery point, however much that is, and makes the files
-beside the batches again that are missing.
+A partition's log is opened on the first use of its leader, which takes 0.1 to 2 ms (a directory listing, some files,
+the files of a new log). After a crash, a thread also checks the log above its recovery point, whatever its size, and
+rebuilds missing index files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Blocking, Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 NO_FOLLOWER = BrokerId(-1)
-LOGS_BETWEEN_CHECKPOINTS = 8  # up to 16 ms if they are opened
+LOGS_BETWEEN_CHECKPOINTS = 8  # up to 16 ms to open them
 
 
 def opening(
@@ -31,9 +31,9 @@ def opening(
     for_writing: bool = False,
     follower_id: BrokerId = NO_FOLLOWER,
 ) -> Handling[None]:
-    """Opens the logs of the partitions called `keys` that this broker leads, before a handler reads from them; with
-    `for_writing` they know their producers, too. A log that the follower `follower_id` need not have opened is left. A
-    log that cannot be opened is left, too: its leader raises the error later.
+    """Opens the logs of those partitions in `keys` that this broker leads, before a handler reads from them; with
+    `for_writing` also loads their producer state. Skips logs that the follower `follower_id` does not need. Also skips
+    logs that cannot be opened: their leader raises the error later.
     """
     for topic, index in keys:
         names = (topic, NIL_UUID) if isinstance(topic, str) else ("", topic)
@@ -54,9 +54,9 @@ def _must_open(partition: Partition, for_writing: bool, follower_id: BrokerId) -
 
 
 def opened_leader(partition: Partition) -> Handling[PartitionLeader]:
-    """Returns the leader of `partition`, with an open log that knows its producers. Raises as `open_leader`."""
+    """Returns the leader of `partition`, with an open log and its producer state. Raises as `open_leader` does."""
     if partition.leads and not partition.deleted and partition.must_check:
-        with suppress(KafkaError):  # `open_leader` says what is wrong
+        with suppress(KafkaError):  # `open_leader` raises the error
             yield Blocking(partition.check)
     return partition.open_leader()
 
@@ -64,10 +64,10 @@ def opened_leader(partition: Partition) -> Handling[PartitionLeader]:
 async def open_leaders(
     partitions: Partitions, keys: Iterable[TopicPartition], *, for_writing: bool = False
 ) -> None:
-    """As `opening`, for tasks that are no requests."""
+    """Does the same as `opening`, for tasks outside of requests."""
     for number, effect in enumerate(opening(partitions, keys, for_writing=for_writing), 1):
         if isinstance(effect, Blocking):
-            with suppress(KafkaError):  # as in `opened_leader`, which goes on
+            with suppress(KafkaError):  # as in `opened_leader`, which then continues
                 await effect.wait()
         elif number % LOGS_BETWEEN_CHECKPOINTS == 0:
             await yield_to_loop()

@@ -1,7 +1,7 @@
-"""A replica with the epoch in which it leads or follows.
+"""A replica with its current leader or follower epoch.
 
-Source: `Partition` of Kafka. The epoch is made when first asked for. A replica that moves to another directory is
-copied elsewhere (`trimaran.broker.background.directory_moves`) and then takes this one's place.
+Source: `Partition` of Kafka. The epoch is created on first use. A replica that moves to another directory is first
+copied there (`trimaran.broker.background.directory_moves`); the copy then replaces it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from trimaran.wire.identity import BrokerId, Offset, TopicPartition
 
 
 class FollowerReads(NamedTuple):
-    """A replica that follows, as consumers read it: below the high watermark that its leader has sent (KIP-392). It has
-    those attributes of a `PartitionLeader` that serve consumers, and holds for one poll.
+    """A follower as consumers read it: below the high watermark that its leader has sent (KIP-392). It has the
+    attributes of a `PartitionLeader` that serve consumers, and is valid for one poll.
     """
 
     log: PartitionLog
@@ -30,15 +30,15 @@ class FollowerReads(NamedTuple):
 
     @property
     def knows_committed(self) -> bool:
-        """It never answers for more than itself: a consumer that is further waits, or asks the leader."""
+        """Always True: a follower only answers for its own log; a consumer beyond it waits, or asks the leader."""
         return True
 
 
 class Partition(Replica):
-    """At most one of leader and follower epoch is alive, and it is of `state`'s epoch.
+    """A replica of a partition. At most one of its leader and follower epoch is alive, the one of `state`'s epoch.
 
-    `leader_or_none` is the leader epoch once it has been asked for. `_epoch` is the block of the epoch that is alive,
-    held open here: closing it, whatever else happens, is what ends the epoch.
+    `leader_or_none` is the leader epoch, if it has been opened. `_epoch` is the open block of the epoch that is alive:
+    closing the block ends the epoch in every case.
     """
 
     __slots__ = ("_epoch", "_follower", "_saved_leader", "leader_or_none")
@@ -57,28 +57,28 @@ class Partition(Replica):
         self._epoch: ExitStack | None = None
         self.leader_or_none: PartitionLeader | None = None
         self._follower: PartitionFollower | None = None
-        # The state of this epoch while its log is released.
+        # The state of this leader epoch while its log is released.
         self._saved_leader: SavedLeaderState | None = None
 
     def is_untouched_for(self, replica_id: BrokerId) -> bool:
-        """Led here, never written to, and the follower `replica_id` is in sync with that: it can be told so without a
-        log.
+        """Whether this broker leads, nothing was ever written, and the follower `replica_id` is in the ISR: its fetches
+        then need no log.
         """
         unasked = self.leader_or_none is None and self.leads and not self.deleted
         return unasked and replica_id in self.state.isr and self.is_new
 
     @property
     def high_watermark(self) -> Offset:
-        """The newest one known here; does not open the log."""
+        """The last known high watermark; does not open the log."""
         if self.leader_or_none is not None:
             return self.leader_or_none.high_watermark.offset
         return self.saved_watermark
 
     def open_leader(self) -> PartitionLeader:
-        """The leader epoch, begun when first asked for (then this opens the log).
+        """Returns the leader epoch, which begins on first use (and opens the log).
 
         Raises:
-            KafkaError: NOT_LEADER_OR_FOLLOWER; as `log`.
+            KafkaError: NOT_LEADER_OR_FOLLOWER; the codes of `log`.
         """
         if self.leader_or_none is None:
             if not self.leads or self.deleted:
@@ -95,7 +95,7 @@ class Partition(Replica):
         return self.leader_or_none
 
     def _refuse_to_lead_a_part(self) -> None:
-        """Raises KafkaError: the log is shorter than it was known to be, and no unclean election has accepted that."""
+        """Raises KafkaError if the log is shorter than it once was, and no unclean election has accepted the loss."""
         end = self.log.log_end_offset
         if self._saved_leader is not None:
             self.known_end = max(self.known_end, self._saved_leader.end_offset)
@@ -108,11 +108,11 @@ class Partition(Replica):
             self.go_on_as_it_is()
 
     def open_for_consumers(self) -> PartitionLeader | FollowerReads:
-        """Returns the records that consumers read here, from the leader or a follower.
+        """Returns the leader or follower from which consumers read on this broker.
 
         Raises:
-            KafkaError: as `open_leader`; NOT_LEADER_OR_FOLLOWER also if another broker leads and the log is not
-            open yet.
+            KafkaError: the codes of `open_leader`; NOT_LEADER_OR_FOLLOWER also if another broker leads and the log is
+                not open yet.
         """
         if self.leads:
             return self.open_leader()
@@ -121,7 +121,7 @@ class Partition(Replica):
         return FollowerReads(self._log, self.watermark_in_log())
 
     def open_follower(self) -> PartitionFollower | None:
-        """The follower epoch if another broker leads, begun when first asked for (then this opens the log)."""
+        """Returns the follower epoch, which begins on first use (and opens the log); None if no other broker leads."""
         if self._follower is None and self.follows and not self.deleted:
             block = ExitStack()
             self._follower = block.enter_context(open_follower_epoch(self, self.state))
@@ -129,7 +129,7 @@ class Partition(Replica):
         return self._follower
 
     def apply(self, state: PartitionImage) -> bool:
-        """Goes over to newer metadata; returns True if a new epoch began."""
+        """Applies newer metadata; returns True if a new epoch began."""
         old, self.state = self.state, state
         node_id = self.services.node_id
         has_joined = node_id in state.isr and node_id not in old.isr
@@ -137,14 +137,14 @@ class Partition(Replica):
             self.begin_empty()
         if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
-                self.go_on_as_it_is()  # it has all that is committed now
+                self.go_on_as_it_is()  # the replica now has everything that is committed
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)
             if self.leader_or_none is not None:
                 self.leader_or_none.update(state)
             elif state.isr != old.isr:
-                self.watchers.notify_all()  # a replica that has left it needs a leader to come back
+                self.watchers.notify_all()  # a replica that has left the ISR must fetch to come back
             return False
         self._end_epoch()
         self._saved_leader = None
@@ -170,14 +170,14 @@ class Partition(Replica):
             self._epoch = None
 
     def settings_changed(self) -> None:
-        """The topic's configuration is another one."""
+        """Applies the topic's new configuration."""
         if self._log is not None:
             self._log.config = self.settings.log
         if self.leader_or_none is not None:
             self.leader_or_none.settings_changed()
 
     def release_log(self) -> None:
-        """Releases the epoch and the log, which is elsewhere now or nowhere; both are opened again on demand."""
+        """Releases the epoch and the log, because the log has moved or is gone; both are opened again on demand."""
         if self.leader_or_none is not None:
             self._saved_leader = self.leader_or_none.saved_state
         self._end_epoch()
@@ -187,6 +187,6 @@ class Partition(Replica):
         self.forget_log()
 
     def close(self) -> None:
-        """Ends the epoch and lets go of the log, which its directory closes or deletes, for good."""
+        """Ends the epoch and releases the log for good; its directory closes or deletes it."""
         self.deleted = True
         self.release_log()

@@ -26,23 +26,23 @@ _NO_PARTITIONS: Mapping[int, Partition] = MappingProxyType({})
 
 
 class LeadershipListener(Protocol):
-    """Hears of the epochs in which this broker leads partitions of one topic. Calls must not block."""
+    """A listener for the epochs in which this broker leads partitions of one topic. Calls must not block."""
 
     def began(self, partition_index: int, leader: PartitionLeader) -> None:
-        """This broker leads; not called while the log cannot be opened."""
+        """Begins a leader epoch; not called while the log cannot be opened."""
 
     def ended(self, partition_index: int, leader_epoch: int) -> None:
-        """The epoch is over; its watermark is closed. It may be one whose begin was not told."""
+        """Ends a leader epoch after its watermark was closed. `began` may not have been called for it."""
 
 
 class FetcherManager(Protocol):
-    """Replicates partitions that this broker follows."""
+    """Replicates the partitions that this broker follows."""
 
     def follow(self, partition: Partition) -> None:
-        """A follower epoch begins."""
+        """Begins to replicate a follower epoch."""
 
     def unfollow(self, partition: Partition) -> None:
-        """Whatever epoch of it was followed is over."""
+        """Stops replicating the partition, whichever epoch it was in."""
 
 
 class Partitions:
@@ -54,7 +54,7 @@ class Partitions:
         fetchers: FetcherManager,
         saved_watermark: Callable[[TopicPartition], int],
     ) -> None:
-        """`saved_watermark` tells the checkpointed high watermark of a partition, 0 if there is none."""
+        """`saved_watermark` returns the checkpointed high watermark of a partition, or 0."""
         self._services = services
         self._fetchers = fetchers
         self._saved_watermark = saved_watermark
@@ -73,7 +73,7 @@ class Partitions:
             yield from list(partitions.values())
 
     def listen(self, topic: str, listener: LeadershipListener) -> None:
-        """Tells `listener` of this topic from now on; one listener a topic, registered before the first image."""
+        """Registers the only listener of a topic; must be called before the first image is applied."""
         self._listeners[topic] = listener
 
     def settings_of(self, topic: str) -> TopicSettings:
@@ -82,13 +82,13 @@ class Partitions:
     # -- finding
 
     def find(self, key: TopicPartition) -> Partition | None:
-        """Returns the replica here, None if there is none."""
+        """Returns this broker's replica, or None."""
         partitions = self._topics.get(key.topic)
         return None if partitions is None else partitions.get(key.partition)
 
     def named(self, topic: str, topic_id: bytes) -> tuple[str | None, Mapping[int, Partition]]:
-        """The name of the topic that a request names, None for an unknown id, and its partitions here. The id counts
-        unless it is `NIL_UUID`.
+        """Returns the name of a requested topic (None for an unknown id) and this broker's partitions of it. The id
+        takes precedence unless it is `NIL_UUID`.
         """
         if topic_id == NIL_UUID:
             return topic, self._topics.get(topic, _NO_PARTITIONS)
@@ -98,23 +98,23 @@ class Partitions:
         return known.name, self._topics.get(known.name, _NO_PARTITIONS)
 
     def topic_name(self, topic_id: bytes) -> str:
-        """Raises KafkaError UNKNOWN_TOPIC_ID."""
+        """Returns the name of a topic. Raises KafkaError UNKNOWN_TOPIC_ID."""
         topic = self._services.metadata.image.topics.by_id.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
 
     def state_of(self, key: TopicPartition) -> PartitionImage | None:
-        """Returns the state of a partition in the image, on any broker."""
+        """Returns the metadata of a partition on any broker, or None."""
         topic = self._services.metadata.image.topics.by_name.get(key.topic)
         return None if topic is None else topic.partitions.get(key.partition)
 
     def hosted(self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH) -> Partition:
-        """The partition, if the caller's idea of its epoch is ours.
+        """Returns this broker's replica if the caller has its current leader epoch.
 
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (it exists, elsewhere), FENCED_LEADER_EPOCH,
-                UNKNOWN_LEADER_EPOCH (we may be behind), KAFKA_STORAGE_ERROR.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (other brokers have it), FENCED_LEADER_EPOCH,
+                UNKNOWN_LEADER_EPOCH (this broker may lag behind), KAFKA_STORAGE_ERROR.
         """
         partition = self.find(key)
         if partition is None:
@@ -135,14 +135,14 @@ class Partitions:
     def leader_of(
         self, key: TopicPartition, current_leader_epoch: int = NO_LEADER_EPOCH
     ) -> PartitionLeader:
-        """The epoch in which this broker leads the partition; raises as `hosted`, and NOT_LEADER_OR_FOLLOWER."""
+        """Returns the leader epoch of the partition. Raises as `hosted` does, and NOT_LEADER_OR_FOLLOWER."""
         return self.hosted(key, current_leader_epoch).open_leader()
 
-    # -- following the image
+    # -- changes of the image
 
     def begin_with(self, topics: TopicsImage | None) -> None:
-        """The replicas in `topics` were made before this process began, whenever they are applied; all others are new.
-        None: all that is not here yet is new.
+        """Declares the replicas in `topics` older than this process, whenever they are applied; all other replicas are
+        new. With None, all replicas without a log are new.
         """
         self._began_with = topics
 
@@ -152,7 +152,7 @@ class Partitions:
         return state is None or self.node_id not in state.replicas
 
     def apply_topic(self, name: str, new: TopicImage | None) -> None:
-        """Makes this topic's partitions here what `new` says (None: the topic is gone)."""
+        """Applies the newest metadata of a topic to this broker's partitions; `new` is None if the topic is gone."""
         for index, partition in list(self._topics.get(name, {}).items()):
             if new is None or partition.topic_id != new.id or index not in new.partitions:
                 self._remove(partition)
@@ -160,11 +160,11 @@ class Partitions:
             self.apply_changes(new, new.partitions)
 
     def apply_changes(self, topic: TopicImage, changed: Mapping[int, PartitionImage]) -> None:
-        """Makes the `changed` partitions of a topic here what they are now; costs nothing for the others."""
+        """Applies the `changed` partitions of a topic; unchanged ones cost nothing."""
         for index, state in changed.items():
             known = self._topics.get(topic.name, _NO_PARTITIONS).get(index)
             if known is not None and known.topic_id != topic.id:
-                self._remove(known)  # of a topic of that name that was deleted
+                self._remove(known)  # belongs to a deleted topic of the same name
                 known = None
             if self.node_id not in state.replicas:
                 if known is not None:
@@ -175,7 +175,7 @@ class Partitions:
                 self._change(known, state)
 
     def remove(self, gone: TopicImage, index: int) -> None:
-        """A partition of a topic that was deleted; what another one of its name has here stays."""
+        """Removes a partition of a deleted topic; partitions of a new topic with its name remain."""
         known = self.find(TopicPartition(gone.name, index))
         if known is not None and known.topic_id == gone.id:
             self._remove(known)
@@ -231,11 +231,11 @@ class Partitions:
     def reopen(
         self, partitions: Iterable[Partition], move: Callable[[], None] = lambda: None
     ) -> None:
-        """Ends the epochs of `partitions`, does what `move` does with their logs, and begins them again; no request
-        reads in between.
+        """Ends the epochs of `partitions`, lets `move` move their logs, and begins new epochs; no request can read in
+        between.
 
-        Waiting requests get NOT_LEADER_OR_FOLLOWER, and their clients ask again. Raises what `move` raises; the
-        epochs begin again then too.
+        Waiting requests get NOT_LEADER_OR_FOLLOWER, and their clients retry. Raises the errors of `move`, after new
+        epochs have begun.
         """
         held = list(partitions)
         for partition in held:
@@ -249,9 +249,7 @@ class Partitions:
                 self._begin(partition)
 
     def take_out(self, partition: Partition, reason: str) -> None:
-        """The log of `partition` is damaged: nothing of it is served any more, and the controller has another replica
-        lead.
-        """
+        """Takes the damaged log of `partition` out of service; the controller then elects another leader."""
         self.reopen(
             [partition],
             lambda: self._services.directories.take_out(
@@ -260,14 +258,14 @@ class Partitions:
         )
 
     def brokers_changed(self, broker_ids: frozenset[BrokerId]) -> None:
-        """Registrations of `broker_ids` changed: leaders look at these followers again."""
+        """Makes leaders check their followers again after changed registrations of `broker_ids`."""
         for partition in self:
             leader = partition.leader_or_none
             if leader is not None and not broker_ids.isdisjoint(leader.followers):
                 leader.reconsider_followers()
 
     def settings_changed(self, topic: str | None) -> None:
-        """The configuration of `topic` changed; None: that of all."""
+        """Applies the changed configuration of `topic`, or of all topics if it is None."""
         for partition in self if topic is None else self._topics.get(topic, {}).values():
             partition.settings_changed()
 
@@ -278,8 +276,8 @@ class Partitions:
                 leader.drop_lagging()
 
     def watermarks(self) -> dict[TopicPartition, Offset]:
-        """High watermarks for the checkpoint; those of partitions not used since the start as they were read, without
-        those never used.
+        """Returns the high watermarks for the checkpoint. Includes the saved values of partitions not opened since
+        startup; omits those never used.
         """
         return {
             partition.topic_partition: partition.high_watermark

@@ -1,9 +1,7 @@
-"""A replica on this broker, leading or following: its names, its log, the newest metadata, and the high watermark
-it knew
-last.
+"""A replica on this broker, leading or following: its names, its log, its newest metadata, and its last high watermark.
 
-It has the state that its epochs share; they come and go in `trimaran.broker.partitions.partition`. A replica
-without reads or writes is a row here: its log is opened on demand.
+It holds the state shared by its epochs, which begin and end in `trimaran.broker.partitions.partition`. A replica
+without reads or writes costs only this object: its log is opened on demand.
 """
 
 from __future__ import annotations
@@ -24,18 +22,18 @@ if TYPE_CHECKING:
     from trimaran.broker.metadata.topic_settings import TopicSettings
     from trimaran.log.directories.directory import LogDirectory
 
-# That the garbage collector would walk: an open log with its segment, and the epoch.
+# The objects that the garbage collector would scan: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50
-# Read between two checkpoints: 10 ms of work.
+# Headers read between two checkpoints: 10 ms of work.
 HEADERS_PER_TURN = 1_000
 
 
 class Replica:
-    """`state` is the newest metadata; `saved_watermark` the high watermark of the last epoch that ended, or the
-    leader's word to a follower.
+    """The state of a replica. `state` is the newest metadata; `saved_watermark` is the high watermark of the last ended
+    epoch or, on a follower, the one last sent by the leader.
 
-    `known_end` is where the log ended once as far as is known for certain, while it is shorter: such a replica must not
-    lead (P19). 0 if it is whole.
+    `known_end` is a former end of the log, while the log is shorter: such a replica must not lead (P19). It is 0 if
+    nothing is missing.
     """
 
     __slots__ = (
@@ -64,7 +62,7 @@ class Replica:
         *,
         is_new: bool = False,
     ) -> None:
-        """`is_new`: the partition, or this replica of it, was made while this process ran."""
+        """`is_new`: the partition, or this replica of it, was created while this process ran."""
         self.services = services
         self.topic_partition = topic_partition
         self.topic, self.index = topic_partition
@@ -89,7 +87,7 @@ class Replica:
     def __repr__(self) -> str:
         return f"<partition {self.name} leader {self.state.leader} epoch {self.state.leader_epoch}>"
 
-    # -- who leads
+    # -- leadership
 
     @property
     def leads(self) -> bool:
@@ -107,10 +105,10 @@ class Replica:
 
     @property
     def log(self) -> PartitionLog:
-        """The log, opened (or created) when first needed; blocks for as long as that takes.
+        """The log, opened or created on first use; blocks as long as that takes.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION once the partition is gone from here.
+            KafkaError: KAFKA_STORAGE_ERROR; UNKNOWN_TOPIC_OR_PARTITION if this broker has no replica any more.
         """
         if self._log is None:
             if self.deleted:
@@ -132,12 +130,13 @@ class Replica:
             checkpointed = directory.high_watermark(self.topic_partition)
             self.known_end = max(self.known_end, checkpointed)
         self._is_new_here = False
-        # After a crash the log may end lower; and the checkpoint may be of a deleted topic of this name.
+        # After a crash the log may end before the checkpoint, or the checkpoint may belong to a deleted topic of the
+        # same name.
         self.saved_watermark = min(self.saved_watermark, log.log_end_offset)
 
     def _keeps_what_was_committed(self, directory: LogDirectory) -> bool:
-        """Whether all that was committed was on this disk: not after the crash of a broker that did not flush what it
-        acknowledged, as Kafka does not. How this process flushes says nothing of the one that crashed.
+        """Whether all committed records were on this disk: not after the crash of a broker that, like Kafka,
+        acknowledged records before their flush. The flush policy of this process does not apply to the crashed one.
         """
         if directory.clean_shutdown:
             return True
@@ -145,8 +144,8 @@ class Replica:
         return directory.high_watermark(key) <= directory.offsets.written_logs.get(key, 0)
 
     def go_on_as_it_is(self) -> None:
-        """The loss of what is missing was accepted: then no checkpoint says any more, after a crash, that it was here.
-        Blocks shortly. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """Accepts the loss of missing records: from now on no checkpoint claims them after a crash. Blocks briefly.
+        Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         directory = self.services.directories.holding(self.topic_partition)
         if self._log is not None and directory is not None:
@@ -155,20 +154,20 @@ class Replica:
         self.known_end = 0
 
     def begin_empty(self) -> None:
-        """Notes that all committed records come from the leader: an older copy of the replica holds none that is
-        needed, so its log may be made.
+        """Notes that all committed records come from the leader: no older copy of the replica is needed, and a new log
+        may be created.
         """
         self._is_new_here = self._log is None
 
     @property
     def standing(self) -> Standing:
-        """Returns the claim of the metadata on the records that this replica may have."""
+        """Returns the status of this replica's records in the metadata."""
         return Standing.NEW if self._is_new_here else Standing.of(self.state, self.services.node_id)
 
     @property
     def must_check(self) -> bool:
-        """Whether to use `log` would read what a crash left of it, or much to know its producers: `check` does that
-        elsewhere, or in turns.
+        """Whether opening `log` would have to repair a log after a crash, or to read much for its producer state:
+        `check` does this in a thread or in turns.
         """
         log = self._log
         if log is None:
@@ -176,7 +175,9 @@ class Replica:
         return not log.knows_producers and log.active_segment.size > READ_AT_ONCE_BYTES
 
     async def check(self) -> None:
-        """Raises KafkaError as `log`; NOT_LEADER_OR_FOLLOWER: the log was cut or closed meanwhile."""
+        """Repairs the log or loads its producer state. Raises KafkaError as `log` does, and NOT_LEADER_OR_FOLLOWER if
+        the log was truncated or closed meanwhile.
+        """
         if self._log is not None:
             await with_checkpoints(self._log.load_producers(), HEADERS_PER_TURN)
             return
@@ -185,7 +186,7 @@ class Replica:
         )
 
     def claim(self) -> None:
-        """Another broker leads, or none: see `LogDirectories.claim`."""
+        """Calls `LogDirectories.claim` while this broker does not lead."""
         node_id = self.services.node_id
         is_followed = self.state.leader not in (NO_LEADER, node_id)
         self.services.directories.claim(
@@ -197,7 +198,7 @@ class Replica:
         )
 
     def prefer(self, target: LogDirectory) -> bool:
-        """See `LogDirectories.prefer`."""
+        """Calls `LogDirectories.prefer`."""
         return self.services.directories.prefer(
             self.topic_partition,
             self.topic_id,
@@ -208,7 +209,7 @@ class Replica:
 
     @property
     def is_new(self) -> bool:
-        """The replica has no directory yet, so there is nothing in it."""
+        """Whether the replica has no directory yet, and therefore no records."""
         if self._log is not None:
             return False
         directories = self.services.directories
@@ -225,19 +226,19 @@ class Replica:
         return self._log
 
     def watermark_in_log(self) -> Offset:
-        """The last known high watermark, held to what the log has after a crash or truncation."""
+        """The last known high watermark, limited to the offsets that the log still has after a crash or truncation."""
         log = self.log
         return max(log.log_start_offset, min(Offset(self.saved_watermark), log.log_end_offset))
 
     def forget_log(self) -> None:
-        """Lets go of the log, which is somewhere else now or nowhere; it is opened again on demand."""
+        """Releases the log, which has moved or is gone; it is opened again on demand."""
         if self._log is not None:
             self.services.commit.forget(self._log)
             self._log = None
 
 
 def why_a_part(replica: Replica, end: int) -> str:
-    """Why a replica does not lead whose log ends at `end`, in words for the log."""
+    """Returns, for the server log, why a replica whose log ends at `end` does not lead."""
     return (
         f"{replica.name} ends at offset {end} here, but records up to offset {replica.known_end} were committed: put "
         f"the files back from a copy, or take the file damaged away from them while the broker is down, to go on "

@@ -1,4 +1,4 @@
-"""The services that all partitions of this broker share: durability, the channel to the controller, clocks."""
+"""The services shared by all partitions of this broker: durability, the channel to the controller, clocks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`now` is monotonic seconds, `now_ms` the wall clock, `broker_epoch` this incarnation's
-    (-1 before registration).
+    """The shared services. `now` returns monotonic seconds, `now_ms` the wall clock, `broker_epoch` the epoch of this
+    registration (-1 before it).
     """
 
     node_id: BrokerId

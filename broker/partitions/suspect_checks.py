@@ -1,8 +1,8 @@
-"""Records that a follower fetches again and again: the leader checks whether they are damaged on its own disk.
+"""Checks records on the leader's own disk that a follower fetches again and again: they may be damaged.
 
-A read by `sendfile` checks nothing, and must not: the follower does so at its append, and fetches again the records
-that it cannot append. If the bytes are damaged here, this replica goes out of service and another one in sync leads
-(P17); if there is none, it goes on with the sound ones. Kafka has nothing of the kind: its followers fetch for ever.
+A read by `sendfile` checks nothing, and must not: the follower checks records when it appends them, and fetches invalid
+ones again. If the bytes on this disk are damaged, this replica goes out of service, and another in-sync replica leads
+(P17); if there is none, it continues with the sound records. Kafka has no such check: its followers fetch forever.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
 
 
 async def check_suspects(partitions: Partitions) -> None:
-    """Checks one suspect after the other, in a thread, for ever; takes damaged ones out of `partitions`."""
+    """Checks suspects one after the other, in a thread, forever; takes damaged replicas out of `partitions`."""
     while True:
         await _look_at(await partitions.suspects.take(), partitions)
 
@@ -42,7 +42,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     if leader is None or opened is None:
         return
     if opened.lacks_index:
-        with suppress(KafkaError):  # the next read raises it
+        with suppress(KafkaError):  # the next read raises the error
             await with_checkpoints(opened.rebuild_lost(), HEADERS_PER_TURN)
         return
     truncations = opened.truncations
@@ -61,7 +61,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
 async def _damage_in(
     opened: PartitionLog, offset: Offset, size: int, epoch: LeaderEpoch
 ) -> str | None:
-    """Returns the damage of the records, None if they are sound."""
+    """Returns a description of the damage, or None if the records are sound."""
     where = f"damaged from offset {offset} on"
     try:
         piece = opened.read(offset, size, upto_offset=opened.log_end_offset, min_one=True)
@@ -78,7 +78,9 @@ async def _damage_in(
 
 
 def _check(piece: LogSlice, epoch: LeaderEpoch, epoch_max: int) -> None:
-    """Also what no CRC covers: offsets ascend up to where the piece ends, and epochs from `epoch` up to `epoch_max`."""
+    """Checks the CRCs and what they do not cover: offsets must ascend within the piece, and epochs from `epoch` to
+    `epoch_max`.
+    """
     least = 0
     for batch in iter_batches(piece.read(), allow_old=True):
         check_crc(batch)

@@ -1,4 +1,4 @@
-"""Records that a follower asks for again and again: noted here, until a task checks them for damage on this disk."""
+"""Records that a follower fetches again and again: kept here until a task checks them for damage on this disk."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# Read at once for a look: as much as a Fetch answer holds.
+# Read at once for a check: as much as a Fetch response holds.
 LOOK_BYTES_MAX = 16 << 20
 
 
@@ -20,21 +20,23 @@ class Suspect(NamedTuple):
 
 
 class Suspects:
-    """The places to check: at most one in each partition that is led here."""
+    """The records to check: at most one place in each partition that this broker leads."""
 
     def __init__(self) -> None:
         self._waiting: dict[TopicPartition, Suspect] = {}
         self._wanted = AutoResetEvent()
 
     def add(self, key: TopicPartition, offset: Offset, size: int) -> None:
-        """Looks at them soon; at those with the lowest offset, if several wait."""
+        """Requests a check of the records; if several places of a partition wait, keeps the one with the lowest
+        offset.
+        """
         waiting = self._waiting.get(key)
         if waiting is None or offset < waiting.offset:
             self._waiting[key] = Suspect(key, offset, min(size, LOOK_BYTES_MAX))
         self._wanted.set()
 
     async def take(self) -> Suspect:
-        """The next one; waits for it."""
+        """Waits for the next suspect, and returns it."""
         while not self._waiting:
             await self._wanted.wait()
         return self._waiting.popitem()[1]

@@ -1,7 +1,7 @@
-"""The bytes and records of each topic that this broker has received and sent, in plain integers.
+"""The bytes and records that this broker has received and sent for each topic, in plain integers.
 
-Source: Kafka's `BrokerTopicStats`. Records that other topics' deletion made unreachable still count in `gone`, so what
-all topics have together never goes down.
+Source: Kafka's `BrokerTopicStats`. `_gone` keeps the counts of removed topics, so that the total over all topics never
+decreases.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 
 class TopicTraffic:
-    """Since this broker has replicas of the topic. Requests count once for each of their partitions, as in Kafka."""
+    """The counters of a topic while this broker has replicas of it. A request counts once for each of its partitions,
+    as in Kafka.
+    """
 
     __slots__ = (
         "bytes_in",
@@ -43,7 +45,7 @@ class TopicTraffic:
 
 
 class Traffic:
-    """The sums over all topics that have replicas here, and those that had."""
+    """The counters of topics with replicas on this broker, and the sum of removed topics."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicTraffic] = {}
@@ -52,18 +54,18 @@ class Traffic:
         self.isr_expands = 0
 
     def of(self, topic: str) -> TopicTraffic:
-        """The topic's counters, which stay the same object until `forget`."""
+        """Returns the topic's counters; they remain the same object until `forget`."""
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = TopicTraffic()
         return found
 
     def find(self, topic: str) -> TopicTraffic | None:
-        """None for a topic that has no replica here: what clients ask for by wrong names is not kept."""
+        """Returns the topic's counters, or None without a replica here: names that clients invent are not counted."""
         return self._topics.get(topic)
 
     def forget(self, topic: str) -> None:
-        """The last replica of the topic has left."""
+        """Removes a topic after its last replica has left this broker."""
         gone = self._topics.pop(topic, None)
         if gone is not None:
             self._gone.add(gone)

@@ -1,7 +1,7 @@
-"""The readers that wait until a partition has more to give.
+"""The readers that wait for more data in a partition.
 
-A fetch reads many partitions and waits once: it leaves an `Interest` with each, which marks the partition as
-worth another look and wakes the one task that waits. No task and no event per partition.
+A fetch reads many partitions and waits once: it registers an `Interest` with each of them, which marks the partition
+for another read and wakes the single waiting task. This needs no task and no event per partition.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ class Reader(Protocol):
     """A reader of several partitions."""
 
     def data_changed(self, interest: Any) -> None:
-        """There is more to read where `interest` is, or it must be looked at for another reason. Must not block."""
+        """Marks the partition of `interest` for another read, because of new data or any other change. Must not
+        block.
+        """
 
     def watermark_changed(self, interest: Any) -> None:
-        """The high watermark has moved, for one who reads beyond it. Must not block."""
+        """Reports to a reader beyond the high watermark that the high watermark has moved. Must not block."""
 
 
 class Interest:
-    """One reader's standing wish to hear of one partition; compared by identity."""
+    """One reader's registration for the changes of one partition; compared by identity."""
 
     __slots__ = ("reader",)
 
@@ -29,9 +31,9 @@ class Interest:
 
 
 class Watchers:
-    """The interests in one partition, by what their readers may read up to.
+    """The interests in one partition, by the offset up to which their readers may read.
 
-    Bounded by the fetches and fetch sessions alive, which the transport and the session cache bound.
+    Bounded by the live fetches and fetch sessions, which the transport and the session cache bound.
     """
 
     __slots__ = ("_upto_end", "_upto_watermark")
@@ -41,7 +43,7 @@ class Watchers:
         self._upto_watermark: dict[Interest, None] = {}
 
     def add(self, interest: Interest, *, upto_end: bool) -> None:
-        """Followers read up to the log's end, all others up to the high watermark."""
+        """Adds an interest: followers read up to the log's end, all other readers up to the high watermark."""
         (self._upto_end if upto_end else self._upto_watermark)[interest] = None
 
     def discard(self, interest: Interest) -> None:
@@ -59,6 +61,6 @@ class Watchers:
             interest.reader.watermark_changed(interest)
 
     def notify_all(self) -> None:
-        """An epoch began or ended, or the partition is gone."""
+        """Notifies all readers: an epoch has begun or ended, or the partition is gone."""
         for interest in (*self._upto_watermark, *self._upto_end):
             interest.reader.data_changed(interest)

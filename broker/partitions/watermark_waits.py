@@ -1,9 +1,9 @@
-"""Waits for watermarks, but not Produce's: those are in `broker/producing/await_replicas.py`.
+"""Waits for watermarks, except those of Produce, which are in `broker/producing/await_replicas.py`.
 
-A request that has begun something in several partitions is complete when the watermark of each has reached its offset.
+A request that has begun work in several partitions is complete when the watermark of each has reached its offset.
 
-A read that follows a response to acks=1 waits for the flush that is under way: so it finds the record, and everything
-visible is on disk.
+A read that follows a response to acks=1 waits for the current flush, so that it finds the record and everything visible
+is on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Handling
 
-# A flush takes milliseconds, a second on a disk under load. Clients wait 30 s for a response.
+# A flush takes milliseconds, or a second on a busy disk. Clients wait 30 s for a response.
 FLUSH_SECONDS_MAX = 10.0
 
 
@@ -31,7 +31,7 @@ class PartitionResult(Protocol):
 
 
 class WatermarkWait(NamedTuple):
-    """`result` holds as it is once `watermark` has reached `offset`."""
+    """A wait of one partition: `result` is final once `watermark` has reached `offset`."""
 
     watermark: Watermark
     offset: Offset
@@ -39,9 +39,11 @@ class WatermarkWait(NamedTuple):
 
 
 async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
-    """Returns when all have reached theirs, or after `seconds`; the results have the errors of the others.
+    """Waits until all watermarks have reached their offsets, at most for `seconds`; sets the errors in the results of
+    the rest.
 
-    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may yet happen. No checkpoint if all have.
+    NOT_LEADER_OR_FOLLOWER: the epoch ended; REQUEST_TIMED_OUT: it may still be reached. No checkpoint if all have
+    already been reached.
     """
     if all(wait.watermark.reached(wait.offset) for wait in waits):
         return
@@ -53,14 +55,14 @@ async def wait_for_all(waits: Sequence[WatermarkWait], seconds: float) -> None:
             wait.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         else:
             if not wait.watermark.reached(wait.offset):
-                break  # the time is up
+                break  # timed out
     for wait in waits:
         if not wait.result.error_code and not wait.watermark.reached(wait.offset):
             wait.result.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 class PendingFlush(NamedTuple):
-    """The flush that takes a partition's watermark to `offset`: nothing else keeps it from there."""
+    """A flush that will advance the partition's watermark to `offset`; nothing else is missing."""
 
     key: TopicPartition
     watermark: Watermark
@@ -70,10 +72,9 @@ class PendingFlush(NamedTuple):
 def pending_flushes(
     partitions: Partitions, keys: Iterable[TopicPartition]
 ) -> Handling[list[PendingFlush]]:
-    """Returns the flushes of the partitions called `keys` that are led here and opened, if more is written than is on
-    this broker's disk.
+    """Returns the pending flushes of those partitions in `keys` that this broker leads and has opened.
 
-    Not what followers have yet to fetch: their watermark lags in Kafka, too.
+    Does not wait for followers to fetch: their watermark lags in Kafka, too.
     """
     found = []
     for key in keys:
@@ -91,7 +92,9 @@ def pending_flushes(
 async def wait_for_flushes(
     flushes: Collection[PendingFlush], seconds: float = FLUSH_SECONDS_MAX
 ) -> set[TopicPartition]:
-    """Returns when all are done or their epochs ended, or after `seconds`: then with the late ones."""
+    """Waits until all flushes are done or their epochs have ended, at most for `seconds`; returns the late
+    partitions.
+    """
     deadline = trio.current_time() + seconds
     for flush in flushes:
         try:
@@ -99,7 +102,7 @@ async def wait_for_flushes(
         except NotLeaderError:
             continue  # a later request for the leader raises it again
         if not flush.watermark.reached(flush.offset):
-            break  # the time is up
+            break  # timed out
     return {
         flush.key
         for flush in flushes
