@@ -1,6 +1,7 @@
-"""Tells the controller which log directory holds which replica of this broker (AssignReplicasToDirs, KIP-858).
+"""Reports the log directory of each replica of this broker to the controller (AssignReplicasToDirs, KIP-858).
 
-Source: `AssignmentsManager` of Kafka. The newest word about a replica counts; it is said until it is taken.
+Source: `AssignmentsManager` of Kafka. Only the newest assignment of a replica counts; it is sent until the controller
+has accepted it.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Kafka's limit of one request; more wait for the next.
+# Kafka's limit for one request; the rest waits for the next.
 ASSIGNMENTS_MAX = 2250
 RETRY_SECONDS = 0.1
 RETRY_SECONDS_MAX = 5.0
-# The topic, the partition or the replica is gone: the assignment is no longer needed.
+# Codes for assignments that are no longer needed: the topic, the partition or the replica is gone.
 _OVER = frozenset(
     {
         ErrorCode.NONE,
@@ -42,7 +43,7 @@ _OVER = frozenset(
 
 
 class DirectoryAssignments:
-    """The queue; at most one assignment for each replica here."""
+    """The queue of assignments; at most one for each replica of this broker."""
 
     def __init__(
         self,
@@ -57,12 +58,12 @@ class DirectoryAssignments:
         self._wanted = AutoResetEvent()
 
     def assign(self, replica: TopicIdPartition, directory_id: bytes) -> None:
-        """Says soon that the replica is in that directory."""
+        """Queues the report that the replica is in that directory."""
         self._waiting[replica] = directory_id
         self._wanted.set()
 
     async def run(self) -> None:
-        """Sends for ever."""
+        """Sends assignments forever."""
         backoff = ExponentialBackoff(RETRY_SECONDS, RETRY_SECONDS_MAX)
         while True:
             await self._wanted.wait()
@@ -75,7 +76,7 @@ class DirectoryAssignments:
                 self._wanted.set()
 
     async def _send(self, batch: Mapping[TopicIdPartition, bytes]) -> bool:
-        """Returns False if nothing could be said."""
+        """Sends one request. Returns False if it failed."""
         request = build_request(batch, self._broker_id, self._broker_epoch())
         try:
             response = await self._controller.call(request, timeout=30.0)
@@ -85,7 +86,8 @@ class DirectoryAssignments:
         assert isinstance(response, AssignReplicasToDirsResponse)
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            # A cluster below metadata.version 3.7-IV2 knows no directories: assignments are sent after its upgrade.
+            # Below metadata.version 3.7-IV2 a cluster does not support directories: assignments are sent after its
+            # upgrade.
             if code is not ErrorCode.UNSUPPORTED_VERSION:
                 events.REPLICA_DIRECTORIES_NOT_TOLD.log(log, replicas=len(batch), error=code.name)
             return False
@@ -102,7 +104,7 @@ class DirectoryAssignments:
 def build_request(
     assignments: Mapping[TopicIdPartition, bytes], broker_id: BrokerId, broker_epoch: BrokerEpoch
 ) -> AssignReplicasToDirsRequest:
-    """Pure: the same assignments make the same request."""
+    """Returns the request for the assignments; a pure function, so that retries are identical."""
     by_directory: dict[bytes, dict[bytes, list[int]]] = {}
     for (topic_id, index), directory_id in assignments.items():
         by_directory.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)

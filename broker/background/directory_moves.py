@@ -1,10 +1,10 @@
-"""Moves replicas between the log directories of this broker, while they are written to and read (KIP-113).
+"""Moves replicas between the log directories of this broker while they serve reads and writes (KIP-113).
 
 Source: `ReplicaAlterLogDirsThread` and `Partition.maybeReplaceCurrentWithFutureReplica` of Kafka. The replica is copied
-batch by batch into a `-future` directory as a follower would fetch it. When the copy is complete and durable, it takes
-the partition's name, durably, and only then the old directory's name goes (`-delete`). Whichever disk fails meanwhile,
-the other one has the partition's log; a crash in between leaves two of one name, of which the next start keeps one
-(`trimaran.broker.storage.unfinished_moves`).
+batch by batch into a `-future` directory, just as a follower would fetch it. When the copy is complete and durable, it
+is durably renamed to the partition's name; only then is the old directory renamed (`-delete`). If either disk fails in
+between, the other one has the partition's log; a crash in between leaves two directories with the same name, of which
+the next start keeps one (`trimaran.broker.storage.unfinished_moves`).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# One step of one move: 2 ms of the loop for the copy, so that clients hardly notice.
+# One step of one move: 2 ms of the event loop for the copy, which clients hardly notice.
 STEP_BYTES_MAX = 1 << 20
 PAUSE_SECONDS = 0.05
 
 
 @dataclass(slots=True, eq=False)
 class Move:
-    """A replica on its way: `copy` becomes the partition's log in `target`; None while what an earlier process copied
-    is checked.
+    """A replica being moved. `copy` becomes the partition's log in `target`; it is None while a copy from a previous
+    run is being checked.
     """
 
     partition: Partition
@@ -46,7 +46,7 @@ class Move:
 
 
 class DirectoryMoves:
-    """At most one move for each replica here."""
+    """The moves of this broker's replicas; at most one for each."""
 
     def __init__(
         self, directories: LogDirectories, partitions: Partitions, throttle: ReplicationThrottle
@@ -55,18 +55,22 @@ class DirectoryMoves:
         self._directories = directories
         self._partitions = partitions
         self._moves: dict[TopicPartition, Move] = {}
-        # Copies of an earlier process that a thread checks, or will check: no other task touches them. At most those
-        # found at the start.
+        # Copies from a previous run that a thread checks or will check; no other task uses them. At most those found at
+        # startup.
         self._unchecked: set[tuple[LogDirectory, TopicPartition]] = set()
         self._wanted = AutoResetEvent()
 
     def of(self, partition: Partition) -> Move | None:
-        """None for a partition that was recreated: the move of the old one ends with its next step."""
+        """Returns the move of a partition. Returns None if the partition was recreated: the old move ends with its next
+        step.
+        """
         move = self._moves.get(partition.topic_partition)
         return move if move is not None and move.partition is partition else None
 
     def request(self, key: TopicPartition, path: str) -> ErrorCode:
-        """Begins to move a replica to the directory `path`; one that is not here yet will be made there."""
+        """Begins to move a replica to the directory `path`; a replica that this broker does not have yet will be
+        created there.
+        """
         directories = self._directories
         target = directories.at(path)
         if target is None:
@@ -110,17 +114,17 @@ class DirectoryMoves:
         key = move.partition.topic_partition
         if self._moves.get(key) is move:
             del self._moves[key]
-        if move.copy is None:  # the task that checks it does the rest
+        if move.copy is None:  # the task that checks the copy handles it
             return
         source = self._directories.holding(key)
         is_alone = source is None or source.offline is not None
         if is_alone and not move.partition.deleted:
-            move.copy.close(clean=False)  # it may be all that is left
+            move.copy.close(clean=False)  # it may be the only copy left
         else:
             _drop(move.target, key, move.copy)
 
     async def run(self) -> None:
-        """Goes on with what an earlier process began, then does what is requested, for ever."""
+        """Continues the moves of a previous run, then carries out requested moves, forever."""
         async with trio.open_nursery() as nursery:
             for directory, begun in self._begun_before().items():
                 nursery.start_soon(self._check_copies, directory, begun)
@@ -129,7 +133,7 @@ class DirectoryMoves:
                     await self._wanted.wait()
                 busy = False
                 for move in list(self._moves.values()):
-                    if self.of(move.partition) is move:  # else it was given up meanwhile
+                    if self.of(move.partition) is move:  # otherwise the move was given up meanwhile
                         busy |= await self._step_or_give_up(move)
                 if busy:
                     await yield_to_loop()
@@ -137,14 +141,14 @@ class DirectoryMoves:
                     await trio.sleep(PAUSE_SECONDS)
 
     def _begun_before(self) -> dict[LogDirectory, list[Partition]]:
-        """The moves that an earlier process left, by target; what it left of others is dropped."""
+        """Returns the moves that a previous run left unfinished, by target; drops all other unfinished copies."""
         begun: dict[LogDirectory, list[Partition]] = {
             each_directory: [] for each_directory in self._directories.online
         }
         for directory, partitions in begun.items():
             for key in directory.futures:
                 if key in self._moves and self._moves[key].target is directory:
-                    continue  # requested just now
+                    continue  # has just been requested
                 try:
                     partition = self._partitions.find(key)
                     if partition is not None and self._is_last(partition, directory):
@@ -163,7 +167,7 @@ class DirectoryMoves:
         return begun
 
     def _is_last(self, partition: Partition, directory: LogDirectory) -> bool:
-        """Whether the source of the copy is missing, so that the copy may be the last one left."""
+        """Whether the copy's source is missing, so that the copy may be the last one left."""
         key = partition.topic_partition
         return self._directories.holding(key) is None and directory.futures.is_of(
             key, partition.topic_id
@@ -176,7 +180,7 @@ class DirectoryMoves:
         return not (is_there or is_of_another or key in self._moves)
 
     async def _check_copies(self, directory: LogDirectory, begun: Sequence[Partition]) -> None:
-        """One after another: one thread a directory, as when the replicas themselves are recovered."""
+        """Checks copies one after another: one thread per directory, as in the recovery of the replicas themselves."""
         for partition in begun:
             key = partition.topic_partition
             try:
@@ -186,7 +190,7 @@ class DirectoryMoves:
                     move.copy = copy
                     continue
                 _drop(directory, key, copy)
-                if move is not None:  # of a topic that has taken that name meanwhile
+                if move is not None:  # a new topic has taken the name meanwhile
                     move.copy = _open(move.partition, directory)
             except KafkaError as error:
                 events.REPLICA_MOVE_FAILED.log(log, partition=partition.name, error=error)
@@ -196,7 +200,9 @@ class DirectoryMoves:
                 self._unchecked.discard((directory, key))
 
     def _unchecked_move(self, directory: LogDirectory, key: TopicPartition) -> Move | None:
-        """Returns the move that waits for the copy in `directory`; None if the replica now stays, or goes elsewhere."""
+        """Returns the move that waits for the copy in `directory`, or None if the replica now stays or has another
+        target.
+        """
         move = self._moves.get(key)
         return move if move is not None and move.target is directory else None
 
@@ -207,7 +213,7 @@ class DirectoryMoves:
         with self._directories.noting_failure(what):
             if not move.partition.deleted and move.target.offline is None:
                 return await self._step(move, move.copy)
-        # Else it was given up, or names were changing: then the copy may be all that is left.
+        # The move was given up, or its names were being changed; in the latter case the copy may be all that is left.
         if self.of(move.partition) is move:
             with self._directories.noting_failure(what):
                 self._give_up(move)
@@ -232,12 +238,12 @@ class DirectoryMoves:
                     data = await run_blocking(piece.read)
                 except OSError as error:
                     raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-                # Else the move has ended, or the bytes may be of two histories of the source.
+                # Otherwise the move has ended, or the bytes may mix two histories of the source.
                 if self._goes_from(move, source) and source.truncations == truncations:
                     _append(copy, data)
                     self._throttle.record(len(data), trio.current_time())
                 return True
-            # A shorter log would be taken for one that has lost records.
+            # A shorter log would count as one that has lost records.
             copy.skip_to(source.log_end_offset, move.partition.services.now_ms())
         if copy.flushed_offset < copy.log_end_offset:
             await _flush(copy)
@@ -247,12 +253,12 @@ class DirectoryMoves:
         return True
 
     def _goes_from(self, move: Move, source: PartitionLog) -> bool:
-        """Whether `source` is what is moved, still."""
+        """Whether the move still copies from `source`."""
         partition = move.partition
         return self.of(partition) is move and not partition.deleted and partition.open_log is source
 
     def _finish(self, move: Move, source: PartitionLog, copy: PartitionLog) -> None:
-        """The copy is the partition's log from here on; no record is appended in between."""
+        """Makes the copy the partition's log; no record is appended in between."""
         partition, target = move.partition, move.target
         key = partition.topic_partition
         current = self._directories.holding(key)
@@ -264,7 +270,7 @@ class DirectoryMoves:
             target.promote_future(key, end_offset=copy.flushed_offset, start_offset=start)
             with self._directories.noting_failure(f"{partition.name} stays in {current.path} too"):
                 current.hand_over(key)
-            if key in current:  # the next start does it
+            if key in current:  # the next start renames it
                 current.forget(key)
 
         del self._moves[key]
@@ -273,7 +279,7 @@ class DirectoryMoves:
         events.REPLICA_MOVED.log(log, partition=partition.name, directory=target.path)
 
     def close(self) -> None:
-        """Lets go of the copies; the next process goes on with them."""
+        """Closes the copies; the next process continues the moves."""
         for move in self._moves.values():
             if move.copy is not None:
                 move.copy.close(clean=False)
@@ -281,8 +287,8 @@ class DirectoryMoves:
 
 
 def _open(partition: Partition, target: LogDirectory) -> PartitionLog:
-    """The copy, new or as an earlier process left it: then all of it is checked, which is for a thread. Raises
-    KafkaError.
+    """Opens the copy, creating it if needed. A copy from a previous run is checked completely, which must be done in a
+    thread. Raises KafkaError.
     """
     return target.futures.open(
         partition.topic_partition, partition.topic_id, partition.settings.log
@@ -296,7 +302,7 @@ def _drop(target: LogDirectory, key: TopicPartition, copy: PartitionLog) -> None
 
 
 def align(source: PartitionLog, copy: PartitionLog) -> None:
-    """Takes from the copy what the source has not (any more), by leader epochs as a follower does (KIP-279). Raises
+    """Truncates the copy where it differs from the source, by leader epochs as a follower does (KIP-279). Raises
     KafkaError.
     """
     while copy.epochs.latest_epoch >= 0 and copy.log_end_offset > copy.log_start_offset:

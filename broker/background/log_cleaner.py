@@ -1,9 +1,10 @@
-"""Compacts logs one after the other, the dirtiest first, in a thread.
+"""Compacts logs in a thread, one after the other, the dirtiest first.
 
-Source: `LogCleaner`, `LogCleanerManager` of Kafka. The loop chooses, plans and swaps segments; the thread reads and
-writes (`trimaran.log.compaction.cleaning`). A log that cannot be compacted (damaged, or a batch that no map holds) is
-logged once and skipped until it is opened again. Not implemented: `log.cleaner.threads` above 1: they would share one
-interpreter lock, so a second one compacts nothing sooner and takes a second offset map.
+Source: `LogCleaner`, `LogCleanerManager` of Kafka. The event loop chooses a log, plans the round and swaps segments;
+the thread reads and writes (`trimaran.log.compaction.cleaning`). A log that cannot be compacted (damaged, or with a
+batch too large for the map) is logged once and skipped until it is opened again. Not implemented: `log.cleaner.threads`
+above 1: the threads would share one interpreter lock, so a second one would not be faster, but would need a second
+offset map.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-PARTITIONS_PER_TURN = 50  # looked at between two checkpoints of the loop
+PARTITIONS_PER_TURN = 50  # partitions examined between two checkpoints of the loop
 
 
-# Of `log.cleaner.io.buffer.load.factor`, which Kafka takes whatever it is: a map must have room, and be of use.
+# Limits for `log.cleaner.io.buffer.load.factor`: Kafka accepts any value, but the map must have some room and be of
+# use.
 _FULL_MIN, _FULL_MAX = 0.01, 0.99
 
 
@@ -55,7 +57,7 @@ class CleanerSettings:
 
     @classmethod
     def of(cls, configs: NodeConfigs) -> CleanerSettings:
-        """As they are now; all but the first may be altered while the broker runs."""
+        """Returns the current settings; all except `enabled` may be altered while the broker runs."""
         return cls(
             enabled=configs.now("log.cleaner.enable"),
             backoff=configs.now("log.cleaner.backoff.ms") / 1000,
@@ -68,7 +70,7 @@ class CleanerSettings:
 
 
 class Pace:
-    """Slows a round down to a rate, and ends it."""
+    """Limits the rate of a round, and can stop it."""
 
     def __init__(self, bytes_per_second_max: float) -> None:
         self.bytes_per_second_max = bytes_per_second_max
@@ -78,15 +80,15 @@ class Pace:
         self._stopped.set()
 
     def pause(self, size: int) -> None:
-        """In the thread, after `size` bytes were read or written. Raises CleaningStopped, also when it was stopped long
-        ago.
+        """Called in the thread after `size` bytes were read or written. Raises CleaningStopped if the round was
+        stopped, even before the call.
         """
         if self._stopped.wait(size / self.bytes_per_second_max):
             raise CleaningStopped("the broker stops, or the replica is gone")
 
 
 class LogCleaner:
-    """Runs until cancelled. One round at a time."""
+    """Compacts logs until cancelled, one round at a time."""
 
     def __init__(
         self,
@@ -100,7 +102,8 @@ class LogCleaner:
         self._settings = settings  # read again for each round
         self._now_ms = now_ms
         self._uncleanable: WeakSet[PartitionLog] = WeakSet()
-        # Logs whose last round was given up. The cleaner takes others first: one such log would keep them waiting.
+        # Logs whose last round was given up. Other logs are cleaned first, so that such a log does not keep them
+        # waiting.
         self._postponed: WeakSet[PartitionLog] = WeakSet()
         self._pace = Pace(settings().bytes_per_second_max)
 
@@ -114,7 +117,7 @@ class LogCleaner:
                     await trio.sleep(self._settings().backoff)
 
     async def _stop_thread_at_the_end(self) -> None:
-        """A thread cannot be cancelled: a flag ends it."""
+        """Stops the thread by a flag, since it cannot be cancelled."""
         try:
             await trio.sleep_forever()
         finally:
@@ -162,7 +165,7 @@ class LogCleaner:
         return best
 
     def _dirt(self, partition: Partition, partition_log: PartitionLog) -> Dirt | None:
-        """None when the log is not to be cleaned now."""
+        """Returns the dirt of a log, or None if it must not be cleaned now."""
         directory = self._directories.holding(partition.topic_partition)
         if directory is None or directory.offline is not None:
             return None
@@ -203,7 +206,7 @@ class LogCleaner:
             try:
                 return await run_blocking(_guarded, partition_log, step)
             except Uncleanable:
-                check_log()  # what was cut while it was read is not damaged
+                check_log()  # a log truncated during a read is not damaged
                 raise
 
         end_offset = await in_thread(cleaning.build_map)
@@ -233,8 +236,8 @@ class LogCleaner:
     async def _settle(
         self, partition: Partition, partition_log: PartitionLog, end_offset: Offset
     ) -> None:
-        """Compaction leaves gaps: to recovery they are a loss, unless they lie below the recovery point
-        that it reads.
+        """Makes the log durable and writes checkpoints before compaction: recovery would treat the gaps of a compacted
+        log above the recovery point as losses.
         """
         directory = self._directories.holding(partition.topic_partition)
         if directory is None:
@@ -242,12 +245,14 @@ class LogCleaner:
         if partition_log.flushed_offset < end_offset:
             await _flush(partition_log)
         while not await run_blocking(directory.write_checkpoints, directory.collect_checkpoints()):
-            pass  # a truncation came between: as rare as leaders change
+            pass  # retries after a truncation in between, which is rare
 
     async def _note(
         self, partition: Partition, end_offset: Offset, check_log: Callable[[], None]
     ) -> None:
-        """A truncation while the file is written has it written again, if the log still is the one that was cleaned."""
+        """Writes the cleaner checkpoint; writes it again after a truncation in between, while the log is still the
+        cleaned one.
+        """
         key = partition.topic_partition
         is_written = False
         while not is_written:
@@ -260,8 +265,8 @@ class LogCleaner:
 
 
 def _guarded(partition_log: PartitionLog, step: Callable[[], T]) -> T:
-    """In the thread: a failing disk takes the directory offline, a partition that was deleted meanwhile is none of its
-    business.
+    """Runs a step in the thread. A disk error takes the directory offline; the error of a partition deleted meanwhile
+    stops the round.
     """
     with partition_log.storage(f"compaction of {partition_log.directory.name}"):
         try:
@@ -282,7 +287,7 @@ async def _flush(partition_log: PartitionLog) -> None:
 
 
 def _sync_names(partition_log: PartitionLog) -> None:
-    """The new names are durable before the old files are unlinked."""
+    """Makes the new names durable before the old files are unlinked."""
     with partition_log.names.lock:
         if not partition_log.names.gone:
             partition_log.files.fsync_directory(partition_log.directory)

@@ -1,4 +1,4 @@
-"""Periodic work of a broker: checkpoints, retention, dropping followers that lag.
+"""Periodic work of a broker: checkpoints, retention, the removal of lagging followers from ISRs.
 
 Source: the background tasks of Kafka's `LogManager` and `ReplicaManager`.
 """
@@ -29,24 +29,25 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
-# Partitions looked at between two checkpoints of the loop.
+# Partitions examined between two checkpoints of the loop.
 PARTITIONS_PER_TURN = 50
-# Asked who lags: 10 ms of work.
+# Leaders checked for lagging followers in one turn: 10 ms of work.
 LEADERS_PER_TURN = 5_000
-# Segments that are removed in one turn, each with four files, and producers that are checked: 10 ms of work.
+# Segments (with four files each) removed and producers checked in one turn: 10 ms of work.
 SEGMENTS_PER_TURN = 100
 PRODUCERS_PER_TURN = 50_000
-# After the start, as Kafka's log.initial.task.delay.ms: a broker that a full disk ends again and again must reach it.
+# The delay after startup, like Kafka's log.initial.task.delay.ms: short enough that a broker that repeatedly fails on a
+# full disk still reaches it.
 FIRST_RETENTION_SECONDS = 30.0
-# How much longer than its delay a deleted file may stay.
+# The extra time for which a deleted file may remain after its delay.
 PURGE_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceTimes:
-    """Seconds; Kafka's replica.high.watermark.checkpoint.interval.ms, log.retention.check.interval.ms,
-    replica.lag.time.max.ms, producer.id.expiration.check.interval.ms, log.segment.delete.delay.ms,
-    log.flush.scheduler.interval.ms.
+    """The intervals and delays in seconds: Kafka's replica.high.watermark.checkpoint.interval.ms,
+    log.retention.check.interval.ms, replica.lag.time.max.ms, producer.id.expiration.check.interval.ms,
+    log.segment.delete.delay.ms, log.flush.scheduler.interval.ms.
     """
 
     checkpoint: float = 5.0
@@ -58,7 +59,9 @@ class MaintenanceTimes:
 
 
 class Maintenance:
-    """Runs until cancelled. Storage errors end single rounds here; the watcher of the directories ends the broker."""
+    """Runs all periodic work until cancelled. A storage error only ends the current round; the watcher of the
+    directories stops the broker.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,7 @@ class Maintenance:
         self._directories = directories
         self._times = times
         self._now_ms = now_ms
-        # Logs with records that are not synced, and since when: the clock of the first look that found them.
+        # Logs with unsynced records, and the time of the first round that found them.
         self._unflushed_since: WeakKeyDictionary[PartitionLog, int] = WeakKeyDictionary()
 
     async def run(self) -> None:
@@ -101,7 +104,9 @@ class Maintenance:
             await trio.sleep(self._times.retention)
 
     async def retain_once(self) -> int:
-        """Applies retention; returns how many segments went. Logs at rest are opened only if something may go."""
+        """Applies retention; returns the number of removed segments. Unused logs are only opened if segments may be
+        due.
+        """
         await self._open_due()
         count = 0
         for number, partition in enumerate(self._partitions):
@@ -117,7 +122,7 @@ class Maintenance:
         return count
 
     async def _shorten(self, partition_log: PartitionLog, partition: Partition) -> int:
-        """Applies retention, to some segments at a time."""
+        """Applies retention to a few segments at a time."""
         count, removed = 0, SEGMENTS_PER_TURN
         while removed == SEGMENTS_PER_TURN:
             now_ms = self._now_ms()
@@ -126,7 +131,7 @@ class Maintenance:
                 await with_checkpoints(dating, HEADERS_PER_TURN)
             except KafkaError as error:
                 if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                    break  # it was cut or closed meanwhile; the next round looks at it again
+                    break  # truncated or closed meanwhile; the next round retries
                 raise
             removed = partition_log.apply_retention(
                 now_ms, partition.high_watermark, SEGMENTS_PER_TURN
@@ -142,7 +147,7 @@ class Maintenance:
             await self.purge_once()
 
     async def purge_once(self) -> None:
-        """Unlinks the files of what was deleted long enough ago."""
+        """Unlinks the files that were deleted long enough ago."""
         try:
             await self._directories.purge(round(self._times.delete_delay * 1000))
         except KafkaError as error:
@@ -154,10 +159,10 @@ class Maintenance:
             await self.expire_producers_once()
 
     async def expire_producers_once(self) -> None:
-        """Forgets producers that are idle for too long, of some logs at a time."""
+        """Removes producers that have been idle for too long, a few logs at a time."""
         looked_at = 0
         for partition in self._partitions:
-            looked_at += PRODUCERS_PER_TURN // 1_000  # of a thousand partitions
+            looked_at += PRODUCERS_PER_TURN // 1_000  # a thousand partitions per turn
             if (partition_log := partition.open_log) is not None:
                 looked_at += partition_log.remove_expired_producers(self._now_ms())
             if looked_at >= PRODUCERS_PER_TURN:
@@ -170,7 +175,9 @@ class Maintenance:
             await self.flush_once()
 
     async def flush_once(self) -> None:
-        """Has the logs synced whose records were left unsynced for `flush.ms`, as write-behind leaves them."""
+        """Requests a flush of logs whose records have been unsynced for `flush.ms`, which write-behind does not
+        flush.
+        """
         for number, partition in enumerate(self._partitions):
             partition_log = partition.open_log
             if partition_log is not None and self._flush_is_due(partition_log):
@@ -185,7 +192,7 @@ class Maintenance:
         since = self._unflushed_since.setdefault(partition_log, self._now_ms())
         if self._now_ms() - since < partition_log.config.flush_ms:
             return False
-        # Records appended behind this flush have their own time.
+        # Records appended after this flush get their own deadline.
         del self._unflushed_since[partition_log]
         return True
 
@@ -197,7 +204,7 @@ class Maintenance:
                 if directory is not None and directory.offline is None:
                     resting.append((directory, partition, partition.settings.log))
         for partition in await run_blocking(_due, resting, self._now_ms()):
-            if partition.deleted:  # meanwhile
+            if partition.deleted:  # deleted meanwhile
                 continue
             try:
                 if partition.must_check:
@@ -208,7 +215,7 @@ class Maintenance:
                 events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
 
     async def _drop_lagging(self) -> None:
-        """As Kafka: within half the allowed lag after it was exceeded."""
+        """Drops lagging followers within half the allowed lag after it was exceeded, as in Kafka."""
         while True:
             await trio.sleep(self._times.replica_lag_max / 2)
             drop = self._partitions.drop_lagging_followers
@@ -218,13 +225,13 @@ class Maintenance:
 def _due(
     resting: Sequence[tuple[LogDirectory, Partition, LogConfig]], now_ms: int
 ) -> list[Partition]:
-    """Partitions whose files are old or large enough that retention may want some, or compaction. Blocks."""
+    """Returns the partitions whose files are old or large enough that retention or compaction may be due. Blocks."""
     due = []
     for directory, partition, config in resting:
         try:
             files = directory.segment_files(partition.topic_partition)
         except OSError:
-            continue  # the next opening reports it
+            continue  # the next opening reports the error
         oldest_ms = min((file.modified_ms for file in files), default=now_ms)
         is_old = 0 <= config.retention_ms < now_ms - oldest_ms
         is_large = 0 <= config.retention_bytes < sum(file.size for file in files)

@@ -1,1 +1,1 @@
-"""Connections from this broker to other nodes, and what travels on them."""
+"""Connections from this broker to other nodes, and the requests sent over them."""

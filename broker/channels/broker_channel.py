@@ -1,7 +1,7 @@
-"""The connection to one other broker, and the requests that go over it, in order.
+"""The connection to one other broker, and its requests in order.
 
-Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order in which
-they were made; one that was sent is never sent again here: the caller knows whether that is harmless.
+Source: `InterBrokerSendThread` and `NetworkClient` of Kafka. The requests of one channel are sent in the order of the
+calls. A sent request is never repeated here: only the caller knows whether that is harmless.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _CONNECT_FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemotePro
 
 
 class NotSent(Exception):
-    """The broker never got the request: to ask again, it or another, cannot do it twice."""
+    """The broker never received the request: a retry, with it or another broker, cannot execute it twice."""
 
 
 class OutcomeUnknown(Exception):
-    """The request was sent and not answered: it may have been done, or be done yet."""
+    """The request was sent and not answered: it may have been executed, or may still be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class ChannelLimits:
     """The limits of one channel.
 
     Args:
-        in_flight: requests sent and not answered; a broker reads no more of one connection either.
-        queued: requests not sent yet; more would wait longer than those who made them.
-        unsent_bytes: of requests that the kernel has not taken, above which no further one is encoded.
-        response_seconds: without any answer to what was sent, after which the broker is taken for stuck (Kafka's
+        in_flight: the maximum number of sent requests without an answer; brokers do not read more from one connection.
+        queued: the maximum number of unsent requests; further ones would wait longer than their callers do.
+        unsent_bytes: the bytes that the kernel has not taken above which no further request is encoded.
+        response_seconds: the time without any answer to sent requests after which the broker counts as stuck (Kafka's
             request.timeout.ms).
-        idle_seconds: without a request, after which the connection closes; below the 10 minutes after which brokers
-            close it (connections.max.idle.ms), which might hit a request.
-        backoff_seconds_max: between attempts to connect.
+        idle_seconds: the time without a request after which the connection closes; less than the 10 minutes after which
+            brokers close it (connections.max.idle.ms), which could hit a request.
+        backoff_seconds_max: the maximum time between attempts to connect.
     """
 
     in_flight: int = 64
@@ -59,7 +59,7 @@ class ChannelLimits:
 
 
 class _Request:
-    """A request on its way; `outcome` is the response or the error once `done` is set."""
+    """A pending request; `outcome` is the response or the error once `done` is set."""
 
     __slots__ = ("done", "message", "outcome", "sent")
 
@@ -75,7 +75,9 @@ class _Request:
 
 
 class BrokerChannel:
-    """To broker `broker_id`; `run` connects with the first request and returns when there has been none for long."""
+    """The channel to broker `broker_id`; `run` connects at the first request and returns after a long time without
+    requests.
+    """
 
     def __init__(
         self, broker_id: BrokerId, connector: BrokerConnector, limits: ChannelLimits
@@ -85,14 +87,14 @@ class BrokerChannel:
         self._limits = limits
         self._queue: deque[_Request] = deque()
         self._in_flight = 0
-        self._active_at = -inf  # the last answer, or the request that ended a time without any
+        self._active_at = -inf  # the last answer, or the first request after an idle time
         self._news = AutoResetEvent()
         self._backoff = ExponentialBackoff(
             max_seconds=limits.backoff_seconds_max, uniform=random.random
         )
 
     async def call(self, message: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
-        """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
+        """Sends a request and returns the response. Raises NotSent, OutcomeUnknown as `BrokerChannels.call` does."""
         if len(self._queue) >= self._limits.queued:
             raise NotSent(f"{len(self._queue)} requests wait for broker {self._broker_id} already")
         request = _Request(message)
@@ -113,7 +115,7 @@ class BrokerChannel:
         return request.outcome
 
     async def run(self) -> None:
-        """Connects as long as there is a request to send; ends with an empty queue, and raises only Cancelled."""
+        """Connects while there are requests to send; returns when the queue is empty, and only raises Cancelled."""
         try:
             while self._queue:
                 began, failed = trio.current_time(), True
@@ -133,16 +135,16 @@ class BrokerChannel:
         while self._queue:
             self._queue.popleft().settle(NotSent(f"broker {self._broker_id}: {why}"))
 
-    # -- with a connection
+    # -- connected
 
     async def _serve(self, connection: NodeConnection) -> bool:
-        """Returns when the connection breaks (False), or has served (True)."""
+        """Returns True when the connection is not needed any more, False when it breaks."""
         self._active_at = trio.current_time()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_closed, connection)
             while not connection.closed.is_set() and not self._has_served(connection):
                 if self._in_flight and trio.current_time() >= self._due():
-                    break  # it is stuck
+                    break  # the broker is stuck
                 self._send_queued(connection)
                 await self._news.wait(self._due())
             nursery.cancel_scope.cancel()
@@ -153,15 +155,15 @@ class BrokerChannel:
         self._news.set()
 
     def _due(self) -> float:
-        """When the connection has nothing more to wait for."""
+        """Returns the time at which the connection has nothing left to wait for."""
         limits = self._limits
         return self._active_at + (
             limits.response_seconds if self._in_flight else limits.idle_seconds
         )
 
     def _has_served(self, connection: NodeConnection) -> bool:
-        """It is idle, or the broker listens elsewhere by now, which is to get what is queued; what was sent there is
-        lost.
+        """Whether the connection is idle, or the broker now has another address, which queued requests must go to.
+        Answers from the old address are lost.
         """
         if self._queue:
             return self._connector.address_of(self._broker_id) != connection.address
@@ -178,7 +180,7 @@ class BrokerChannel:
             try:
                 connection.ask(request.message, partial(self._answered, request))
             except ConnectionLost:
-                return  # nothing was sent: the next connection has it
+                return  # nothing was sent: the next connection sends it
             except (VersionMismatch, LocalProtocolError) as error:
                 self._queue.popleft().settle(NotSent(f"broker {self._broker_id}: {error}"))
                 continue
@@ -189,8 +191,8 @@ class BrokerChannel:
             self._in_flight += 1
 
     def _answered(self, request: _Request, answer: Any) -> None:
-        """Given the ConnectionLost too that takes the place of an answer; a response without a waiting caller is
-        dropped.
+        """Settles a request with its answer, or with the ConnectionLost in place of an answer; without a waiting caller
+        the answer is dropped.
         """
         self._in_flight -= 1
         self._active_at = trio.current_time()

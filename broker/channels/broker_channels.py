@@ -1,6 +1,6 @@
-"""Requests from this broker to any other: a connection for each broker that is in use.
+"""Requests from this broker to any other broker, over one connection to each broker in use.
 
-Source: `InterBrokerSendThread` of Kafka, which one thread for each purpose there runs with a network client of its own.
+Source: `InterBrokerSendThread` of Kafka, which runs one thread with its own network client for each purpose.
 """
 
 from __future__ import annotations
@@ -25,33 +25,34 @@ class Channels(Protocol):
 
 
 class BrokerChannels:
-    """`run` keeps the connections; `call` may be used by any number of tasks meanwhile."""
+    """The channels to all brokers; `run` keeps the connections, and any number of tasks may use `call` meanwhile."""
 
     def __init__(self, connector: BrokerConnector, limits: ChannelLimits) -> None:
         self._connector = connector
         self._limits = limits
-        # Bounded by the brokers of the cluster; one that is not asked for a while leaves.
+        # Bounded by the brokers of the cluster; unused channels are removed.
         self._channels: dict[BrokerId, BrokerChannel] = {}
         self._tasks = Tasks()
 
     def __len__(self) -> int:
-        """How many brokers are connected to, or tried."""
+        """Returns the number of brokers with a connection or an attempt to connect."""
         return len(self._channels)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; then requests that wait end with what is known of them."""
+        """Runs until cancelled; waiting requests then get their known outcome."""
         await self._tasks.run(task_status)
 
     async def call(self, broker_id: BrokerId, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
-        """The response of broker `broker_id`, within `timeout` seconds; errors in it are the caller's.
+        """Returns the response of broker `broker_id` within `timeout` seconds; errors in the response are for the
+        caller.
 
-        Requests to one broker are sent in the order of the calls. To call again after a failure waits as long as the
-        channel backs off.
+        Requests to one broker are sent in the order of the calls. A call after a failure waits for the channel's
+        backoff.
 
         Raises:
-            NotSent: no connection, no version in common, no room, or no time was left; the broker does not know of the
+            NotSent: no connection, no common version, no room, or no time was left; the broker has not received the
                 request.
-            OutcomeUnknown: no answer came, and whether it was done is not known.
+            OutcomeUnknown: no answer arrived, and it is unknown whether the request was executed.
         """
         channel = self._channels.get(broker_id)
         if channel is None:

@@ -1,8 +1,7 @@
-"""A connection from this broker to another: where metadata says that it listens for brokers, secured as the
-configuration says.
+"""A connection from this broker to another one, at the address in the metadata and with the configured security.
 
-Followers fetch on one of their own (`trimaran.broker.replication`), as a long poll holds up what comes behind it;
-everything else shares one (`trimaran.broker.channels.broker_channels`).
+Followers fetch over connections of their own (`trimaran.broker.replication`), because a long poll delays the requests
+behind it; all other requests to a broker share one connection (`trimaran.broker.channels.broker_channels`).
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from trimaran.wire.transport.client.node_connection import NodeConnection, open_
 
 
 class BrokerUnknown(ConnectionLost):
-    """Metadata names no such broker, or no endpoint of it on the listener between brokers: nothing was sent."""
+    """The metadata has no such broker, or no endpoint of it on the inter-broker listener: nothing was sent."""
 
 
 class Connector(Protocol):
-    """Connects a follower with its leader."""
+    """The interface that connects a follower to its leader."""
 
     def connect(
         self, broker_id: BrokerId, *, copy_records: bool = True
@@ -32,7 +31,9 @@ class Connector(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BrokerConnector:
-    """`address_of` returns the newest address of a broker; each attempt calls it, so a broker that moved is found."""
+    """Connects to other brokers. `address_of` returns the newest address of a broker; each attempt calls it, so that a
+    broker that has moved is found.
+    """
 
     address_of: Callable[[int], Address | None]
     client_id: str
@@ -41,7 +42,7 @@ class BrokerConnector:
     def connect(
         self, broker_id: BrokerId, *, copy_records: bool = True
     ) -> AbstractAsyncContextManager[NodeConnection]:
-        """As `open_node_connection`. Raises BrokerUnknown."""
+        """Connects as `open_node_connection` does. Raises BrokerUnknown."""
         address = self.address_of(broker_id)
         if address is None:
             raise BrokerUnknown(f"metadata knows no endpoint of broker {broker_id} for brokers")

@@ -1,8 +1,8 @@
-"""The broker's one connection to the active controller.
+"""The broker's only connection to the active controller.
 
-Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes, or the
-connection breaks, the next call goes to the new one. A controller that refuses connections is gone, which the
-quorum's driver learns.
+Source: `NodeToControllerChannelManager` of Kafka. It follows the quorum's leader: when the leader changes or the
+connection breaks, the next call uses the new one. The quorum's driver is notified of a controller that refuses
+connections.
 """
 
 from __future__ import annotations
@@ -30,21 +30,22 @@ from trimaran.wire.transport.client.node_connection import NodeConnection, open_
 
 log = logging.getLogger(__name__)
 
-# After a refused connection or NOT_CONTROLLER: the quorum knows more in a moment. Doubled up to the second number, at
-# which a hundred brokers that wait for a controller cost it a tenth of its time.
+# The first and last delay after a refused connection or NOT_CONTROLLER, until the quorum knows more. The delay doubles
+# up to the maximum, at which a hundred waiting brokers cost a controller a tenth of its time.
 PAUSE_SECONDS = 0.01
 PAUSE_SECONDS_MAX = 0.1
 
 
 class ControllerCalls(Protocol):
-    """The part of `ControllerChannel` that most need."""
+    """The part of `ControllerChannel` that most callers need."""
 
     async def call(self, request: Message, *, timeout: float) -> Message: ...  # noqa: ASYNC109
 
 
 class ControllerChannel:
-    """`leader` is the quorum's, `address_of` finds a controller's address (None while it is unknown), `gone` is
-    called for a controller that refuses connections where it took them before.
+    """The channel to the active controller. `leader` is the quorum's leader; `address_of` returns a controller's
+    address (None while unknown); `gone` is called for a controller that now refuses connections after having accepted
+    them.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class ControllerChannel:
         self._reached: Address | None = None
 
     async def run(self) -> None:
-        """Keeps the connection for ever."""
+        """Keeps the connection forever."""
         backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         while True:
             leader = await self._leader.wait_for(lambda value: value.leader_id is not None)
@@ -77,7 +78,9 @@ class ControllerChannel:
                     await self._leader.wait_not(leader)
 
     async def _serve(self, leader: LeaderAndEpoch, address: Address) -> bool:
-        """Holds a connection to `leader` until either ends; returns whether there was one."""
+        """Keeps a connection to `leader` until the leader changes or the connection ends; returns whether it was
+        established.
+        """
         connected = False
         try:
             async with open_node_connection(
@@ -103,13 +106,14 @@ class ControllerChannel:
         scope.cancel()
 
     async def call(self, request: Message, *, timeout: float) -> Message:  # noqa: ASYNC109
-        """Asks the active controller, which may change within `timeout` seconds.
+        """Sends a request to the active controller, which may change within `timeout` seconds, and returns the
+        response.
 
-        A request may be sent twice when a connection breaks: what is sent here must bear it.
+        A request may be sent twice when a connection breaks, so it must be idempotent.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT. Errors inside the response are the caller's, except NOT_CONTROLLER. Also
-                where the controller does not serve the request, or not in a version that can say it: the next one may.
+            KafkaError: REQUEST_TIMED_OUT, also if no controller within the timeout serves the request in a suitable
+                version. Errors inside the response are for the caller, except NOT_CONTROLLER.
         """
         backoff = ExponentialBackoff(PAUSE_SECONDS, PAUSE_SECONDS_MAX)
         why = ""

@@ -1,7 +1,7 @@
-"""Takes a client's request to the active controller inside an Envelope, and the answer back (KIP-590).
+"""Forwards a client's request to the active controller in an Envelope, and returns the answer (KIP-590).
 
-The controller decides as if the client had asked it: the Envelope has the client's principal and address. Source:
-`ForwardingManager` of Kafka.
+The controller decides as if the client had sent the request to it: the Envelope has the client's principal and address.
+Source: `ForwardingManager` of Kafka.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 
 PRINCIPAL_VERSION = 0
-# The encoded forms of a client's principal and address that are kept: some 100 bytes each, at most 64 KiB.
+# Encoded forms of clients' principals and addresses to keep: about 100 bytes each, at most 64 KiB.
 CLIENTS_REMEMBERED = 128
 
-# The cost of a byte of a message that is decoded or encoded: a message of `HEAVY_BYTES` is too much for the loop.
+# The cost per byte of a decoded or encoded message: a message of `HEAVY_BYTES` is too much for the event loop.
 MESSAGE_COST = INLINE_COST_MAX // HEAVY_BYTES
-# The first version whose answer begins with a throttle time, for APIs whose quota the controller counts.
+# The first version whose response begins with a throttle time, for APIs whose quota the controller enforces.
 THROTTLED_SINCE = {
     CreateTopicsRequest.KEY: 2,
     DeleteTopicsRequest.KEY: 1,
@@ -47,19 +47,18 @@ M = TypeVar("M", bound=Message)
 
 
 class Forwarder:
-    """Requests that only the controller decides.
+    """Forwards requests that only the controller may decide.
 
-    `forward_frame` takes a request that was not decoded, `forward_request` one that was; `forward` also decodes the
-    answer.
+    `forward_frame` takes an undecoded request, `forward_request` a decoded one; `forward` also decodes the answer.
     """
 
     def __init__(self, controller: ControllerCalls, seconds_max: float) -> None:
-        """`seconds_max`: Kafka's request.timeout.ms, after which a client gives up."""
+        """`seconds_max` is Kafka's request.timeout.ms, after which a client gives up."""
         self._controller = controller
         self._seconds_max = seconds_max
 
     def forward(self, request: Message, call: Call, answer_type: type[M]) -> Handling[M]:
-        """Returns the controller's answer to `request`. Raises as `forward_request`."""
+        """Returns the controller's answer to `request`. Raises as `forward_request` does."""
         forwarded = yield from self.forward_request(request, call)
         answer: M = yield Compute(
             len(forwarded) * MESSAGE_COST, partial(decode_answer, forwarded, call, answer_type)
@@ -73,11 +72,11 @@ class Forwarder:
         return answer
 
     async def forward_frame(self, frame: bytes, call: Call) -> Outgoing:
-        """Returns the controller's answer to the request in `frame`, as the client shall get it: header and body.
+        """Returns the controller's answer to the request in `frame`, in the form for the client: header and body.
 
         Raises:
-            KafkaError: REQUEST_TIMED_OUT; the error of the Envelope itself; UNKNOWN_SERVER_ERROR if the answer makes no
-                sense, which is not the client's fault: its connection stays.
+            KafkaError: REQUEST_TIMED_OUT; the error of the Envelope itself; UNKNOWN_SERVER_ERROR if the answer is
+                invalid, which is not the client's fault: its connection remains open.
         """
         forwarded = Outgoing()
         forwarded += await self._enveloped(frame, call)
@@ -85,8 +84,8 @@ class Forwarder:
         return forwarded
 
     async def ask_for(self, call: Call, request: Message, version: int, answer_type: type[M]) -> M:
-        """Returns the controller's answer to a request that the client of `call` did not send itself. It is authorized,
-        and counts for quotas, as if it had. Raises as `forward_frame`.
+        """Returns the controller's answer to a request that the broker sends on behalf of the client of `call`.
+        Authorization and quotas apply as if the client had sent it. Raises as `forward_frame` does.
         """
         header = call.header
         frame = encode_request(request, version, header.correlation_id, header.client_id)
@@ -111,7 +110,7 @@ class Forwarder:
 
 
 def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
-    """Mutes the client's connection, which the controller does not see, for the time in the controller's answer."""
+    """Mutes the client's connection, which the controller cannot see, for the time in the controller's answer."""
     since = THROTTLED_SINCE.get(call.header.api_key)
     if since is not None and call.header.api_version >= since:
         told = memoryview(forwarded)[body : body + 4]
@@ -119,7 +118,7 @@ def _throttle(forwarded: Outgoing, body: int, call: Call) -> None:
 
 
 def decode_answer(forwarded: Outgoing, call: Call, answer_type: type[M]) -> M:
-    """Returns the answer, decoded. Raises KafkaError UNKNOWN_SERVER_ERROR."""
+    """Returns the decoded answer. Raises KafkaError UNKNOWN_SERVER_ERROR."""
     body = memoryview(forwarded)[_body_of(forwarded, call) :]
     try:
         return answer_type.decode(body, call.header.api_version)
@@ -140,7 +139,7 @@ def _server_error(error: RemoteProtocolError) -> KafkaError:
 
 
 def _body_of(forwarded: Outgoing, call: Call) -> int:
-    """Returns the position of the answer's body. Raises KafkaError UNKNOWN_SERVER_ERROR."""
+    """Returns the position of the body in the answer. Raises KafkaError UNKNOWN_SERVER_ERROR."""
     header = call.header
     view = memoryview(forwarded)
     try:

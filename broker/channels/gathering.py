@@ -1,6 +1,7 @@
-"""Items for one broker go together: what comes while requests to it are under way is in the next one.
+"""Batches items for a broker: items that arrive while requests to it are in flight go into the next request.
 
-Source: Kafka's `AddPartitionsToTxnManager` and `TransactionMarkerChannelManager`, which gather so, each in a thread.
+Source: Kafka's `AddPartitionsToTxnManager` and `TransactionMarkerChannelManager`, which batch in the same way, each in
+a thread.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from trimaran.wire.identity import BrokerId
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Requests to one broker at a time. One that waits (for replicas, say) must not keep all others from being sent; many
-# small ones would gather nothing.
+# The concurrent requests to one broker. A slow request (one that waits for replicas, for example) must not delay all
+# others; with many small requests there would be no batches.
 IN_FLIGHT_MAX = 4
-# Items of one request: some hundred bytes each.
+# The items of one request, a few hundred bytes each.
 ITEMS_MAX = 500
 
 
@@ -43,18 +44,18 @@ class _Destination(Generic[T, R]):
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.waiting: deque[_Entry[T, R]] = deque()  # as many as tasks wait in `ask`
+        self.waiting: deque[_Entry[T, R]] = deque()  # bounded by the tasks that wait in `ask`
 
 
 class Gathering(Generic[T, R]):
-    """`run` sends; `ask` may be used by any number of tasks meanwhile."""
+    """Batches items by broker; `run` sends them, and any number of tasks may use `ask` meanwhile."""
 
     def __init__(
         self,
         send: Callable[[BrokerId, Sequence[T]], Awaitable[Sequence[R]]],
         key: Callable[[T], Hashable],
     ) -> None:
-        """`send` asks a broker about items, no two of one `key`, and returns their answers in order; it may raise
+        """`send` sends items to a broker, no two with the same `key`, and returns their answers in order; it may raise
         NotSent and OutcomeUnknown.
         """
         self._send = send
@@ -63,11 +64,11 @@ class Gathering(Generic[T, R]):
         self._tasks = Tasks()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Runs until cancelled; then waiting callers get the known outcome of their items, too."""
+        """Runs until cancelled; waiting callers then get the known outcome of their items, too."""
         await self._tasks.run(task_status)
 
     async def ask(self, broker_id: BrokerId, item: T) -> R:
-        """Raises NotSent, OutcomeUnknown: as `BrokerChannels.call`."""
+        """Sends an item and returns its answer. Raises NotSent, OutcomeUnknown as `BrokerChannels.call` does."""
         if not self._tasks.are_running:
             raise _stops(broker_id)
         destination = self._destinations.get(broker_id)
@@ -102,7 +103,9 @@ class Gathering(Generic[T, R]):
                 self._destinations.pop(broker_id, None)
 
     def _take(self, waiting: deque[_Entry[T, R]]) -> list[_Entry[T, R]]:
-        """The next ones, no two of one key; those that must wait for that stay in order."""
+        """Removes and returns the next items, no two with the same key; items left for a later request stay in
+        order.
+        """
         taken: dict[Hashable, _Entry[T, R]] = {}
         left = []
         while waiting and len(taken) < ITEMS_MAX:

@@ -1,4 +1,4 @@
-"""Tasks that a call starts and that outlive it, for as long as the object that it was called on runs."""
+"""Tasks that a call starts and that outlive the call, as long as the object's `run` runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Tasks:
-    """Begun by `start_soon` while `run` runs; all end with it."""
+    """Tasks started by `start_soon` while `run` runs; they all end with it."""
 
     def __init__(self) -> None:
         self._nursery: trio.Nursery | None = None
@@ -31,6 +31,6 @@ class Tasks:
                 self._nursery = None
 
     def start_soon(self, function: Callable[[*Ts], Awaitable[object]], *args: *Ts) -> None:
-        """Only while they `are_running`."""
+        """Starts a task; allowed only while they `are_running`."""
         assert self._nursery is not None
         self._nursery.start_soon(function, *args)

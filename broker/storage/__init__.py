@@ -1,1 +1,1 @@
-"""The log directories of a broker, and when its data counts as durable."""
+"""The log directories of a broker, and the durability of its data."""

@@ -1,8 +1,8 @@
-"""The storage of a broker: its log directories, each with a group commit of its own, and the one with the metadata log.
+"""The storage of a broker: its log directories, each with its own group commit, and the directory of the metadata log.
 
 Source: `KafkaRaftServer.initializeLogDirs`, `LogManager.createAndValidateLogDirs` of Kafka. A directory that cannot be
-read at the start is left out, unless it is the one with the metadata log; one that is not formatted, or belongs to
-another node, is an error of the configuration.
+read at startup is skipped, unless it has the metadata log; a directory that is not formatted, or belongs to another
+node, is a configuration error.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """`shared` is the directory of a controller in the same process, which closes it, and last."""
+    """The opened storage. `shared` is the directory of a controller in the same process, which closes it after the
+    broker.
+    """
 
     directories: LogDirectories
-    commits: Mapping[LogDirectory, GroupCommit]  # of the partitions' logs
+    commits: Mapping[LogDirectory, GroupCommit]  # for the logs of partitions
     metadata_commit: GroupCommit
     durability: Durability
     shared: LogDirectory | None
@@ -47,14 +49,14 @@ class Storage:
         return self.directories.metadata
 
     async def commit(self, directory: LogDirectory) -> None:
-        """Runs the group commit of one directory, until that fails; the others go on."""
+        """Runs the group commit of one directory until the directory fails; other directories continue."""
         with suppress(StorageFailure):
             await self.commits[directory].run()
 
     async def close(
         self, broker_epoch: BrokerEpoch | None, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> None:
-        """Flushes and closes all that is the broker's own. A directory shared with a controller gets only its
+        """Flushes and closes everything that only the broker uses. A directory shared with a controller only gets its
         checkpoints.
         """
         if self.shared is not None and broker_epoch is not None:
@@ -69,12 +71,12 @@ class Storage:
 
 
 def open_storage(config: ServerConfig, shared: LogDirectory | None) -> Storage:
-    """Opens all directories of the configuration; `shared` is open already.
+    """Opens all configured directories; `shared` is already open.
 
     Raises:
-        MetaPropertiesError, DirectoryLocked, MetadataTooNew: the broker cannot start, and why.
-        KafkaError: KAFKA_STORAGE_ERROR, the metadata log's directory cannot be read, or none of the others: the
-            controller registers no broker without a directory.
+        MetaPropertiesError, DirectoryLocked, MetadataTooNew: the reason why the broker cannot start.
+        KafkaError: KAFKA_STORAGE_ERROR if the metadata log's directory cannot be read, or none of the others: the
+            controller does not register a broker without a directory.
     """
     if shared is None:
         check_metadata(config)
@@ -122,7 +124,9 @@ def _open(path: Path, config: ServerConfig) -> LogDirectory:
 
 
 def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
-    """One cluster, an id for each, one metadata log. Raises MetaPropertiesError."""
+    """Checks that all directories have the same cluster id and distinct directory ids, and that there is only one
+    metadata log. Raises MetaPropertiesError.
+    """
     cluster_id = metadata.meta_properties.cluster_id
     ids: dict[bytes, Path] = {}
     for directory in directories:
@@ -139,11 +143,11 @@ def _check(directories: list[LogDirectory], metadata: LogDirectory) -> None:
 
 
 class Cordons:
-    """The log directories of this broker that take no new replicas: `cordoned.log.dirs` (KIP-1066), as the broker's
-    file or its dynamic config says now.
+    """The log directories of this broker that take no new replicas: `cordoned.log.dirs` (KIP-1066), from the broker's
+    file or its dynamic config.
 
-    Replicas that are there stay, and are served. The controller learns of it with every heartbeat, and gives nothing to
-    a broker whose directories are all cordoned. Nothing is cached: callers send a heartbeat or make a replica, which
+    Existing replicas stay and are served. Every heartbeat reports the cordons, and the controller places no replica on
+    a broker whose directories are all cordoned. Nothing is cached: callers send a heartbeat or create a replica, which
     costs far more. Source: `KafkaConfig.cordonedLogDirs`, `DynamicLogConfig` of Kafka.
     """
 
@@ -159,5 +163,5 @@ class Cordons:
 
     @property
     def are_told(self) -> bool:
-        """Whether the cluster's `metadata.version` knows of cordoned directories."""
+        """Whether the cluster's `metadata.version` supports cordoned directories."""
         return self._metadata.image.features.metadata_version >= versions.CORDONED_LOG_DIRS

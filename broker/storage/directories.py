@@ -1,10 +1,10 @@
-"""The broker's log directories: the one of each replica, the choice for new ones, and the failure of one (KIP-112,
+"""The broker's log directories: the directory of each replica, the choice for new replicas, and failures (KIP-112,
 KIP-858).
 
-Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. A directory of a partition that holds another
-topic id than the image says is put aside before the new one is made, so no byte of one topic is served as another's
-(P14). One directory failing takes its replicas offline and the broker goes on, unless it is the one with the metadata
-log, or the last.
+Source: `LogManager` and `ReplicaManager.handleLogDirFailure` of Kafka. If a partition's directory has a topic id other
+than the image's, it is renamed before a new one is created, so that no data of one topic is served as another's (P14).
+A failing directory takes its replicas offline and the broker continues, unless it has the metadata log or is the last
+one.
 """
 
 from __future__ import annotations
@@ -37,20 +37,21 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# Logs whose offsets are noted for a checkpoint between two turns: 5 ms of work.
+# Logs whose offsets are collected for a checkpoint between two turns: 5 ms of work.
 NOTED_PER_TURN = 5_000
-# Microseconds, of a look for strays: at a name, for taking one away, and between two checkpoints.
+# Costs in the search for strays, in microseconds: a look at a name, a rename, and the work between two checkpoints.
 LOOK, RENAME, WORK_PER_TURN = 2, 120, 5_000
 
-# The id of the directory in which a replica is now, which the controller does not know yet.
+# Receives the id of a replica's current directory, which the controller does not know yet.
 OnPlaced = Callable[[TopicIdPartition, bytes], None]
 
 
 class LogDirectories:
-    """`all` are those that could be opened at the start, `failed_at_start` the others with the reason.
+    """The log directories of this broker. `all` could be opened at startup; `failed_at_start` has the reasons of the
+    rest.
 
-    `preferred` is where an operator wants a replica that does not exist yet; `on_placed` hears of replicas that are not
-    where the image says; `cordoned` gives the paths of those that take no new replicas.
+    `preferred` has the operator's directories for replicas that do not exist yet; `on_placed` is called for replicas
+    outside of the image's directory; `cordoned` returns the paths that take no new replicas.
     """
 
     def __init__(
@@ -60,28 +61,27 @@ class LogDirectories:
         metadata: LogDirectory | None = None,
         failed_at_start: Mapping[Path, str] | None = None,
     ) -> None:
-        """`metadata` holds the metadata log: one of `directories`, or a directory of its own."""
+        """`metadata` has the metadata log: one of `directories`, or a separate directory."""
         self.all = list(directories)
         self.metadata = metadata or self.all[0]
         self._assignable = {each_directory.directory_id for each_directory in self.all}
         self._assignable |= {UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY}
         self.failed_at_start = dict(failed_at_start or {})
-        self.preferred: dict[
-            TopicPartition, LogDirectory
-        ] = {}  # at most one for each partition of an image
+        # At most one for each partition of an image.
+        self.preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_placed: OnPlaced = lambda *_: None
         self.cordoned: Callable[[], Collection[Path]] = tuple
         self._known_failed: set[bytes] = set()
         self._out_of_service = OutOfService()
-        # Replicas whose logs threads check, and those of them to be deleted as soon as that is done.
+        # Replicas whose logs threads check, and those among them that are deleted as soon as the check ends.
         self._checks: dict[TopicPartition, trio.Event] = {}
         self._deleted_in_check: dict[TopicPartition, LogDirectory] = {}
         self._news = AutoResetEvent()
-        self._loop: trio.lowlevel.TrioToken | None = None  # that of `wait_failed`
+        self._loop: trio.lowlevel.TrioToken | None = None  # the loop of `wait_failed`
         for directory in [*self.all, self.metadata]:
             directory.health.watch(self._on_failure)
 
-    # -- standing
+    # -- state
 
     @property
     def online(self) -> list[LogDirectory]:
@@ -89,7 +89,7 @@ class LogDirectories:
 
     @property
     def offline(self) -> str | None:
-        """Why the broker cannot go on: the metadata log's directory is gone, or all are."""
+        """The reason why the broker cannot continue, or None: the metadata log's directory is offline, or all are."""
         if self.metadata.offline is not None:
             return f"{self.metadata.path}: {self.metadata.offline}"
         if not self.online:
@@ -98,8 +98,8 @@ class LogDirectories:
 
     @property
     def previous_broker_epoch(self) -> BrokerEpoch:
-        """That of the last life, if that ended cleanly in every directory: then nothing that was acknowledged is
-        missing (KIP-966). Else -1.
+        """The broker epoch of the previous run if every directory ended it cleanly and no acknowledged record is
+        missing (KIP-966). Otherwise -1.
         """
         if self.failed_at_start:
             return NO_BROKER_EPOCH
@@ -110,7 +110,7 @@ class LogDirectories:
         return [directory.directory_id for directory in self.online]
 
     def offline_ids(self) -> list[bytes]:
-        """The ids of those that failed since the start: every heartbeat reports them."""
+        """Returns the ids of the directories that failed since startup; every heartbeat reports them."""
         return [directory.directory_id for directory in self.all if directory.offline is not None]
 
     def cordoned_ids(self) -> list[bytes]:
@@ -133,7 +133,7 @@ class LogDirectories:
             await self._news.wait()
 
     def _on_failure(self) -> None:
-        """Wakes `wait_failed` from whichever thread met the failure."""
+        """Wakes `wait_failed`; called by the thread that met the failure."""
         if self._loop is not None:
             with suppress(trio.RunFinishedError):
                 self._loop.run_sync_soon(self._news.set, idempotent=True)
@@ -141,9 +141,9 @@ class LogDirectories:
     # -- finding
 
     def holding(self, key: TopicPartition) -> LogDirectory | None:
-        """The directory of the replica, also if it is offline now; None when it has no directory yet."""
+        """Returns the directory of the replica, even if it is offline now; None if the replica has no directory yet."""
         offline = None
-        for directory in self.all:  # asked for every partition at a start
+        for directory in self.all:  # called for every partition at startup
             if key in directory:
                 if directory.offline is None:
                     return directory
@@ -153,14 +153,14 @@ class LogDirectories:
     def is_untouched(
         self, key: TopicPartition, topic_id: bytes, assigned: bytes, standing: Standing
     ) -> bool:
-        """The replica has no log, and one may be made: there is nothing in it yet."""
+        """Returns whether the replica has no log and a new one may be created, so that it has no records yet."""
         return not any(key in directory for directory in self.online) and (
             self._why_not_made(key, topic_id, assigned, standing) is None
         )
 
     def knows_nothing_of(self, key: TopicPartition) -> bool:
-        """All directories are in service, and none has or had the replica: then it is untouched. Quick, as it is called
-        for every partition of a fetch.
+        """Returns whether all directories are in service and never had the replica, which is then untouched. Fast,
+        because it is called for every partition of a fetch.
         """
         if self.failed_at_start:
             return False
@@ -172,8 +172,8 @@ class LogDirectories:
         return True
 
     def where(self, key: TopicPartition, assigned: bytes) -> LogDirectory | None:
-        """The directory in which the replica is or will be made, as far as that is known; None: it may be in a
-        directory that is offline.
+        """Returns the directory in which the replica is or will be created; None if that may be an offline
+        directory.
         """
         found = self.holding(key) or self.preferred.get(key)
         online = self.online
@@ -195,7 +195,7 @@ class LogDirectories:
         standing: Standing,
         target: LogDirectory,
     ) -> bool:
-        """Has a replica that does not exist yet made in `target`, after a restart too; False: it may exist already."""
+        """Sets the directory of a replica that does not exist yet, also for later starts; False if it may exist."""
         if self._why_not_made(key, topic_id, assigned, standing) is not None:
             return False
         self.preferred[key] = target
@@ -203,11 +203,11 @@ class LogDirectories:
         return True
 
     def at(self, path: str) -> LogDirectory | None:
-        """The directory that the configuration calls `path`."""
+        """Returns the directory with the configured path `path`."""
         return next((directory for directory in self.all if str(directory.path) == path), None)
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """As checkpointed last, 0 if it was not."""
+        """Returns the checkpointed high watermark of the replica, or 0."""
         directory = self.holding(key)
         return 0 if directory is None else directory.high_watermark(key)
 
@@ -219,11 +219,12 @@ class LogDirectories:
         assigned: bytes = UNASSIGNED_DIRECTORY,
         standing: Standing = Standing.HELD,
     ) -> PartitionLog:
-        """Opens the partition's log, or makes it: in the directory that is `assigned`, or where the fewest replicas
-        are.
+        """Opens the partition's log, or creates it: in the directory `assigned`, or in the one with the fewest
+        replicas.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the disk failed, or the replica may be somewhere else (`why_not_made`).
+            KafkaError: KAFKA_STORAGE_ERROR if the disk failed, or the replica may be in another directory
+                (`why_not_made`).
         """
         try:
             self._finish_deletion(key)
@@ -243,7 +244,7 @@ class LogDirectories:
         return opened
 
     def _find(self, key: TopicPartition, topic_id: bytes) -> LogDirectory | None:
-        """The directory with the replica of that topic id; what another topic left under its name is put aside. Raises
+        """Returns the directory of the replica; puts aside directories with its name and another topic id. Raises
         KafkaError.
         """
         found = None
@@ -256,12 +257,14 @@ class LogDirectories:
         return found
 
     def must_check(self, key: TopicPartition) -> bool:
-        """Whether `open_log` would check what a crash left, which may take long: `check_log` does it in a thread."""
+        """Returns whether `open_log` would repair the log after a crash, which may take long: then use `check_log`."""
         found = self.holding(key)
         return found is not None and found.must_check(key)
 
     async def check_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> None:
-        """One at a time: one under way may be of a deleted topic of this name. Raises KafkaError as `open_log`."""
+        """Checks a log in a thread. Waits for a running check, which may be for a deleted topic of this name. Raises
+        KafkaError as `open_log` does.
+        """
         while (checked := self._checks.get(key)) is not None:
             await checked.wait()
         found = self.holding(key)
@@ -288,15 +291,15 @@ class LogDirectories:
         assigned: bytes = UNASSIGNED_DIRECTORY,
         standing: Standing = Standing.HELD,
     ) -> None:
-        """A log could not be opened or made: its directory failed, or the replica is damaged or missing. The controller
-        hears of the latter two, and takes it out of ISR and leadership. It does not hear of a missing replica that is
-        the last: that may never have had a log, which no later start could tell from a lost one.
+        """Handles a log that could not be opened or created, because its directory failed or the replica is damaged or
+        missing. The controller is notified of the latter two, and removes the replica from ISR and leadership; but not
+        of a missing last replica: it may never have had a log, which a later start could not tell from a lost one.
         """
         found = self.holding(key)
         if found is not None and found.offline is not None:
             return
         if found is None and assigned not in (*self.online_ids(), *NOWHERE_YET):
-            return  # the controller knows that the directory is not there
+            return  # the controller knows that the directory is missing
         self._out_of_service.note(key, error.message, None if found is None else found.path)
         if found is None:
             self._out_of_service.note_before(key, assigned)
@@ -304,7 +307,7 @@ class LogDirectories:
             self.on_placed(TopicIdPartition(topic_id, key.partition), LOST_DIRECTORY)
 
     def take_out(self, key: TopicPartition, topic_id: bytes, reason: str) -> None:
-        """Takes out a log that was found damaged; it is no longer used. Blocks shortly."""
+        """Takes a damaged log out of service; it is no longer used. Blocks briefly."""
         found = self.holding(key)
         assert found is not None
         with self.noting_failure(f"{key} is damaged"):
@@ -320,12 +323,12 @@ class LogDirectories:
         *,
         may_begin_anew: bool,
     ) -> None:
-        """For a replica that is not led here, with a log that may stay closed: reports its directory if `assigned` is
-        no directory here any more, as when its disk was replaced or it was moved; else it could never lead again, nor
-        join the ISR of a partition without records (KIP-858).
+        """Reports the directory of a replica that this broker does not lead, if `assigned` is not a directory of this
+        broker any more (the disk was replaced, or the replica moved). Its log may remain closed; without the report it
+        could never lead again, nor join the ISR of a partition without records (KIP-858).
 
-        One that is not here starts empty if there is a leader to follow, or no other replica may have its records. For
-        one that was reported as lost and is the last by now, the controller gets its earlier directory again.
+        A missing replica starts empty if there is a leader to follow, or no other replica may have its records. If it
+        was reported as lost and is now the last one, its earlier directory is reported again.
         """
         is_last = assigned == LOST_DIRECTORY and standing is Standing.LAST
         if is_last and (before := self._out_of_service.take_back(key)) is not None:
@@ -343,7 +346,7 @@ class LogDirectories:
             self.refused(key, topic_id, error)
 
     def _may_be_elsewhere(self, key: TopicPartition, topic_id: bytes, standing: Standing) -> bool:
-        """Whether a replica that the controller has in no directory of this process may yet be somewhere."""
+        """Returns whether a replica without an assigned directory in this process may still be in one."""
         if self.failed_at_start or len(self.online) < len(self.all):
             return True
         return self._why_not_made(key, topic_id, UNASSIGNED_DIRECTORY, standing) is not None
@@ -362,7 +365,7 @@ class LogDirectories:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR, reason or "all log directories are offline"
             )
-        preferred = self.preferred.pop(key, None)  # newer than what is assigned
+        preferred = self.preferred.pop(key, None)  # newer than the assignment
         if preferred in online:
             return preferred
         wanted = next(
@@ -370,17 +373,19 @@ class LogDirectories:
         )
         if wanted is not None:
             return wanted
-        cordoned = self.cordoned()  # all may be since the controller has chosen this broker
+        cordoned = (
+            self.cordoned()
+        )  # all may have been cordoned since the controller chose this broker
         open_ones = [directory for directory in online if directory.path not in cordoned]
         return min(open_ones or online, key=lambda one: one.replicas)
 
-    # -- taking away
+    # -- removal
 
     def delete_log(self, key: TopicPartition, topic_id: bytes) -> None:
-        """Takes the partition's directory away if it is of that topic id; the files go later (`purge`).
+        """Renames the partition's directory for deletion if it has that topic id; `purge` removes the files later.
 
-        While a thread checks the log, the directory has to keep its name: then that is done after the check. In a
-        directory that is offline the name stays and counts for nothing: topic ids decide when it is back.
+        While a thread checks the log, the directory must keep its name; it is renamed after the check. In an offline
+        directory the name remains but is ignored: when the directory is back, topic ids decide.
         """
         self.preferred.pop(key, None)
         self._out_of_service.forget(key)
@@ -398,7 +403,7 @@ class LogDirectories:
                     self._finish_deletion(key)
 
     def _finish_deletion(self, key: TopicPartition) -> None:
-        """Blocks until the check ends, if one is under way."""
+        """Renames a directory for deletion after its check; blocks while a check is running."""
         directory = self._deleted_in_check.pop(key, None)
         if directory is not None:
             with self.noting_failure(f"{key} is not deleted"):
@@ -407,9 +412,9 @@ class LogDirectories:
                 directory.forget(key)
 
     async def drop_strays(self, wanted: Container[TopicPartition]) -> None:
-        """Puts aside every partition that is not `wanted` here, some at a time: `wanted` is read again for each.
+        """Puts aside every partition that is not in `wanted`, a few at a time; `wanted` is read again for each.
 
-        Only names are compared: topic ids are checked when a log is opened, so a start opens nothing. A log with a
+        Only names are compared: topic ids are checked when a log is opened, so that startup opens none. A log with a
         damaged topic id may belong to any topic, and stays.
         """
         for directory in self.online:
@@ -433,13 +438,13 @@ class LogDirectories:
 
     @contextmanager
     def noting_failure(self, what: str) -> Iterator[None]:
-        """Logs an error of a disk and goes on: `wait_failed` finds a directory that is offline by now."""
+        """Logs a disk error and continues: `wait_failed` reports directories that have gone offline."""
         try:
             yield
         except KafkaError as error:
             events.LOG_DIRECTORY_FAILED.log(log, what=what, error=error)
 
-    # -- upkeep
+    # -- maintenance
 
     async def purge(self, delay_ms: int | None = None) -> None:
         """Removes the files of deleted segments and partitions, in a thread; see `LogDirectory.purge`."""
@@ -454,13 +459,13 @@ class LogDirectories:
             await run_blocking(directory.write_checkpoints, collected)
 
     async def lower_recovery_points(self, points: Mapping[TopicPartition, Offset]) -> None:
-        """Notes what replicas will count as flushed, in a thread: truncating their logs then writes no checkpoint."""
+        """Lowers recovery points in a thread, so that truncating the replicas' logs then writes no checkpoint."""
         for directory in self.online:
             held = {key: offset for key, offset in points.items() if key in directory}
             lowered = directory.offsets.begin_lowering(held)
             if lowered is None:
                 continue
-            with suppress(KafkaError):  # cutting the log meets it again
+            with suppress(KafkaError):  # truncating the log meets the error again
                 while not await run_blocking(directory.offsets.write, lowered):
                     lowered = directory.offsets.collect_lowered()
                 directory.offsets.end_lowering(held)
@@ -472,8 +477,8 @@ class LogDirectories:
         high_watermarks: Mapping[TopicPartition, Offset],
         but: LogDirectory | None = None,
     ) -> None:
-        """Closes all directories, see `LogDirectory.close`; for the one that is closed elsewhere (`but`) checkpoints
-        are written. Blocks.
+        """Closes all directories (see `LogDirectory.close`); only writes checkpoints for `but`, which its owner closes.
+        Blocks.
         """
         for directory in dict.fromkeys([*self.all, self.metadata]):
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
@@ -489,7 +494,7 @@ class LogDirectories:
 def _held(
     directory: LogDirectory, offsets: Mapping[TopicPartition, Offset], *, alone: bool
 ) -> Mapping[TopicPartition, Offset]:
-    """The offsets of the replicas in `directory`; with one directory those of replicas without a file yet too."""
+    """Returns the offsets of the replicas in `directory`; of all replicas if it is the only directory."""
     return (
         offsets if alone else {key: offset for key, offset in offsets.items() if key in directory}
     )

@@ -1,9 +1,9 @@
-"""Whether the log of a replica may be made, when no log directory holds it under its name.
+"""Decides whether the log of a replica may be created if no log directory has it under its name.
 
-That nothing was found does not say that there is nothing: the replica may lie in a directory that is offline or could
-not be read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. The controller's metadata say
-which replicas are new. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka,
-KIP-858; stricter, as Kafka takes every replica for new when its broker starts.
+That no log was found does not mean that none exists: the replica may be in a directory that is offline or could not be
+read, in a `-future`, in a `-delete` that no controller ordered, or in a `-stray`. The controller's metadata show which
+replicas are new. Source: `Partition.createLogInAssignedDirectoryId` and `LogManager.getOrCreateLog` of Kafka, KIP-858;
+stricter than Kafka, which treats every replica as new when its broker starts.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ NOWHERE_YET = (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY)
 
 
 class Standing(Enum):
-    """The state of a replica here in the controller's metadata."""
+    """The state of this broker's replica in the controller's metadata."""
 
-    # The partition was made, or given to this broker, while this process ran.
+    # The partition was created, or assigned to this broker, while this process ran.
     NEW = "new"
     # Another broker leads, and this one is neither in the ISR nor in the ELR: nothing depends on its records.
     SPARE = "spare"
-    # It may be elected with the records that it has.
+    # The replica may be elected with the records that it has.
     HELD = "held"
-    # As HELD, and no other replica may be elected in its place.
+    # Like HELD, but no other replica may be elected instead.
     LAST = "last"
 
     @classmethod
     def of(cls, state: PartitionImage, node_id: BrokerId) -> Standing:
-        """Directory ids of a replica that is not new."""
+        """Returns the standing of a replica that is not new."""
         is_led_elsewhere = state.leader not in (-1, node_id)
         electable = {*state.isr, *state.elr}
         if is_led_elsewhere and node_id not in electable:
@@ -45,13 +45,13 @@ class Standing(Enum):
 def _copy_of(
     directory: LogDirectory, key: TopicPartition, topic_id: bytes, standing: Standing
 ) -> Path | None:
-    """A directory without the partition's name that may hold records of the replica. Blocks shortly. Raises
+    """Returns a directory without the partition's name that may have records of the replica. Blocks briefly. Raises
     KafkaError.
     """
     futures = directory.futures
     if key in futures and futures.has_records(key) and _may_be_of(directory, key, topic_id):
         return directory.futures.directory(key)
-    # A replica that was given away and comes back finds its old directory, if a power cut undid what told it.
+    # A replica that was moved away and comes back may find its old directory, if a power failure undid the mark on it.
     return None if standing is Standing.SPARE else directory.aside.copy_of(key, topic_id)
 
 
@@ -71,7 +71,9 @@ def why_not_made(
     assigned: bytes,
     standing: Standing,
 ) -> str | None:
-    """None if the log may be made. `unread` are the directories that could not be read at the start."""
+    """Returns None if the log may be created, else the reason. `unread` has the directories that could not be read at
+    startup.
+    """
     if standing is Standing.NEW:
         return None
     name = f"{key}"
@@ -80,9 +82,7 @@ def why_not_made(
     for directory in online:
         try:
             copy = _copy_of(directory, key, topic_id, standing)
-        except (
-            KafkaError
-        ) as error:  # which is of this replica, among the many that a fetch asks for
+        except KafkaError as error:  # the error names the replica, which a fetch of many needs
             return error.message
         if copy is not None:
             return (

@@ -1,4 +1,4 @@
-"""Remembers why replicas of this broker are out of service, and logs each reason once, however often a request needs
+"""Remembers why replicas of this broker are out of service, and logs each reason once, however often requests need
 their logs.
 """
 
@@ -14,18 +14,18 @@ log = logging.getLogger(__name__)
 
 
 class OutOfService:
-    """Has at most one entry for each replica of this broker."""
+    """The replicas out of service; at most one entry for each replica of this broker."""
 
     def __init__(self) -> None:
         self._reasons: dict[TopicPartition, str] = {}
-        # By missing replica: the directory that the controller has for it, or had before LOST was reported.
+        # By missing replica: the directory in the controller's metadata, now or before LOST was reported.
         self._were_in: dict[TopicPartition, bytes] = {}
 
     def __contains__(self, key: TopicPartition) -> bool:
         return key in self._reasons
 
     def note(self, key: TopicPartition, reason: str, directory: Path | None) -> None:
-        """Logs a reason that is new. `directory` is the log directory of the replica; None: it was not found."""
+        """Logs a new reason. `directory` is the log directory of the replica, or None if it was not found."""
         if self._reasons.get(key) == reason:
             return
         self._reasons[key] = reason
@@ -36,11 +36,11 @@ class OutOfService:
             events.REPLICA_OFFLINE.log(log, partition=name, error=reason, folder=directory / name)
 
     def note_before(self, key: TopicPartition, assigned: bytes) -> None:
-        """Notes that a replica was not found, and that the controller has it in the directory `assigned`."""
+        """Notes that a replica was not found, and that the metadata place it in the directory `assigned`."""
         self._were_in[key] = assigned
 
     def take_back(self, key: TopicPartition) -> bytes | None:
-        """Returns the directory given to `note_before`, and forgets it."""
+        """Removes and returns the directory given to `note_before`."""
         return self._were_in.pop(key, None)
 
     def forget(self, key: TopicPartition) -> None:

@@ -1,8 +1,8 @@
-"""Moves between log directories that a crash left unfinished: one copy of each replica is kept (KAFKA-8069).
+"""Finishes moves between log directories after a crash: one copy of each replica is kept (KAFKA-8069).
 
-A move renames the copy first and the old replica second, so a crash leaves two of one name, and each has everything.
-Releases before this one, and Kafka before 2.4, took the old name away first: then the complete copy is alone. Topic
-ids come before all else, and only the metadata of the cluster says which is the right one. Source:
+A move renames the copy first and the old replica second, so that a crash leaves two complete directories of the same
+name. Earlier releases, and Kafka before 2.4, renamed the old one first: then the complete copy is the only one. Topic
+ids take precedence over everything else, and only the cluster's metadata show which is the right one. Source:
 `LogManager.recoverAbandonedFutureLogs` of Kafka.
 """
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 async def finish_moves(directories: LogDirectories, topics: TopicsImage, node_id: BrokerId) -> None:
-    """Before any log is opened: `topics` are those of the cluster as it is now. If a disk fails meanwhile, the next
-    start does the rest.
+    """Finishes moves before any log is opened; `topics` are the cluster's current topics. If a disk fails meanwhile,
+    the next start does the rest.
     """
     await _Moves(directories, topics, node_id).finish()
 
@@ -58,18 +58,18 @@ class _Moves:
                     self._keep_if_last(directory, replica)
 
     def _placed(self, topic: TopicImage | None, index: int) -> PartitionImage | None:
-        """None unless this broker has a replica of the partition."""
+        """Returns the partition's metadata if this broker has a replica of it, else None."""
         state = None if topic is None else topic.partitions.get(index)
         return state if state is not None and self.node_id in state.replicas else None
 
     async def _settle_twins(self, key: TopicPartition) -> None:
-        """Copies of another topic id are put aside. Among copies of one topic id the longer one stays, or, if both are
-        equal, the one that the controller knows.
+        """Settles a replica found in two directories. Copies with another topic id are put aside. Among the rest the
+        longest stays, or, if they are equal, the one in the controller's metadata.
         """
         topic = self.topics.by_name.get(key.topic)
         state = self._placed(topic, key.partition)
         if topic is None or state is None:
-            return  # they are put aside as all that is not this broker's
+            return  # put aside later, like all strays
         twins = []
         for directory in [directory for directory in self.directories.online if key in directory]:
             if directory.is_of(key, topic.id):
@@ -96,7 +96,9 @@ class _Moves:
             twin.put_aside(key)
 
     def _promote(self, directory: LogDirectory, key: TopicPartition) -> None:
-        """A copy alone is complete where its source's name was there and is gone. Else it may be a part."""
+        """Completes the move of a copy whose source is missing, if the source is known to have been here: the copy is
+        then complete. Otherwise it may be partial.
+        """
         topic = self.topics.by_name.get(key.topic)
         state = self._placed(topic, key.partition)
         if topic is None or state is None or not directory.futures.is_of(key, topic.id):
@@ -110,7 +112,7 @@ class _Moves:
             directory.promote_future(key)
 
     def _keep_if_last(self, directory: LogDirectory, replica: ReplicaToRemove) -> None:
-        """A replica whose name is nowhere is not removed because it was about to be."""
+        """Keeps a replica that was marked for deletion if no directory has it under its name."""
         topic_id, index = replica.key
         topic = self.topics.by_id.get(topic_id)
         state = self._placed(topic, index)
