@@ -1,4 +1,4 @@
-"""Named lines of the log: of brokers. See `trimaran.wire.text.events`."""
+"""The named log lines of brokers. See `trimaran.wire.text.events`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The newest metadata image, and what the broker derives from it."""
+"""The newest metadata image, and values that the broker derives from it."""

@@ -1,6 +1,4 @@
-"""The quotas of clients that this broker holds them to, as the metadata has them. Source: `ClientQuotaMetadataManager`
-of Kafka.
-"""
+"""The client quotas that this broker enforces, from the metadata. Source: `ClientQuotaMetadataManager` of Kafka."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ from trimaran.wire.transport.metrics.rate import Windows
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.hooks import Hooks, Response
 
-# Between brokers. Followers are exempt too: `fetch` says who is one.
+# Requests between brokers. Followers are also exempt; the handler of Fetch recognizes them.
 EXEMPT = frozenset({WriteTxnMarkersRequest.KEY})
 
 
 @dataclass(slots=True)
 class ClientQuotas:
-    """A `Publisher`. `produce` is `producer_byte_rate`, `fetch` is `consumer_byte_rate`, `requests` is
-    `request_percentage`: of the one event loop, as of one thread in Kafka.
+    """A `Publisher` of client quotas. `produce` is `producer_byte_rate`, `fetch` is `consumer_byte_rate`, and
+    `requests` is `request_percentage`, a share of the single event loop (in Kafka: of one thread).
     """
 
     windows: Windows = field(default_factory=Windows)
     now: Callable[[], float] = trio.current_time
-    # The same clock as `LoopTime` has.
+    # The clock of `LoopTime`.
     loop_clock: Callable[[], float] = time.perf_counter
     produce: ClientQuota = field(init=False)
     fetch: ClientQuota = field(init=False)
@@ -71,20 +69,24 @@ class ClientQuotas:
         self.connections.set_limits(dict(_of_addresses(self._image, self.book.addresses)))
 
     def connected(self, ip: str) -> float:
-        """Counts a new connection. Seconds, at most a window, for which one that comes too early is kept waiting."""
+        """Counts a new connection. Returns the seconds, at most a window, for which a connection over the quota must
+        wait.
+        """
         if not self.connections.is_set:
             return 0.0
         return min(self.connections.use_if_allowed(ip, self.now()), self.windows.seconds)
 
     def produced(self, call: Call) -> int:
-        """Counts a Produce; milliseconds for which its connection is muted."""
+        """Counts a Produce request. Returns the milliseconds for which its connection is muted."""
         if not self.produce.is_set:
             return 0
         user, client_id = _client(call)
         return call.throttle(self.produce.use(user, client_id, call.frame_bytes, self.now()))
 
     def fetched(self, call: Call, size: int) -> int:
-        """Counts `size` bytes of records. If they are too many, they do not count, and are not to be answered."""
+        """Counts `size` bytes of records. If they exceed the quota, they are not counted and must not be sent. Returns
+        the throttle time in milliseconds.
+        """
         if not self.fetch.is_set:
             return 0
         user, client_id = _client(call)
@@ -96,13 +98,14 @@ class ClientQuotas:
         return Hooks(charge=self._charged)
 
     def _charged(self, call: Call, response: Response) -> float:
-        """Seconds of silence, at most a window, as in Kafka. A producer with acks=0 gets no response.
+        """Returns the throttle time in seconds, at most a window, as in Kafka. A producer with acks=0 gets no response.
 
-        Encoding and sending a response is charged to the next request of the connection.
+        A request is charged for its own work, except for the encoding and sending of its response, which the next
+        request of its connection is charged for.
         """
         loop_time = call.connection.loop_time
         if not self.requests.is_set:
-            loop_time.taken = loop_time.seconds  # is not charged later either
+            loop_time.taken = loop_time.seconds  # never charged later either
             return 0.0
         taken = loop_time.take(self.loop_clock())
         if response is None:
@@ -113,7 +116,7 @@ class ClientQuotas:
         return min(delay, self.windows.seconds)
 
     def fetch_bytes_max(self, call: Call, asked: int) -> int:
-        """Returns the part of a consumer's request that its quota could ever give at once."""
+        """Returns the part of a consumer's fetch size that its quota can ever allow at once."""
         if not self.fetch.is_set:
             return asked
         most = self.fetch.most_at_once(*_client(call))

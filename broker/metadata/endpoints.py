@@ -1,4 +1,6 @@
-"""The endpoints of brokers on a listener, and the present leaders for clients that asked the wrong broker (KIP-951)."""
+"""The endpoints of brokers on a listener, and the current leaders for clients that contacted the wrong broker
+(KIP-951).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ Node = TypeVar("Node", fetch.NodeEndpoint, produce.NodeEndpoint)
 
 
 def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:
-    """The broker's endpoint on the listener of that name."""
+    """Returns the broker's endpoint on the named listener."""
     for endpoint in broker.listeners:
         if endpoint.name == listener:
             return endpoint
@@ -25,7 +27,9 @@ def endpoint_of(broker: BrokerRegistration, listener: str) -> Endpoint | None:
 def leader_endpoints(
     node: type[Node], leaders: Iterable[Leader], cluster: ClusterImage, listener: str
 ) -> list[Node]:
-    """Endpoints, each once, of the leaders that an answer names; `node` is what its message calls them."""
+    """Returns the endpoints of the leaders in a response, each once; `node` is the class of the entries in its
+    message.
+    """
     found = []
     for node_id in {BrokerId(leader.leader_id) for leader in leaders if leader.leader_id >= 0}:
         broker = cluster.brokers.get(node_id)

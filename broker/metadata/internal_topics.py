@@ -1,4 +1,4 @@
-"""Topics that only brokers write (Kafka's `Topic.INTERNAL_TOPICS`), and how they are created."""
+"""The topics that only brokers write (Kafka's `Topic.INTERNAL_TOPICS`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The broker's view of the cluster: the newest applied image, and a way to wait for a later one.
 
-Source: Kafka's `KRaftMetadataCache`. Handlers read it freely: an image never changes.
+Source: Kafka's `KRaftMetadataCache`. Handlers may read the image freely: it never changes.
 """
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ from trimaran.quorum.metadata.image import BrokerRegistration, MetadataImage
 from trimaran.wire.identity import BrokerId
 from trimaran.wire.transport.scheduling.events import Notifier
 
-# How long a broker that was fenced is still listed: a client that lost it asks for its leaders within a second or two.
+# The time for which a fenced broker is still listed: a client that lost it requests metadata within a second or two.
 LISTED_SECONDS = 3.0
 
 
 class BrokerMetadata:
-    """Holds the newest image; `applied_offset` is that of the last one that the partitions of this broker have been
-    brought to.
-    """
+    """The newest image; `applied_offset` is the offset of the last image that this broker's partitions have applied."""
 
     def __init__(self, image: MetadataImage, now: Callable[[], float] = trio.current_time) -> None:
         self.image = image
         self.applied_offset = image.provenance.offset
         self._now = now
         self._changed = Notifier()
-        self._fenced_at: dict[BrokerId, float] = {}  # by id; at most the registered brokers
+        self._fenced_at: dict[BrokerId, float] = {}  # at most the registered brokers
 
     def set(self, image: MetadataImage) -> None:
-        """Shows `image`; partitions follow, see `BrokerPublisher`."""
+        """Replaces the image; `BrokerPublisher` updates the partitions."""
         if image.cluster is not self.image.cluster:
             self._note_fenced(image)
         self.image = image
         self._changed.notify_all()
 
     def is_listed(self, broker: BrokerRegistration) -> bool:
-        """Whether Metadata lists the broker: it serves, or did a moment ago.
+        """Whether Metadata lists the broker: it is live, or was until a moment ago.
 
-        librdkafka gives a broker up as soon as it is not listed, and with it, for a second, the partitions that it was
-        just moving from there to their new leader. A dead address in the list costs a client one refused connection.
+        librdkafka drops a broker as soon as it is not listed, and with it, for a second, the partitions that it was
+        just moving to their new leader. A dead address in the list costs a client one refused connection.
         """
         if not broker.fenced:
             return True
@@ -56,7 +54,7 @@ class BrokerMetadata:
                 self._fenced_at[broker_id] = self._now()
 
     async def wait_for(self, predicate: Callable[[MetadataImage], bool]) -> MetadataImage:
-        """Returns the first image seen that satisfies `predicate`; bound it with a cancel scope."""
+        """Returns the first image that satisfies `predicate`; callers bound the wait with a cancel scope."""
         while not predicate(self.image):
             await self._changed.wait()
         return self.image

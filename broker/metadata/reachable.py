@@ -1,4 +1,4 @@
-"""Which brokers and replicas a client of one listener can reach, by the metadata.
+"""The brokers and replicas that a client of one listener can reach, according to the metadata.
 
 Source: Kafka's `KRaftMetadataCache` (`getAliveEndpoint`, `isReplicaOffline`), KIP-858 for directories.
 """
@@ -11,7 +11,7 @@ from trimaran.wire.identity import BrokerId
 
 
 class Reachable:
-    """The brokers of `cluster` that serve and have the listener of that name."""
+    """The live brokers of `cluster` that have the named listener."""
 
     def __init__(self, cluster: ClusterImage, listener: str) -> None:
         self._brokers = {
@@ -24,11 +24,11 @@ class Reachable:
         return broker_id in self._brokers
 
     def leader(self, partition: PartitionImage) -> int:
-        """-1 if there is none, or none that can be reached."""
+        """Returns the leader, or -1 if there is none or it cannot be reached."""
         return partition.leader if partition.leader in self._brokers else NO_LEADER
 
     def offline(self, partition: PartitionImage) -> list[BrokerId]:
-        """Replicas whose broker cannot be reached, or has lost their directory."""
+        """Returns the replicas whose broker cannot be reached or has lost their directory."""
         return [
             replica
             for replica, directory in zip(partition.replicas, partition.directories, strict=True)

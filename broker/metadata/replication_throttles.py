@@ -1,4 +1,4 @@
-"""The throttles of replication that this broker holds itself to, as the metadata has them (KIP-73).
+"""The replication throttles that this broker applies to itself, from the metadata (KIP-73).
 
 Source: `ConfigHandler` (`TopicConfigHandler`, `BrokerConfigHandler`) of Kafka.
 """
@@ -28,8 +28,8 @@ def _throttle() -> ReplicationThrottle:
 
 @dataclass(slots=True)
 class ReplicationThrottles:
-    """A `Publisher`. `leader` is of what is sent to followers, `follower` of what is taken from leaders, `moves` of
-    what is copied between the directories here, of which every replica is throttled.
+    """A `Publisher` of replication throttles. `leader` limits the bytes sent to followers, `follower` those fetched
+    from leaders, and `moves` those copied between this broker's directories, for all replicas.
     """
 
     configs: NodeConfigs | None = None
@@ -40,7 +40,7 @@ class ReplicationThrottles:
 
     @classmethod
     def of(cls, config: ServerConfig, configs: NodeConfigs) -> Self:
-        """None are set before the metadata says so."""
+        """Returns throttles without limits; the metadata sets these later."""
         replication = Windows(
             config["replication.quota.window.num"], config["replication.quota.window.size.seconds"]
         )

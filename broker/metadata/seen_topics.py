@@ -1,8 +1,8 @@
-"""The Metadata response for all topics, kept for clients that ask again: to judge and gather thousands of topics
-for each request
-of each client would take most of the loop.
+"""Cached Metadata responses for all topics: authorizing and collecting thousands of topics for every request would take
+most of the event loop's time.
 
-It holds as long as neither the topics nor the ACLs change. Not implemented: what who asks may do with each topic.
+A response is valid until the topics or the ACLs change. Not implemented: a client's authorized operations on each
+topic.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from trimaran.quorum.metadata.image import TopicsImage
 from trimaran.wire.codec.declarations import EncodedArray
 from trimaran.wire.security.principal import ANONYMOUS, Principal
 
-# Principals, each on its hosts; one takes 8 bytes a topic, and shares what is encoded.
+# Cached principals (with hosts); one takes 8 bytes per topic, and shares the encoded topics.
 KEPT_MAX = 64
 
 
 class Asker(NamedTuple):
-    """The principals and listeners that see the same topics."""
+    """The key of the cache: clients with the same principal and host see the same topics."""
 
     principal: Principal
     host: str
@@ -28,7 +28,7 @@ EVERYBODY = Asker(ANONYMOUS, "")
 
 
 class SeenTopics:
-    """The answers of one image of the topics and one state of the ACLs (`acls_epoch`), at most `KEPT_MAX`."""
+    """The responses for one image of the topics and one state of the ACLs (`acls_epoch`), at most `KEPT_MAX`."""
 
     __slots__ = ("_acls_epoch", "_kept", "_topics")
 
@@ -41,13 +41,13 @@ class SeenTopics:
         return len(self._kept)
 
     def find(self, asker: Asker, topics: TopicsImage, acls_epoch: int) -> EncodedArray | None:
-        """Returns the topics kept for `asker`; callers must not change them."""
+        """Returns the cached topics for `asker`; callers must not change them."""
         return self._kept.get(asker) if self._is_of(topics, acls_epoch) else None
 
     def keep(
         self, asker: Asker, topics: TopicsImage, acls_epoch: int, answer: EncodedArray
     ) -> None:
-        """Replaces the oldest, and all that are of other topics or ACLs."""
+        """Caches a response; drops the oldest one, and all responses for other topics or ACLs."""
         if not self._is_of(topics, acls_epoch):
             self._kept.clear()
             self._topics, self._acls_epoch = topics, acls_epoch

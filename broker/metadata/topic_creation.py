@@ -1,7 +1,7 @@
 """Creates missing topics that a request needs: `auto.create.topics.enable`, and internal topics.
 
 Source: `AutoTopicCreationManager` of Kafka. Kafka answers at once; here the request waits until the topic is in the
-image of the broker, so that the next request finds it, or until the controller has refused, which the answer says.
+broker's image, so that the next request finds it, or until the controller has refused it, which the response reports.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from trimaran.wire.messages.create_topics import (
 )
 from trimaran.wire.transport.requests.calls import Call
 
-# The time for which a creation holds up Metadata or FindCoordinator; then the client must try again.
+# The maximum delay of a Metadata or FindCoordinator response by a creation; the client must then retry.
 CREATE_SECONDS = 5.0
-# All controllers know it that a broker of ours can register with.
+# Supported by every controller that accepts this broker.
 VERSION = 7
 
 
 class TopicCreation:
-    """One request to the controller for all names of a call; names under way are waited for, not asked for again."""
+    """Creates topics with one controller request per call; waits for topics that another call is creating."""
 
     def __init__(
         self, controller: ControllerCalls, metadata: BrokerMetadata, config: ServerConfig
@@ -43,11 +43,11 @@ class TopicCreation:
         self._under_way: dict[str, trio.Event] = {}
 
     async def create(self, names: Iterable[str], call: Call | None = None) -> dict[str, ErrorCode]:
-        """Creates the topics; NONE means that the image has it now. With the `call` of a client they count for its
-        `controller_mutation_rate`, as in Kafka; internal topics are the broker's own.
+        """Creates the topics; NONE means that the image now has the topic. With a client's `call` they count for its
+        `controller_mutation_rate`, as in Kafka; internal topics are created on the broker's account.
 
-        Errors are those that Metadata and FindCoordinator answer: UNKNOWN_TOPIC_OR_PARTITION asks the client to try
-        again; INVALID_TOPIC_EXCEPTION and INVALID_REPLICATION_FACTOR do not pass by themselves.
+        The errors are those of Metadata and FindCoordinator: after UNKNOWN_TOPIC_OR_PARTITION the client retries;
+        INVALID_TOPIC_EXCEPTION and INVALID_REPLICATION_FACTOR are permanent.
         """
         wanted = list(dict.fromkeys(names))
         codes = dict.fromkeys(wanted, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -113,7 +113,7 @@ class TopicCreation:
         )
 
     def _transactions_topic(self) -> CreatableTopic:
-        """More in sync than there are replicas would be a topic that takes nothing."""
+        """Limits min.insync.replicas to the number of replicas: otherwise the topic would accept no writes."""
         config = self._config
         replicas = config["transaction.state.log.replication.factor"]
         return _internal(
@@ -145,7 +145,7 @@ def _internal(
 
 
 def _visible(code: int) -> ErrorCode:
-    """Returns the error by which a client learns of the controller's refusal."""
+    """Converts the controller's error to the error for the client."""
     error = ErrorCode.of(code)
     if error in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         return ErrorCode.NONE

@@ -1,10 +1,10 @@
-"""The names of topics that the patterns of consumer groups match (KIP-848): found in a thread, for all groups
-of a broker together.
+"""The topic names that the patterns of consumer groups match (KIP-848): found in a thread, for all groups of a broker
+together.
 
-RE2 takes time linear in the name, whatever the pattern; but up to a millisecond for each thousand instructions of its
-program where no two names take the same way through it. So programs have a bound, names are matched some milliseconds
-at a time (RE2 lets go of the interpreter lock), and the matches of a pattern are kept: later only new topics are
-matched. Kafka uses RE2/J, in a thread as well.
+RE2 takes time linear in the name for any pattern, but up to a millisecond per thousand instructions of its program if
+no two names follow the same path through it. Therefore programs are bounded, names are matched a few milliseconds at a
+time (RE2 releases the interpreter lock), and the matches of a pattern are cached: later only new topics are matched.
+Kafka uses RE2/J, in a thread as well.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ Topics = Mapping[str, object]
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# The length of a pattern.
+# The maximum length of a pattern.
 REGEX_CHARACTERS_MAX = 10_000
-# The size of a program: an instruction is about a character of the pattern with its repetitions written out.
+# The maximum size of a program: about one instruction per character of the pattern with its repetitions expanded.
 INSTRUCTIONS_MAX = 10_000
-# For a program and the states that it was in, as long as names are matched: with less of it names of 249 characters
-# take many times as long, as no state is met again.
+# The memory of a program and its cached states while names are matched: with less, names of 249 characters take many
+# times as long, because no state is found in the cache.
 MEMORY_BYTES_MAX = 8 << 20
-# This many patterns have such memory at once.
+# The number of patterns that have such memory at the same time.
 PATTERNS_AT_ONCE = 4
-# Names are matched for this long before other work of the thread has its turn.
+# The time for which names are matched before other work of the thread gets its turn.
 SLICE_SECONDS = 0.005
-# The size of the kept matches of all patterns: 16 MiB in sets of names, which are the metadata's.
+# The bound for the cached matches of all patterns: 16 MiB for the sets; the names themselves belong to the metadata.
 NAMES_KEPT_MAX = 250_000
 PATTERNS_KEPT_MAX = 1_000
 
@@ -49,7 +49,7 @@ class _Matched(NamedTuple):
 
 
 class TopicPatterns:
-    """The names that patterns match, by pattern; the newest request is the last."""
+    """The matching names by pattern, ordered by the last request."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Matched] = {}
@@ -59,11 +59,11 @@ class TopicPatterns:
         self._turn = trio.Lock()
 
     def knows(self, regex: str) -> bool:
-        """Whether it is a pattern for certain."""
+        """Returns whether the pattern is known to be valid."""
         return regex in self._known
 
     async def refusal(self, regex: str) -> KafkaError | None:
-        """INVALID_REGULAR_EXPRESSION: RE2 does not understand the pattern, or it is too large."""
+        """Returns INVALID_REGULAR_EXPRESSION if RE2 does not support the pattern or it is too large, else None."""
         try:
             if not self.knows(regex):
                 await self._apart(compiled, regex)
@@ -72,14 +72,14 @@ class TopicPatterns:
         return None
 
     async def matching(self, regex: str, topics: Topics) -> frozenset[str]:
-        """Returns the topics whose whole name matches, for any principal.
+        """Returns the topics whose whole name matches, whatever the principal may see.
 
         Raises:
-            KafkaError: as `refusal`.
+            KafkaError: the errors that `refusal` returns.
         """
         while (known := self._known.get(regex)) is None or known.topics is not topics:
             if (busy := self._busy.get(regex)) is not None:
-                await busy.wait()  # another group asks for the same
+                await busy.wait()  # another group waits for the same pattern
             else:
                 await self._find(regex, topics, known)
         self._keep(regex, known)
@@ -105,7 +105,9 @@ class TopicPatterns:
         return frozenset(found)
 
     async def _apart(self, work: Callable[[*Ts], T], *args: *Ts) -> T:
-        """One piece of work for patterns at a time: others that want the thread wait for no second one."""
+        """Runs one piece of work in the thread, one piece for all patterns at a time: other work of the thread never
+        waits for two.
+        """
         async with self._turn:
             return await run_apart(work, *args)
 
@@ -119,10 +121,10 @@ class TopicPatterns:
 
 
 def compiled(regex: str) -> Matches:
-    """Tells whether a whole name matches. Takes up to some ten milliseconds.
+    """Returns a function that tests whether a whole name matches. Takes up to about ten milliseconds.
 
     Raises:
-        KafkaError: INVALID_REGULAR_EXPRESSION: RE2 does not understand it, or it is too large.
+        KafkaError: INVALID_REGULAR_EXPRESSION if RE2 does not support the pattern or it is too large.
     """
     if len(regex) > REGEX_CHARACTERS_MAX:
         raise KafkaError(
@@ -132,7 +134,7 @@ def compiled(regex: str) -> Matches:
     options = re2.Options()
     options.max_mem = MEMORY_BYTES_MAX
     options.log_errors = False
-    options.never_capture = True  # no caller asks for groups, which cost more than the match
+    options.never_capture = True  # captured groups are never read, and cost more than the match
     try:
         pattern = re2.compile(regex, options)
     except re2.error as error:
@@ -140,7 +142,7 @@ def compiled(regex: str) -> Matches:
         reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
         raise _invalid(regex, reason) from None
     finally:
-        re2.purge()  # or it keeps the last hundred, with all their memory
+        re2.purge()  # otherwise RE2 caches the last hundred with all their memory
     if pattern.programsize > INSTRUCTIONS_MAX:
         raise _invalid(
             regex, f"it takes {pattern.programsize} instructions, more than {INSTRUCTIONS_MAX}"
@@ -161,7 +163,7 @@ def _new(before: Topics, now: Topics) -> Iterator[str]:
 
 
 def _match_some(matches: Matches, names: Iterable[str], found: set[str]) -> bool:
-    """Whether those were the last names."""
+    """Matches names for one slice of time. Returns whether all names have been matched."""
     end = time.perf_counter() + SLICE_SECONDS
     for name in names:
         if matches(name):

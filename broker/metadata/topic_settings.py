@@ -1,6 +1,6 @@
-"""The configuration of a topic: its own configs, else dynamic broker configs, else the properties file.
+"""The configuration of a topic: its own configs, then dynamic broker configs, then the properties file.
 
-Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed when first asked for and kept until a config changes.
+Source: `LogConfig`, `DynamicLogConfig` of Kafka. Computed on first use and cached until a config changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trimaran.quorum.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.identity import BrokerId
 
-# Of `LogConfig` the fields that are a topic config of the same name, with its value as it is.
+# The fields of `LogConfig` that have the name and the unconverted value of a topic config.
 _SAME_NAMES = tuple(
     (field.name, key)
     for field in fields(LogConfig)
@@ -30,7 +30,7 @@ _SAME_NAMES = tuple(
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """The typed values that partitions of a topic go by."""
+    """The typed settings that apply to the partitions of a topic."""
 
     log: LogConfig
     rules: ProduceRules
@@ -38,7 +38,7 @@ class TopicSettings:
 
 
 class TopicSettingsSource:
-    """Settings by topic name, one entry per topic in use on this broker."""
+    """The settings by topic name; at most one entry for each topic in use on this broker."""
 
     def __init__(self, config: ServerConfig, metadata: BrokerMetadata, node_id: BrokerId) -> None:
         self._config = config
@@ -54,14 +54,14 @@ class TopicSettingsSource:
         return settings
 
     def changed(self, topic: str | None) -> None:
-        """Configs of `topic` changed, or of brokers (None)."""
+        """Drops the settings of `topic`, or of all topics after a change of broker configs (None)."""
         if topic is None:
             self._known.clear()
         else:
             self._known.pop(topic, None)
 
     def value(self, topic: str, key: str) -> Any:
-        """The value of one topic config that holds for `topic`."""
+        """Returns the effective value of one config of `topic`."""
         configs = self._metadata.image.configs
         own = configs.of(TOPIC_RESOURCE, topic)
         if key in own:
@@ -94,7 +94,7 @@ class TopicSettingsSource:
 
 
 def _compression(value: Callable[[str], Any]) -> dict[str, Any]:
-    """What `compression.type` and the level of its codec make of a topic's log."""
+    """Returns the compression of a topic's log from `compression.type` and the level of its codec."""
     name = value("compression.type")
     if name == "producer":
         return {}

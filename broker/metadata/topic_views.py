@@ -1,10 +1,9 @@
-"""The topics of Metadata responses, kept encoded: thousands of clients ask for the same ones, and ten thousand
-partitions take 0.2 s.
+"""The topics of Metadata responses, cached in encoded form: thousands of clients request the same ones, and ten
+thousand partitions take 0.2 s to encode.
 
-A view has the topics for one listener and one version, for all clients. The operations that a client may do with
-them are written into a copy. A view holds as long as the cluster does not change, and each topic in it until that
-one changes: images share
-what did not change, so looking for the same object finds out.
+A view has the topics for one listener and one version, for all clients. A client's authorized operations are written
+into a copy. A view is valid until the cluster changes, and each topic in it until the topic changes: images share
+unchanged objects, so that a comparison of identities detects changes.
 """
 
 from __future__ import annotations
@@ -27,30 +26,30 @@ from trimaran.wire.messages.metadata import (
 from trimaran.wire.schema import encode_element
 
 FIRST_FLEXIBLE_VERSION = 9
-# Client libraries of a cluster speak a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
+# The client libraries in a cluster use a few versions on a few listeners; a view of 50,000 partitions takes 2 MB.
 VIEWS_MAX = 8
-# Topics that are deleted and made again leave their encodings behind; beyond this share of those that exist a view
-# begins again.
+# Recreated topics leave their old encodings behind; a view with more than this multiple of the existing topics is
+# discarded.
 STALE_FACTOR = 2
 STALE_MIN = 1000
 
 
 class ViewKey(NamedTuple):
-    """The properties that two responses must share to show a topic by the same bytes."""
+    """The properties on which the encoding of a topic depends."""
 
     version: int
     listener: str
 
 
 class TopicView:
-    """The topics on one listener, where brokers that do not serve or have no such listener cannot be reached."""
+    """The topics as clients of one listener see them: brokers that are fenced or lack the listener are unreachable."""
 
     def __init__(self, cluster: ClusterImage, asked: ViewKey) -> None:
         self.cluster = cluster
         self._asked = asked
         self._reachable = Reachable(cluster, asked.listener)
         self._known: dict[bytes, tuple[TopicImage, bytes]] = {}
-        # Topics that a request has begun to encode; the next one that needs them goes on with it.
+        # Topics that a request has begun to encode; the next request that needs them continues.
         self._begun: dict[bytes, tuple[TopicImage, Iterator[None]]] = {}
         self.seen = SeenTopics()
 
@@ -58,14 +57,15 @@ class TopicView:
         return len(self._known)
 
     def find(self, topic: TopicImage) -> bytes | None:
-        """Returns the encoded topic; None if it was not encoded yet, or has changed since."""
+        """Returns the encoded topic, or None if it has not been encoded yet or has changed since."""
         known = self._known.get(topic.id)
         return known[1] if known is not None and known[0] is topic else None
 
     def encode_some(self, topic: TopicImage) -> None:
-        """Encodes one more partition of a topic that `find` does not know; after the last one `find` knows it.
+        """Encodes one more partition of a topic that `find` does not have; after the last one, `find` returns the
+        topic.
 
-        Requests that need the same topic share the work; none waits for another one, because its peer may be slow.
+        Requests that need the same topic share the work; none waits for another one, since its client may be slow.
         """
         begun = self._begun.get(topic.id)
         if begun is None or begun[0] is not topic:
@@ -74,9 +74,9 @@ class TopicView:
             del self._begun[topic.id]
 
     def with_operations(self, element: bytes, operations: int) -> bytes:
-        """Returns the encoded topic with the operations that the client may do with it.
+        """Returns the encoded topic with the client's authorized operations.
 
-        They are the last field, in front of the tagged ones, of which there are none.
+        They are the last field before the tagged fields, which are empty.
         """
         end = len(element) - (self._asked.version >= FIRST_FLEXIBLE_VERSION)
         return element[: end - 4] + operations.to_bytes(4, "big", signed=True) + element[end:]
@@ -100,7 +100,7 @@ class TopicView:
         )
 
     def element(self, topic: MetadataResponseTopic) -> bytes:
-        """Returns an encoded topic that is not kept, e.g. an error."""
+        """Returns the encoding of a topic that is not cached, such as an error."""
         return encode_element(topic, MetadataResponse, self._asked.version)
 
     def _partition(self, index: int, state: PartitionImage) -> MetadataResponsePartition:
@@ -108,7 +108,7 @@ class TopicView:
         leader = reachable.leader(state)
         replicas, isr = list(state.replicas), list(state.isr)
         code = ErrorCode.NONE if leader >= 0 else self._unreachable(state.leader)
-        if self._asked.version == 0:  # which cannot say that a replica is offline
+        if self._asked.version == 0:  # version 0 has no field for offline replicas
             replicas = [replica for replica in replicas if replica in reachable]
             isr = [replica for replica in isr if replica in reachable]
             if code is ErrorCode.NONE and len(replicas) < len(state.replicas):
@@ -131,7 +131,7 @@ class TopicView:
 
 
 class TopicViews:
-    """The views that clients asked for last, at most `VIEWS_MAX`."""
+    """The most recently used views, at most `VIEWS_MAX`."""
 
     def __init__(self) -> None:
         self._views: dict[ViewKey, TopicView] = {}

@@ -1,1 +1,1 @@
-"""The parts of a broker put together: start, registration, shutdown."""
+"""The assembled broker: start, registration, shutdown."""

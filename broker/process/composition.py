@@ -1,5 +1,5 @@
-"""A broker process made of its families (`broker/process/families.py`) and of what connects them with the cluster and
-its clients; `broker/process/server.py` starts and ends it. Source: `BrokerServer`, `SharedServer` of Kafka.
+"""Assembles a broker process from its families (`broker/process/families.py`) and its connections to the cluster and to
+clients; `broker/process/server.py` starts and stops it. Source: `BrokerServer`, `SharedServer` of Kafka.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from trimaran.wire.transport.server.server import Listener
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Everything that runs, in one value, so that starting and stopping are plain functions."""
+    """All running parts in one value, so that starting and stopping are plain functions."""
 
     config: ServerConfig
     storage: Storage
@@ -77,7 +77,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Gate:
-    """Logins of clients, and the rights that they have then."""
+    """The logins of clients, and their rights."""
 
     authorizer: Authorizer | None
     accounts: Accounts
@@ -89,12 +89,12 @@ def compose(
     controller: RunningController | None,
     zookeeper_offsets: ZooKeeperOffsets | None = None,
 ) -> Parts:
-    """Makes every part and starts none; what is held from here on (sockets, locks of directories) the caller closes.
+    """Creates all parts without starting them; the caller closes acquired resources (sockets, directory locks).
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the broker cannot start, and why.
+        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the reason why the broker cannot start.
     """
-    authorizer = authorizer_of(config)  # refuses before anything is opened
+    authorizer = authorizer_of(config)  # reports invalid configs before anything is opened
     accounts = Accounts(config["delegation.token.secret.key"])
     gate = _Gate(authorizer, accounts, Logins(accounts.find))
     listeners = bind(config, config.broker_listeners, logins=gate.logins)
@@ -164,8 +164,8 @@ def _composed(
 
 
 def _client_metrics(config: ServerConfig, access: QuorumAccess) -> ClientMetrics:
-    """Pushed client metrics are exposed only through this broker's scrape endpoint; without one, clients are not asked
-    to push.
+    """Returns the collector of pushed client metrics. They are only exposed at this broker's scrape endpoint; without
+    one, clients are not requested to push.
     """
     is_seen = bool(config["trimaran.metrics.listener"]) and otlp.is_available()
     received = ReceivedMetrics(_monotonic_ms) if is_seen else None
@@ -190,7 +190,7 @@ def _altered(
 
 
 def _publish(access: QuorumAccess, gate: _Gate, *publishers: Publisher) -> None:
-    """Adds publishers of the metadata in order: accounts are first, rights last."""
+    """Adds the publishers of the metadata in order: accounts first, the authorizer last."""
     access.loader.add_publisher(gate.accounts, *publishers)
     if gate.authorizer is not None:
         access.loader.add_publisher(gate.authorizer)
@@ -254,7 +254,7 @@ def _lifecycle(
 
 
 def _unsupported_levels(metadata: BrokerMetadata) -> str:
-    if metadata.applied_offset < 0:  # nothing is known yet
+    if metadata.applied_offset < 0:  # no metadata yet
         return ""
     return unsupported_levels(metadata.image.features, REGISTERED_FEATURES)
 

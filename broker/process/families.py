@@ -1,7 +1,7 @@
-"""The parts of a broker, family by family: data, groups, transactions, administration.
+"""The parts of a broker by family: data, groups, transactions, administration.
 
-Each family is made by one function from the configuration, the metadata and the `Ports`. A broker process, the tests
-and the simulation all make their brokers here. Source: `BrokerServer` of Kafka.
+One function creates all families from the configuration, the metadata and the `Ports`. The broker process, the tests
+and the simulation all create their brokers here. Source: `BrokerServer` of Kafka.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.identity import BrokerEpoch
 from trimaran.wire.transport.metrics.rate import Windows
 
-# A client handles an answer only when all of it has come. Measured with librdkafka at 1 KiB a record: 950 to 1,050 MB/s
-# with answers of up to 8 or 16 MiB, which stay in the processor's cache on their way, 600 to 850 with 50 MB.
+# Clients only process complete responses. Measured with librdkafka at 1 KiB per record: 950 to 1,050 MB/s with
+# responses of up to 8 or 16 MiB, which stay in the processor's cache, and 600 to 850 MB/s with 50 MB.
 ANSWER_BYTES_MAX = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """The metadata as the parts of a broker read it: the image, and the settings that the configuration and the image
-    give together.
+    """The metadata as seen by the parts of a broker: the image, and the settings that follow from the configuration and
+    the image.
     """
 
     config: ServerConfig
@@ -83,7 +83,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """The replicas here, and the parts that keep them as the metadata says."""
+    """The replicas of this broker, and the parts that keep them in step with the metadata."""
 
     partitions: Partitions
     assignments: DirectoryAssignments
@@ -94,7 +94,9 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """`run` must be running before requests come. Markers have connections of their own: they wait for replicas."""
+    """The parts for transactions; `run` must be running before requests arrive. Markers have their own connections,
+    because they wait for replicas.
+    """
 
     coordinator: TransactionCoordinator
     verifier: TransactionVerifier
@@ -114,7 +116,7 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True)
 class Families:
-    """A broker without its way into the cluster and its listeners."""
+    """A broker without its connection to the cluster and its listeners."""
 
     data: Data
     groups: GroupCoordinator
@@ -131,7 +133,7 @@ def families(
     zookeeper_offsets: ZooKeeperOffsets | None = None,
     client_metrics: ClientMetrics | None = None,
 ) -> Families:
-    """Makes every part that serves requests and starts none."""
+    """Creates all parts that serve requests, without starting them."""
     config, metadata = cluster.config, cluster.metadata
     data = _data(cluster, ports)
     groups = _groups(cluster, data.partitions)
@@ -228,7 +230,7 @@ def _transactions(
 def fetchers_of(
     cluster: Cluster, connector: Connector, broker_epoch: Callable[[], BrokerEpoch]
 ) -> Fetchers:
-    """Returns the fetchers that the configuration describes."""
+    """Returns the fetchers with the configured settings."""
     config = cluster.config
     settings = FetchSettings(
         replica_id=config.broker_id,

@@ -1,7 +1,7 @@
-"""This broker's standing with the controller: registration, heartbeats, fencing, controlled shutdown.
+"""This broker's state at the controller: registration, heartbeats, fencing, controlled shutdown.
 
-Source: `BrokerLifecycleManager` of Kafka, KIP-631, KIP-841, KIP-966 (the epoch of a clean shutdown goes with the
-registration). Every step is taken as soon as it can be; the heartbeat interval only bounds the silence.
+Source: `BrokerLifecycleManager` of Kafka, KIP-631, KIP-841, KIP-966 (the registration has the epoch of a clean
+shutdown). Every step is taken as soon as possible; the heartbeat interval only bounds the time without a heartbeat.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Between two tries while the controller says "not yet".
+# The delay between two attempts while the controller is not ready.
 PAUSE_SECONDS = 0.02
 PAUSE_SECONDS_MAX = 0.5
-# A controller that does not answer so often while the broker leaves is gone too: a whole cluster is being stopped.
+# After this many failures during the broker's shutdown the controller counts as gone too: the whole cluster is being
+# stopped.
 LEAVE_SECONDS = 1.5
 LEAVE_ATTEMPTS = 2
 
 
 class RegistrationRefused(Exception):
-    """The controller refused this broker, or did not answer within initial.broker.registration.timeout.ms."""
+    """The controller refused this broker, or did not respond within initial.broker.registration.timeout.ms."""
 
 
 class BrokerState(Enum):
-    """As in Kafka's `BrokerState`, in this order."""
+    """The states of Kafka's `BrokerState`, in the same order."""
 
     STARTING = "starting"
     RECOVERY = "recovery"  # registered, fenced until caught up with the metadata
@@ -73,8 +74,8 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleTimes:
-    """Kafka's broker.heartbeat.interval.ms, broker.session.timeout.ms, initial.broker.registration.timeout.ms in
-    seconds.
+    """The times in seconds: Kafka's broker.heartbeat.interval.ms, broker.session.timeout.ms,
+    initial.broker.registration.timeout.ms.
     """
 
     heartbeat: float = 2.0
@@ -83,9 +84,10 @@ class LifecycleTimes:
 
 
 class Lifecycle:
-    """`applied_offset` is the last metadata offset that the broker's image has; -1 for none. `unsupported_levels` are
-    the finalized features of that image that this broker cannot serve, as text: the controller refuses it by a code
-    that does not name them. `cordoned_directories` is None while the cluster's `metadata.version` knows of none.
+    """The broker's registration and heartbeats. `applied_offset` returns the last metadata offset in the broker's
+    image, or -1. `unsupported_levels` returns as text the finalized features of that image that this broker does not
+    support: the controller refuses it with a code that does not name them. `cordoned_directories` returns None while
+    the cluster's `metadata.version` does not support cordons.
 
     `epoch` is the broker epoch, -1 before registration.
     """
@@ -118,10 +120,10 @@ class Lifecycle:
         self._leave_failures = 0
 
     async def run(self) -> None:
-        """Registers, then sends heartbeats until the controller has let the broker go.
+        """Registers, then sends heartbeats until the controller allows the broker to stop.
 
         Raises:
-            RegistrationRefused: the broker cannot serve and must end.
+            RegistrationRefused: the broker cannot serve and must stop.
         """
         while not self._may_stop.is_set():
             if self._must_register:
@@ -132,21 +134,25 @@ class Lifecycle:
                 await self._wanted.wait()
 
     def unfence(self) -> None:
-        """The broker can serve: its image is up to date and its logs are recovered."""
+        """Requests to be unfenced, because the image is up to date and the logs are recovered."""
         self._ready_to_unfence = True
         self._wanted.set()
 
     def register_again(self) -> None:
-        """In the same incarnation, which keeps its epoch: what the controller could not take before it may take now."""
+        """Registers again with the same incarnation and epoch, because the controller may now store more of the
+        registration.
+        """
         self._must_register = True
         self._wanted.set()
 
     def report(self) -> None:
-        """Sends a heartbeat now: a request waits for the controller to learn this broker's metadata offset."""
+        """Sends a heartbeat now, because the controller waits for this broker's metadata offset."""
         self._wanted.set()
 
     async def shut_down(self, seconds: float) -> bool:
-        """Gives all leaderships away; returns whether the controller let the broker go within `seconds`."""
+        """Requests a controlled shutdown, which moves all leaderships; returns whether it was granted within
+        `seconds`.
+        """
         if self.state.value in (BrokerState.STARTING, BrokerState.SHUTTING_DOWN):
             return False
         self.state.set(BrokerState.PENDING_CONTROLLED_SHUTDOWN)
@@ -176,7 +182,7 @@ class Lifecycle:
                         self.state.set(BrokerState.RECOVERY)
                     return
                 reason = self._reason_of(code)
-                if last != reason:  # said once, not at every try
+                if last != reason:  # logged once per reason
                     events.BROKER_REFUSED.log(log, reason=reason)
                 last = reason
                 if code is ErrorCode.INCONSISTENT_CLUSTER_ID:
@@ -235,12 +241,12 @@ class Lifecycle:
 
     @property
     def _is_caught_up(self) -> bool:
-        """With its own registration: configs before it may be of long ago."""
+        """Whether the broker has applied its own registration: configs before that may be outdated."""
         return 0 <= self.epoch <= self._applied_offset()
 
     async def _heartbeat(self) -> float:
-        """One heartbeat; returns in how many seconds the next is due at the latest."""
-        # Also after it was let go: a heartbeat that wants nothing would unfence the broker again.
+        """Sends one heartbeat; returns the maximum time in seconds until the next."""
+        # Also true after the shutdown was granted: a heartbeat without requests would unfence the broker again.
         leaving = self.state.value in (
             BrokerState.PENDING_CONTROLLED_SHUTDOWN,
             BrokerState.SHUTTING_DOWN,
@@ -271,7 +277,7 @@ class Lifecycle:
 
     async def _refused(self, code: ErrorCode) -> float:
         if code in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            # The controller does not know this incarnation any more, or yet after a change of controller.
+            # The controller has dropped this incarnation, or does not have it yet after a change of controller.
             events.BROKER_FENCED.log(log, error=code.name)
             self._must_register = True
             return PAUSE_SECONDS
@@ -291,16 +297,16 @@ class Lifecycle:
             self.state.set(BrokerState.RUNNING)
             events.BROKER_READY.log(log, broker=self._identity.node_id)
         if response.is_fenced and self._ready_to_unfence:
-            return PAUSE_SECONDS  # fenced, or not seen to have caught up: ask again soon
+            return PAUSE_SECONDS  # fenced, or not known to have caught up: retry soon
         return self._times.heartbeat
 
 
 class RegistrationTracker:
-    """Has the broker register again, in the same incarnation, once the cluster can store its log directories. A
-    `Publisher`: `register_again` is called once for each image that lacks the directories and has room for them.
+    """A `Publisher` that registers the broker again, with the same incarnation, once the cluster can store its log
+    directories. `register_again` is called once for each image that supports directories and lacks the broker's.
 
-    Below metadata.version 3.7-IV2 a registration has no room for directories, and a directory that the controller does
-    not know cannot fail. Source: Kafka's `BrokerRegistrationTracker`, KIP-858.
+    Below metadata.version 3.7-IV2 registrations have no directories, and the failure of a directory unknown to the
+    controller has no effect. Source: Kafka's `BrokerRegistrationTracker`, KIP-858.
     """
 
     def __init__(self, node_id: BrokerId, register_again: Callable[[], None]) -> None:

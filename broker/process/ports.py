@@ -1,5 +1,5 @@
-"""The ways out of a broker: its disks, the controller, other brokers and clocks. A process opens them; a test and the
-simulation give others to the same broker.
+"""The external dependencies of a broker: its disks, the controller, other brokers and clocks. A process opens real
+ones; tests and the simulation give the same broker others.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from trimaran.wire.identity import BrokerEpoch
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """`open_channels` opens channels to other brokers, for a purpose. `broker_epoch` is that of this incarnation (-1
-    before registration), and `report` asks for a heartbeat now. `now` is monotonic seconds, `now_ms` the wall clock.
+    """The external dependencies. `open_channels` opens channels to other brokers for a purpose. `broker_epoch` returns
+    the epoch of this incarnation (-1 before registration), and `report` requests a heartbeat now. `now` returns
+    monotonic seconds, `now_ms` the wall-clock time.
     """
 
     directories: LogDirectories

@@ -1,8 +1,8 @@
-"""Brings the partitions of this broker to what the metadata says, from the moment the broker is caught up.
+"""Applies the metadata to the partitions of this broker, once the broker has caught up.
 
-Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Until `activate` nothing is done: an image
-that is behind may name leaders of long ago, and directories that it does not know yet would look like strays. A
-change of many partitions is visible at once, and `run` carries it out some at a time.
+Source: `BrokerMetadataPublisher` and `ReplicaManager.applyDelta` of Kafka. Nothing is applied before `activate`: an
+outdated image may name former leaders, and directories of partitions that it lacks would look like strays. A change of
+many partitions is visible at once, and `run` applies it in pieces.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# Partitions begun between two checkpoints: 5 to 10 ms of work.
+# Partitions applied between two checkpoints: 5 to 10 ms of work.
 PARTITIONS_PER_TURN = 500
 
 
 class BrokerPublisher:
-    """A `Publisher` of the metadata loader."""
+    """A `Publisher` that applies images to the broker's partitions."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class BrokerPublisher:
         directories: LogDirectories,
         report: Callable[[], None],
     ) -> None:
-        """`report` tells the controller how far this broker is."""
+        """`report` sends the controller this broker's metadata offset."""
         self._metadata = metadata
         self._partitions = partitions
         self._settings = settings
@@ -54,9 +54,9 @@ class BrokerPublisher:
         self._report = report
         self._active = False
         self._long_lived = LongLived()
-        # (topic id, partition) in the order in which they come; at most the partitions of an image
+        # Pending (topic id, partition) in order of arrival; at most the partitions of an image.
         self._behind: dict[TopicIdPartition, None] = {}
-        self._gone: dict[bytes, TopicImage] = {}  # topics deleted, of those behind
+        self._gone: dict[bytes, TopicImage] = {}  # deleted topics of pending partitions
         self._news = AutoResetEvent()
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
@@ -97,14 +97,14 @@ class BrokerPublisher:
             elif kind == BROKER_RESOURCE:
                 topic = None
                 if name == str(self._partitions.node_id):
-                    self._report()  # a directory may be cordoned now
+                    self._report()  # directories may have been cordoned
             else:
                 continue
             self._settings.changed(topic)
             self._partitions.settings_changed(topic)
 
     async def activate(self) -> None:
-        """The image is up to date: begins the partitions' epochs and puts strays aside, some at a time."""
+        """Begins the epochs of all partitions and puts strays aside, in pieces; the image must be up to date."""
         image = self._metadata.image
         self._active = True
         self._partitions.begin_with(image.topics)
@@ -119,7 +119,7 @@ class BrokerPublisher:
         await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
 
     async def run(self) -> None:
-        """Brings about what was published for many partitions at once; begins after `activate`."""
+        """Applies changes of many partitions, in pieces; must begin after `activate`."""
         while True:
             if self._behind:
                 await self._catch_up()
@@ -128,13 +128,15 @@ class BrokerPublisher:
 
     async def _catch_up(self) -> None:
         while self._behind:
-            topics = self._metadata.image.topics.by_id  # newest, as publishing goes on in between
+            topics = (
+                self._metadata.image.topics.by_id
+            )  # the newest: publishing continues in between
             piece = list(islice(self._behind, PARTITIONS_PER_TURN))
             for key in piece:
                 del self._behind[key]
                 topic_id, index = key
                 topic = topics.get(topic_id) or self._gone.get(topic_id)
-                if topic is not None:  # else it came and went in between
+                if topic is not None:  # otherwise created and deleted in between
                     self._apply_one(topic, index, is_gone=topic_id not in topics)
             self._long_lived.add(len(piece))
             await yield_to_loop()
@@ -149,12 +151,12 @@ class BrokerPublisher:
                 self._partitions.remove(topic, index)
             else:
                 self._partitions.apply_changes(topic, {index: topic.partitions[index]})
-        except Exception:  # one partition must not keep the others from the change  # noqa: BLE001 - it is logged, with its traceback
+        except Exception:  # one must not stop the others  # noqa: BLE001 - it is logged, with its traceback
             events.REPLICA_METADATA_FAILED.log(log, exc_info=True, topic=topic.name, index=index)
 
 
 class _Wanted:
-    """The replicas that this broker has, or is to have, as (topic, partition): asked for one by one, never listed."""
+    """The replicas that this broker has or should have, as (topic, partition): tested one by one, never listed."""
 
     def __init__(self, metadata: BrokerMetadata, partitions: Partitions) -> None:
         self._metadata = metadata
@@ -163,13 +165,15 @@ class _Wanted:
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, TopicPartition)
         if self._partitions.find(key) is not None:
-            return True  # if it is not to be any more, its log is deleted in its turn
+            return True  # if it should not exist any more, it is deleted later
         state = self._partitions.state_of(key)
         return state is not None and self._partitions.node_id in state.replicas
 
 
 def _somebody_leaves(image: MetadataImage) -> bool:
-    """A broker in controlled shutdown goes when all others have seen its leaderships move."""
+    """Returns whether a broker is in controlled shutdown: it waits until all others have applied its leadership
+    changes.
+    """
     return any(
         broker.in_controlled_shutdown and not broker.fenced
         for broker in image.cluster.brokers.values()

@@ -1,5 +1,5 @@
-"""The broker's place in the metadata quorum: an observer with its log on disk, or the controller's own replica beside
-it.
+"""The broker's access to the metadata quorum: an observer with its log on disk, or the replica of a controller in the
+same process.
 
 Source: `KafkaRaftManager`, `SharedServer` of Kafka.
 """
@@ -25,9 +25,9 @@ from trimaran.wire.security.listener import ClientSecurity
 
 @dataclass(frozen=True, slots=True)
 class QuorumAccess:
-    """`node` follows the quorum and `loader` turns its log into images.
+    """The quorum node and its loader: `node` follows the quorum, and `loader` turns its log into images.
 
-    `owned`: the broker runs the node; in a combined process the controller does, and goes last.
+    `owned`: the broker runs the node; in a combined process the controller runs it, and stops last.
     """
 
     node: QuorumNode
@@ -41,7 +41,7 @@ def open_observer(
     group_commit: GroupCommit,
     security: ClientSecurity,
 ) -> QuorumAccess:
-    """An observer under the broker's id with its log in `directory`; it reads the log of an earlier process there."""
+    """Opens an observer with the broker's id and its log in `directory`; reads the log of a previous run."""
     metadata_log = open_log(config, directory)
     loader = MetadataLoader()
     node = QuorumNode(

@@ -1,9 +1,8 @@
-"""A broker process: its parts (`broker/process/composition.py`) started in order, ended in order.
+"""A broker process: starts and stops its parts (`broker/process/composition.py`) in order.
 
-Start: directory, quorum observer, registration, caught up with the metadata, logs recovered, partitions begun,
-listeners served, unfenced. End (the caller cancels): controlled shutdown while everything still runs, then connections
-drained, logs flushed, checkpoints and the clean-shutdown marker written. Source: `BrokerServer`, `SharedServer` of
-Kafka.
+Start: directory, quorum observer, registration, catch-up with the metadata, recovery of logs, partitions, listeners,
+unfencing. Stop (when cancelled): controlled shutdown while everything still runs, then draining of connections, flushes
+of logs, checkpoints and the clean-shutdown marker. Source: `BrokerServer`, `SharedServer` of Kafka.
 """
 
 from __future__ import annotations
@@ -38,18 +37,18 @@ from trimaran.wire.transport.server.server import Server, serve_listener
 
 log = logging.getLogger(__name__)
 
-# The time for which a stopping broker waits for the controller to move its leaderships (Kafka: as long as it takes;
-# supervisors kill after 30 s), and for answers that are owed.
+# The time for which a stopping broker waits for the controller to move its leaderships (Kafka has no bound; supervisors
+# kill after 30 s), and for pending responses.
 CONTROLLED_SHUTDOWN_SECONDS = 20.0
 DRAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class RunningBroker:
-    """What `run_broker` reports when the broker serves; `parts` are for who looks on, as metrics do."""
+    """The value that `run_broker` reports when the broker serves; `parts` are for observers such as metrics."""
 
     node_id: BrokerId
-    addresses: Mapping[str, Address]  # listener name -> where it listens
+    addresses: Mapping[str, Address]  # by listener name
     context: Context
     server: Server
     parts: Parts
@@ -63,15 +62,15 @@ async def run_broker(
     zookeeper_offsets: ZooKeeperOffsets | None = None,
     task_status: trio.TaskStatus[RunningBroker] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Runs a broker until it is cancelled; then it hands its partitions over before it ends.
+    """Runs a broker until it is cancelled, then hands over its partitions and stops.
 
-    `controller` runs in the same process, if there is one: its node, loader and directory are shared, and outlive the
-    broker. `zookeeper_offsets` keeps the offsets of old consumers, if any.
+    `controller`, if any, runs in the same process: the broker shares its node, loader and directory, which outlive the
+    broker. `zookeeper_offsets` stores the offsets of old consumers, if configured.
 
     Raises:
-        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: it cannot start, and why.
-        RegistrationRefused: the controller refused it.
-        StorageFailure: its log directory went offline; what was acknowledged is on it.
+        ConfigError, MetaPropertiesError, DirectoryLocked, OSError: the reason why the broker cannot start.
+        RegistrationRefused: the controller refused the broker.
+        StorageFailure: its log directory went offline; acknowledged records are on its disk.
     """
     parts = compose(config, controller, zookeeper_offsets)
     await run_gracefully(partial(_run, parts, controller, task_status))
@@ -86,7 +85,7 @@ async def _run(
     task_status: trio.TaskStatus[RunningBroker],
     stop: trio.Event,
 ) -> None:
-    """Everything that must still work while the broker takes its leave."""
+    """Runs all parts, which must keep working during the controlled shutdown."""
     clean = False
     try:
         async with trio.open_nursery() as nursery:
@@ -106,7 +105,7 @@ async def _run(
 
 
 async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Server | None:
-    """Returns None if `stop` was set before it served."""
+    """Starts all parts. Returns None if `stop` was set before the broker served."""
     with trio.CancelScope() as starting:
         nursery.start_soon(_cancel_when, stop, starting)
         nursery.start_soon(_watch_directories, parts)
@@ -130,7 +129,7 @@ async def _start(parts: Parts, nursery: trio.Nursery, stop: trio.Event) -> Serve
             ctx.authorizer.complete_initial_load()
         for line in overridden(parts.config, ctx.metadata.image.configs):
             events.CONFIG_OVERRIDDEN.log(log, config=line)
-        # Its record may be in the image before its answer is here, and no other record need follow.
+        # The image may have the registration before its response arrives, and no later record may follow.
         await lifecycle.state.wait_not(BrokerState.STARTING)
         await ctx.metadata.wait_for(lambda image: lifecycle.epoch <= image.provenance.offset)
         await finish_moves(ctx.directories, ctx.metadata.image.topics, ctx.node_id)
@@ -156,12 +155,13 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 
 async def _watch_directories(parts: Parts) -> None:
-    """A directory that fails takes its replicas along; the controller hears of it and has others lead. Raises
-    StorageFailure.
+    """Handles failed directories: takes their replicas offline, and reports them to the controller, which elects other
+        leaders. Raises StorageFailure if the broker cannot continue.
 
-    If the controller believes a lost replica is in another directory, it gets the failed one; Kafka reports such a
-    replica as lost. So the replica is back when the directory is, even if a crash took its log before it was durable.
-    """
+            If the controller has a replica in another directory, the failed directory is reported as its directory (Kafka
+        reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
+        becoming durable.
+        """
     directories, ctx = parts.storage.directories, parts.families.context
     while True:
         for failed in await directories.wait_failed():
@@ -200,8 +200,8 @@ async def _serve(
 
 
 async def _recover_logs(parts: Parts) -> None:
-    """After a crash the logs that were written to are checked above their recovery points; after a clean stop none is
-    opened.
+    """Recovers logs after a crash: checks written logs above their recovery points; opens none after a clean
+    shutdown.
     """
     async with trio.open_nursery() as nursery:
         for directory in parts.storage.directories.online:
@@ -226,7 +226,7 @@ async def _recover_directory(ctx: Context, directory: LogDirectory) -> None:
                 break
 
 
-# -- ending
+# -- stopping
 
 
 async def _take_leave(parts: Parts, server: Server | None) -> None:
@@ -245,10 +245,10 @@ async def _close(parts: Parts, *, clean: bool) -> None:
 
 
 def overridden(config: ServerConfig, configs: ConfigsImage) -> Iterator[str]:
-    """Yields a line for each setting of the broker's file that the cluster has set otherwise.
+    """Yields a line for each setting in the broker's file that a dynamic config of the cluster overrides.
 
-    Most often it is min.insync.replicas: with eligible leader replicas the cluster has one from its first moment, that
-    of the controllers (KIP-966).
+    Usually this is min.insync.replicas: with eligible leader replicas the cluster has this config from its creation,
+    with the controllers' value (KIP-966).
     """
     own = configs.of(BROKER_RESOURCE, str(config.node_id))
     for name, text in sorted(configs.of(BROKER_RESOURCE, "").update(own).items()):

@@ -1,1 +1,1 @@
-"""Following: one fetcher for each leader, and what it asks."""
+"""Replication from leaders: one fetcher for each leader, and its fetch session."""

@@ -1,7 +1,7 @@
-"""A follower's side of a fetch session: what the leader knows of each position, and what must be sent next (KIP-227).
+"""A follower's side of a fetch session: the positions that the leader knows, and those to send next (KIP-227).
 
-Source: `FetchSessionHandler` of Kafka. Sans-I/O. A request costs what changed since the last one: a partition at rest
-costs nothing.
+Source: `FetchSessionHandler` of Kafka. Without I/O. The cost of a request depends on the changes since the previous
+one: an idle partition costs nothing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from trimaran.wire.messages.fetch import (
     ReplicaState,
 )
 
-# The first pause before a partition that the leader refused is fetched again: a leader may not know its epoch yet.
-# The pause doubles up to `FetchSettings.backoff_seconds_max`.
+# The first delay before a refused partition is fetched again: the leader may not know its epoch yet. The delay doubles
+# up to `FetchSettings.backoff_seconds_max`.
 BACKOFF_SECONDS = 0.02
 
-# The pause before throttled partitions are checked again: the bound may have changed by then.
+# The delay before throttled partitions are checked again: the limit may have changed by then.
 HELD_BACK_SECONDS_MAX = 1.0
 
 NEVER_SENT = (-1, FetchPosition(NO_OFFSET, NO_LEADER_EPOCH, NO_OFFSET))
@@ -40,8 +40,8 @@ NEVER_SENT = (-1, FetchPosition(NO_OFFSET, NO_LEADER_EPOCH, NO_OFFSET))
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """Kafka's replica.fetch.* keys and replica.socket.timeout.ms (`response_seconds`, beyond the long poll), and
-    the id of the follower.
+    """The settings of a follower: its id, Kafka's replica.fetch.* keys, and replica.socket.timeout.ms
+    (`response_seconds`, in addition to the long poll).
     """
 
     replica_id: BrokerId
@@ -59,9 +59,9 @@ class FetchSettings:
 class PartitionFetchState:
     """One partition being replicated.
 
-    `asked_first` is the number of the request that first named it, `failures` how often it was delayed
-    since, `last_error` what was logged of the last one, `repeats` how many answers since then had records but no new
-    ones. `lags`: it has not all that is committed, as far as is known.
+    `asked_first` is the number of the first request that named it, `failures` the number of delays since the last
+    success, `last_error` the error logged last, and `repeats` the number of responses since then that only had known
+    records. `lags` is True while committed records are missing, as far as is known.
     """
 
     key: TopicIdPartition
@@ -73,27 +73,26 @@ class PartitionFetchState:
     lags: bool = True
 
     def succeeded(self) -> None:
-        """Records were taken over."""
+        """Resets the counts after new records were appended."""
         self.failures = 0
         self.last_error = ""
         self.repeats = 0
 
 
 class FetchClient:
-    """The partitions followed of one leader, and the session that tells it their positions.
+    """The partitions followed from one leader, and the session that sends it their positions.
 
-    Invariants: a partition in `_known` and not in `_changed` is known to the leader exactly as `_known` says; the
-    leader
-    knows whatever is in `_to_forget`.
+    Invariants: the leader's knowledge of a partition in `_known` but not in `_changed` is exactly the entry in
+    `_known`; the leader knows every partition in `_to_forget`.
     """
 
     def __init__(self, settings: FetchSettings) -> None:
         self.settings = settings
         self.session_id = NO_SESSION
-        self.requests = 0  # of all sessions; the last one has this number
+        self.requests = 0  # in all sessions; the number of the last one
         self._epoch = INITIAL_EPOCH
         self._followed: dict[TopicIdPartition, PartitionFetchState] = {}
-        # Leader epoch and position as sent, all by the broker epoch `_sent_broker_epoch`.
+        # The leader epochs and positions as sent, all with the broker epoch `_sent_broker_epoch`.
         self._known: dict[TopicIdPartition, tuple[int, FetchPosition]] = {}
         self._sent_broker_epoch = -1
         self._changed: dict[TopicIdPartition, None] = {}
@@ -105,13 +104,13 @@ class FetchClient:
         return len(self._followed)
 
     def find(self, key: TopicIdPartition) -> PartitionFetchState | None:
-        """The partition, if it is followed and its epoch still lasts."""
+        """Returns the partition if it is followed and its epoch has not ended."""
         followed = self._followed.get(key)
         return None if followed is None or followed.follower.ended else followed
 
     def find_asked(self, key: TopicIdPartition, request: int) -> PartitionFetchState | None:
-        """As `find`, None also if the request of this number did not fetch it: a response to a fetch of an ended
-        epoch may have records that were cut since (KAFKA-18723).
+        """Does the same as `find`, but also returns None if the request with this number did not fetch it: a response
+        to a fetch of an ended epoch may have records that were truncated since (KAFKA-18723).
         """
         followed = self.find(key)
         if followed is None or followed.asked_first is None or followed.asked_first > request:
@@ -130,15 +129,15 @@ class FetchClient:
         self._forget_later(key)
 
     def mark_changed(self, followed: PartitionFetchState) -> None:
-        """Its position may be another one than the leader knows."""
+        """Marks a partition whose position may differ from the one that the leader knows."""
         key = followed.key
         if key not in self._delayed and self._followed.get(key) is followed:
             self._changed[key] = None
 
     def delay(self, followed: PartitionFetchState, now: float) -> None:
-        """The leader refuses it: it is left out of the session for a moment, longer each time.
+        """Removes a partition that the leader refuses from the session for a while, longer each time.
 
-        It may have been removed, or added again, since it was requested.
+        Does nothing if it has been removed, or added again, since the request.
         """
         if self._followed.get(followed.key) is not followed:
             return
@@ -156,16 +155,18 @@ class FetchClient:
         return max(BACKOFF_SECONDS, self.settings.backoff_seconds_max)
 
     def backoff_of(self, followed: PartitionFetchState) -> float:
-        """Returns the seconds by which the next error delays it."""
+        """Returns the delay after the next error, in seconds."""
         return exponential_seconds(BACKOFF_SECONDS, self.backoff_seconds_max, followed.failures)
 
     @property
     def next_due(self) -> float:
-        """When the first partition that is delayed is due again."""
+        """The time at which the first delayed partition is due."""
         return min(self._delayed.values(), default=float("inf"))
 
     def begin(self) -> None:
-        """A new connection, or the leader keeps no session: the next request names everything."""
+        """Begins a new session, after a new connection or without a session at the leader: the next request names all
+        partitions.
+        """
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._known.clear()
@@ -173,22 +174,23 @@ class FetchClient:
         self._changed = dict.fromkeys(key for key in self._followed if key not in self._delayed)
 
     def answered(self, session_id: int) -> None:
-        """Takes over which session the leader answered in."""
+        """Applies the session id of a response."""
         if session_id == NO_SESSION:
             self.begin()
         self.session_id = session_id
 
     def next_request(self, now: float, *, in_flight: bool) -> FetchRequest | None:
-        """Returns the request, None if no partition is followed, or if a request is `in_flight` and there is no news.
+        """Returns the request, or None if no partition is followed, or if a request is `in_flight` and nothing has
+        changed.
 
-        All partitions that have changed must be ready.
+        All changed partitions must be ready.
         """
         self._resume_due(now)
         self._hold_back(now)
         self._resend_under_new_epoch()
         topics = self._changes()
         if (in_flight and not topics) or len(self._to_forget) == len(self._known):
-            return None  # the next request names the one that leaves: the leader reads for it until then
+            return None  # the next request drops the last partition: until then the leader still reads it
         self.requests += 1
         forgotten = self._forget()
         settings = self.settings
@@ -215,19 +217,19 @@ class FetchClient:
                 self._changed[key] = None
 
     def received(self, followed: PartitionFetchState, size: int, now: float) -> None:
-        """Counts bytes of records that came, if they are of a throttled partition."""
+        """Counts received bytes of records if the partition is throttled."""
         throttle, replica = self.settings.throttle, followed.follower.replica
         if throttle is not None and throttle.holds(replica.topic_partition):
             throttle.record(size, now)
 
     def _hold_back(self, now: float) -> None:
-        """While too much came of throttled partitions, those that lag are left out of the session (KIP-73)."""
+        """Removes lagging throttled partitions from the session while the quota is exceeded (KIP-73)."""
         throttle = self.settings.throttle
         if throttle is None or not throttle.is_set:
             self._holding_back = False
             return
         delay = throttle.delay(now)
-        # Later only what changes can be one that lags and is still in the session.
+        # While holding back, only changed partitions can be lagging and in the session.
         looked_at = [*self._changed] if self._holding_back else [*self._known, *self._changed]
         self._holding_back = delay > 0
         if not delay:
@@ -243,8 +245,8 @@ class FetchClient:
                 self._forget_later(key)
 
     def _resend_under_new_epoch(self) -> None:
-        """After a new registration this is another broker to the leader: it counts no position of the old one
-        (KIP-903).
+        """Sends all positions again after a new registration: to the leader, this is a different broker without
+        positions (KIP-903).
         """
         broker_epoch = self.settings.broker_epoch()
         if broker_epoch != self._sent_broker_epoch:
@@ -264,7 +266,9 @@ class FetchClient:
             position = followed.follower.position()
             sent = (followed.follower.epoch, position)
             if self._known.get(key) == sent:
-                followed.asked_first = followed.asked_first or 0  # every caller asked the same
+                followed.asked_first = (
+                    followed.asked_first or 0
+                )  # earlier requests had the same position
                 continue
             if followed.asked_first is None:
                 followed.asked_first = self.requests + 1
@@ -285,7 +289,7 @@ class FetchClient:
         )
 
     def _forget(self) -> list[ForgottenTopic]:
-        """Takes out of the session what is no longer followed, or delayed."""
+        """Removes delayed and unfollowed partitions from the session."""
         forgotten: dict[bytes, ForgottenTopic] = {}
         for key in self._to_forget:
             del self._known[key]

@@ -2,9 +2,9 @@
 
 Source: `AbstractFetcherThread`, `ReplicaFetcherThread`, `RemoteLeaderEndPoint` of Kafka.
 
-A round: send the positions that changed; append what comes; wait until it is durable; send. While a fetch waits
-at the leader, news does not wait for it: partitions that begin to follow go in a second request, upon which our leaders
-release the first at once, and Kafka's answer both in turn. Answers are processed in order.
+A round: send changed positions; append the received records; wait until they are durable; repeat. Changes need not wait
+for a pending fetch: newly followed partitions go in a second request. Our leaders then release the first one at once;
+Kafka's answer one after the other. Responses are processed in order.
 """
 
 from __future__ import annotations
@@ -49,22 +49,21 @@ log = logging.getLogger(__name__)
 # Logs opened between two checkpoints.
 OPENED_PER_TURN = 8
 
-# The long poll, and news that came during it.
+# The long poll, and a request for changes in the meantime.
 IN_FLIGHT_MAX = 2
-# Partitions that were just made are empty. While a fetch waits there they go to the leader at most this often, all
-# of them at once: if a client makes topics one after another, each exchange serves several, and the first write to
-# one of
-# them waits this long at most (in Kafka for the end of the long poll).
+# New partitions are empty. While a fetch is pending, they are sent to the leader at most this often, all together: if a
+# client creates topics one after another, each request covers several, and the first write to one of them waits at most
+# this long (in Kafka, until the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
 
-# Batches of an answer appended between two checkpoints, and partitions of one taken over: 5 ms of work.
+# The batches of a response appended, and its partitions processed, between two checkpoints: 5 ms of work.
 BATCHES_PER_TURN = 1_000
 ANSWERS_PER_TURN = 500
 
 LATEST = -1
 EARLIEST_LOCAL = -4
 
-# The leader and its epoch reach brokers one after another: no reason for a warning.
+# A new leader and its epoch reach brokers at different times; this is no reason for a warning.
 _PASSING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -80,11 +79,11 @@ _FAILURES = (ConnectionLost, RequestTimedOut, VersionMismatch, RemoteProtocolErr
 
 
 class _LeaderError(KafkaError):
-    """The leader's word, not our disk's."""
+    """An error of the leader, as opposed to one of our disk."""
 
 
 class Fetcher:
-    """All that this broker follows of `leader_id`; `run` replicates until cancelled."""
+    """The partitions that this broker follows from `leader_id`; `run` replicates them until cancelled."""
 
     def __init__(
         self,
@@ -96,9 +95,7 @@ class Fetcher:
         self._connector = connector
         self._client = FetchClient(settings)
         self._new: dict[TopicIdPartition, Partition] = {}
-        self._checking: Partition | None = (
-            None  # neither new nor the client's yet; removed, it is None
-        )
+        self._checking: Partition | None = None  # being checked; None if removed meanwhile
         self._start_new_at = -inf
         self._flushing: dict[TopicIdPartition, None] = {}
         self._in_flight = 0
@@ -111,15 +108,15 @@ class Fetcher:
         return len(self._new) + len(self._client) + (self._checking is not None)
 
     def add(self, partition: Partition) -> None:
-        """Replicates `partition` in its present epoch."""
+        """Replicates `partition` in its current epoch."""
         if partition.state.leader_epoch > 0:
-            self._start_new_at = -inf  # it was elected, and may have records
+            self._start_new_at = -inf  # an elected leader may have records
         if not self._new or self._start_new_at == -inf:
             self._news.set()
         self._new[_key(partition)] = partition
 
     def remove(self, partition: Partition) -> None:
-        """Its epoch is over."""
+        """Stops replicating `partition`, because its epoch is over."""
         key = _key(partition)
         self._new.pop(key, None)
         if self._checking is partition:
@@ -129,7 +126,7 @@ class Fetcher:
         self._news.set()
 
     async def run(self) -> None:
-        """Connects, replicates, and after a failure begins again, for ever."""
+        """Connects and replicates, and reconnects after failures, forever."""
         longest = self._client.backoff_seconds_max
         backoff = ExponentialBackoff(BACKOFF_SECONDS, longest)
         while True:
@@ -140,7 +137,7 @@ class Fetcher:
                 ) as connection:
                     await self._replicate(connection)
             except BrokerUnknown:
-                pass  # it is not registered yet, or no longer: metadata will say
+                pass  # not registered yet, or not any more: the metadata will show
             except _FAILURES as error:
                 self._log_once(str(error))
             if trio.current_time() - began > longest:
@@ -148,7 +145,7 @@ class Fetcher:
             await trio.sleep(backoff.failed())
 
     def _log_once(self, why: str) -> None:
-        """Once of what goes on happening."""
+        """Logs a reason once while it repeats."""
         if why != self._last_error:
             events.REPLICA_FETCHER_STOPPED.log(log, leader=self.leader_id, reason=why)
         self._last_error = why
@@ -181,15 +178,15 @@ class Fetcher:
 
     @property
     def _may_ask(self) -> bool:
-        """Else there will be news: a flush ends, or an answer comes."""
+        """Whether a request may be sent now; otherwise the end of a flush or a response triggers the next check."""
         if self._flushing or self._in_flight >= IN_FLIGHT_MAX:
             return False
-        # The next request must name the session, which the answer brings.
+        # The next request must have the session id, which only the response to the first one provides.
         return not self._in_flight or self._client.session_id != NO_SESSION
 
     @property
     def _next_look_at(self) -> float:
-        """When there is something to do without news."""
+        """The time at which there is work to do without a notification."""
         due = self._client.next_due if self._may_ask else inf
         return min(due, self._start_new_at) if self._new else due
 
@@ -199,7 +196,7 @@ class Fetcher:
         return self._client.next_request(trio.current_time(), in_flight=self._in_flight > 0)
 
     async def _start_new(self) -> None:
-        """Begins the follower epochs of what was added, which opens logs."""
+        """Begins the follower epochs of added partitions, which opens their logs."""
         if self._in_flight:
             self._start_new_at = trio.current_time() + NEW_PARTITION_BATCH_SECONDS
         opened = 0
@@ -223,8 +220,8 @@ class Fetcher:
                 await yield_to_loop()
 
     async def _check(self, partition: Partition) -> bool:
-        """Whether it is still to be followed when that is done; if it went and came back meanwhile, it is new again.
-        Raises KafkaError as `Replica.check`.
+        """Checks the log of `partition`; returns whether it is still followed afterwards (if it was removed and added
+        again meanwhile, it is new again). Raises KafkaError as `Replica.check` does.
         """
         self._checking = partition
         try:
@@ -246,7 +243,7 @@ class Fetcher:
         before: trio.Event,
         answered: trio.Event,
     ) -> None:
-        """The request of that `number` and its answer, processed after the one before it."""
+        """Sends the request with that `number` and processes its response, after the previous response."""
         try:
             response = await connection.call(
                 request, timeout=request.max_wait_ms / 1000 + self._client.settings.response_seconds
@@ -259,14 +256,14 @@ class Fetcher:
         self._in_flight -= 1
         answered.set()
         if not self._flushing or self._new or self._failure is not None:
-            self._news.set()  # else the end of the flush is news
+            self._news.set()  # otherwise the end of the flush triggers it
 
-    # -- answers
+    # -- responses
 
     async def _process(
         self, connection: NodeConnection, response: FetchResponse, number: int
     ) -> None:
-        """Takes over the answer to the request of that `number`."""
+        """Processes the response to the request with that `number`."""
         if response.error_code:
             raise ConnectionLost(
                 f"the leader ends the session: {ErrorCode.of(response.error_code).name}"
@@ -286,11 +283,15 @@ class Fetcher:
                 if taken % ANSWERS_PER_TURN == 0:
                     await yield_to_loop()
         for followed in lost.values():
-            if not followed.follower.ended:  # while another's offsets were requested
+            if (
+                not followed.follower.ended
+            ):  # ended while offsets of another partition were requested
                 await self._find_position(connection, followed)
 
     async def _prepare_cuts(self, response: FetchResponse, number: int) -> None:
-        """Notes for all partitions at once where they will be cut: each by itself would write the checkpoints again."""
+        """Lowers the recovery points of all partitions to be truncated at once: separately, each would write the
+        checkpoints.
+        """
         cut = []
         for topic in response.responses:
             for data in topic.partitions:
@@ -313,7 +314,7 @@ class Fetcher:
             await in_turns(follower.drop_deleted(log_start), 1)
 
     async def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
-        """Returns True if the leader has nothing where we are."""
+        """Applies one partition of a response. Returns True if our position is outside of the leader's log."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             return True
         if data.error_code:
@@ -347,12 +348,12 @@ class Fetcher:
         return False
 
     async def _take_records(self, followed: PartitionFetchState, records: memoryview) -> None:
-        """Appends some batches at a time, until the epoch ends.
+        """Appends the records in pieces, until the epoch ends.
 
-        Raises KafkaError, RemoteProtocolError as `PartitionFollower.append`.
+        Raises KafkaError, RemoteProtocolError as `PartitionFollower.append` does.
         """
         follower, is_news = followed.follower, False
-        if follower.replica.must_check:  # it was cut, and nothing was appended since
+        if follower.replica.must_check:  # truncated, and not appended to since
             await follower.replica.check()
         for number, some in enumerate(in_runs(records, BATCHES_PER_TURN)):
             if number:
@@ -365,7 +366,9 @@ class Fetcher:
             followed.succeeded()
             return
         followed.repeats += 1
-        if followed.repeats >= IN_FLIGHT_MAX:  # below, the request was made before they were here
+        if (
+            followed.repeats >= IN_FLIGHT_MAX
+        ):  # a single repeat may be from a request sent before the append
             raise RemoteProtocolError("the leader sends the same records again and again")
 
     def _after_change(self, followed: PartitionFetchState) -> None:
@@ -381,7 +384,7 @@ class Fetcher:
             self._delay(followed, f"the leader answers {code.name}")
 
     def _delay(self, followed: PartitionFetchState, why: str) -> None:
-        """Logs a fault once; the partition is tried again, less and less often."""
+        """Logs a new error, and delays the partition, longer each time."""
         if why != followed.last_error:
             events.REPLICATION_FAILED.log(
                 log,
@@ -397,7 +400,7 @@ class Fetcher:
     async def _find_position(
         self, connection: NodeConnection, followed: PartitionFetchState
     ) -> None:
-        """Our position is outside of the leader's log: goes where the leader's log ends, or begins."""
+        """Moves to the end or the start of the leader's log, because our position is outside of it."""
         follower, before = followed.follower, followed.follower.reached
         try:
             leader_end = await self._leader_offset(connection, follower, LATEST)
@@ -457,11 +460,11 @@ def _place_in(diverging: EpochEndOffset) -> tuple[LeaderEpoch, Offset]:
 
 
 async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> None:
-    """Notes what the logs, which are open, count as flushed once they are cut."""
+    """Lowers the recovery points of open logs to their values after truncation."""
     points: dict[TopicPartition, Offset] = {}
     for follower, offset in cuts:
         replica = follower.replica
-        with suppress(KafkaError):  # a log that is damaged there tells when it is cut
+        with suppress(KafkaError):  # truncating a damaged log reports the error
             if (point := replica.log.recovery_point_after(offset)) is not None:
                 points[replica.topic_partition] = point
     if points:
@@ -469,13 +472,17 @@ async def _prepare_cuts(cuts: Sequence[tuple[PartitionFollower, Offset]]) -> Non
 
 
 def _check_moved(follower: PartitionFollower, before: FetchPosition) -> None:
-    """Else we would ask for the same again, and be answered the same, for ever. Raises RemoteProtocolError."""
+    """Raises RemoteProtocolError if the position has not changed: otherwise we would repeat the same request
+    forever.
+    """
     if follower.reached == before:
         raise RemoteProtocolError("what the leader answers leads nowhere")
 
 
 def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:
-    """Raises _LeaderError; RemoteProtocolError, it does not say an offset of `replica`."""
+    """Returns the offset in the response. Raises _LeaderError, or RemoteProtocolError if it has no offset of
+    `replica`.
+    """
     for topic in response.topics:
         for answer in topic.partitions:
             if (topic.name, answer.partition_index) == replica.topic_partition:

@@ -1,4 +1,4 @@
-"""The fetchers of this broker, one for each leader that it follows something of.
+"""The fetchers of this broker, one for each leader that it follows.
 
 Source: `ReplicaFetcherManager` of Kafka with num.replica.fetchers = 1.
 """
@@ -16,7 +16,7 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 
 class Fetchers:
-    """Starts a fetcher when the first partition follows a leader, stops it after the last."""
+    """Starts a fetcher when the first partition follows a leader, and stops it after the last."""
 
     def __init__(
         self,

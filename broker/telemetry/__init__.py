@@ -1,3 +1,1 @@
-"""Metrics that clients push (KIP-714): the subscriptions of each client, the checks of a push, and the newest
-values.
-"""
+"""Metrics that clients push (KIP-714): each client's subscriptions, the checks of a push, and the newest values."""

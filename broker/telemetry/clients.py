@@ -1,5 +1,4 @@
-"""The clients that push metrics: their subscriptions, and the times at which they may push. Source: Kafka's
-`ClientMetricsManager`,
+"""The clients that push metrics: their subscriptions, and when they may push. Source: Kafka's `ClientMetricsManager`,
 `ClientMetricsInstance`.
 """
 
@@ -26,23 +25,24 @@ from trimaran.wire.transport.requests.calls import Call, ConnectionInfo
 
 log = logging.getLogger(__name__)
 
-# Kafka's: this many clients of a broker are remembered, and each for a minute or three intervals.
+# As in Kafka, a broker remembers this many clients, each for the longer of a minute and three intervals.
 CLIENTS_MAX = 16384
-# The bound for the labels of all clients: 500 bytes each, or more for fewer clients. One label may have 32,767 bytes.
+# The bound for the labels of all clients: 500 bytes each, or more for fewer clients. One label may have up to 32,767
+# bytes.
 LABELS_BYTES_MAX = 8 << 20
 _KEPT_MS = 60_000
 _KEPT_INTERVALS = 3
-# Some 0.2 ms for all clients: seldom beside the pushes that are between.
+# A sweep takes about 0.2 ms for all clients, little compared with the pushes in between.
 _SWEEP_MS = 10_000
 _RESERVED = frozenset({NIL_UUID, bytes(15) + b"\x01"})
 _COMPRESSIONS = frozenset(map(int, Compression))
-# After these a client asks again at once, as it should.
+# After these errors a client requests its subscription again at once, as it should.
 _FORGIVEN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """One client as this broker knows it; times in milliseconds of the broker's monotonic clock."""
+    """The broker's data of one client; times in milliseconds of the broker's monotonic clock."""
 
     instance_id: bytes
     labels: dict[str, str]
@@ -58,11 +58,13 @@ class Client:
 
     @property
     def kept_ms(self) -> int:
-        """Returns how long it may be silent, in ms."""
+        """The maximum time without requests after which the client is forgotten, in ms."""
         return max(_KEPT_MS, self.wanted.interval_ms * _KEPT_INTERVALS)
 
     def may_ask(self, now_ms: int, *, forgiven: bool) -> bool:
-        """Once in an interval, pushes counted; `forgiven`: it has a reason to ask at once."""
+        """Returns whether the client may request its subscription: once per interval, counting pushes; at once if
+        `forgiven`.
+        """
         last = max(
             (time_ms for time_ms in (self.asked_ms, self.pushed_ms) if time_ms is not None),
             default=None,
@@ -73,7 +75,9 @@ class Client:
         return True
 
     def may_push(self, now_ms: int) -> bool:
-        """Once in an interval, and once after it has asked: clients begin at a random part of the interval."""
+        """Returns whether the client may push: once per interval, and once after a request for its subscription, since
+        clients begin at a random point of the interval.
+        """
         is_early = self.pushed_ms is not None and now_ms - self.pushed_ms < self.wanted.interval_ms
         if is_early and not self.has_asked:
             return False
@@ -83,7 +87,7 @@ class Client:
 
 @dataclass(slots=True)
 class Counts:
-    """Since the broker has started."""
+    """Counts since the broker started."""
 
     unknown_subscriptions: int = 0
     throttled: int = 0
@@ -92,7 +96,9 @@ class Counts:
 
 
 class ClientMetrics:
-    """A `Publisher`. `received` is where accepted pushes go; None: nothing collects them, and clients are not asked."""
+    """A `Publisher` of subscriptions. Accepted pushes go to `received`; if it is None, nothing collects them and
+    clients are not requested to push.
+    """
 
     def __init__(
         self, received: ReceivedMetrics | None, bytes_max: int, now_ms: Callable[[], int]
@@ -103,7 +109,7 @@ class ClientMetrics:
         self._now_ms = now_ms
         self._subscriptions: dict[str, Subscription] = {}
         self._version = 0
-        # The client with the newest request is last.
+        # In order of the last request.
         self._clients: OrderedDict[bytes, Client] = OrderedDict()
         self._labels_bytes = 0
         self._by_connection: dict[int, bytes] = {}
@@ -129,10 +135,10 @@ class ClientMetrics:
             events.TELEMETRY_COLLECTS_NOTHING.log(log, subscription=changed[0])
 
     def asked(self, instance_id: bytes, call: Call) -> Client:
-        """A client asks what to push; one without an id is given one.
+        """Returns the client that requests its subscription; assigns an id if it has none.
 
         Raises:
-            KafkaError: THROTTLING_QUOTA_EXCEEDED, it has asked or pushed just now.
+            KafkaError: THROTTLING_QUOTA_EXCEEDED if its last request or push was too recent.
         """
         while instance_id in _RESERVED:
             instance_id = os.urandom(16)
@@ -153,10 +159,10 @@ class ClientMetrics:
         compression: int,
         size: int,
     ) -> Client:
-        """A client pushes `size` bytes, which are not looked at yet.
+        """Returns the client that pushes `size` bytes, which are not decoded yet.
 
         Raises:
-            KafkaError: why they are not taken.
+            KafkaError: the reason for a refused push.
         """
         if instance_id in _RESERVED:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "invalid client instance id")
@@ -224,7 +230,9 @@ class ClientMetrics:
         self._labels_bytes += labels_bytes(labels)
         while len(self._clients) > CLIENTS_MAX or self._labels_bytes > LABELS_BYTES_MAX:
             self._forget(next(iter(self._clients)))
-        if connection.id not in self._by_connection:  # one callback, whatever it says that it is
+        if (
+            connection.id not in self._by_connection
+        ):  # one callback per connection, even if its ids change
             connection.on_close(lambda: self._disconnected(connection.id))
         if not connection.closed:
             self._by_connection[connection.id] = instance_id
@@ -248,7 +256,7 @@ class ClientMetrics:
 
 
 def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
-    """Returns the values that patterns of subscriptions match, by parameter."""
+    """Returns the values that subscriptions' patterns match, by parameter."""
     name, version = call.connection.client_software or ("", "")
     found = {
         "client_instance_id": uuid_to_text(instance_id),
@@ -262,7 +270,7 @@ def labels_of(instance_id: bytes, call: Call) -> dict[str, str]:
 
 
 def subscription_id_of(wanted: Wanted, instance_id: bytes) -> int:
-    """Another one for other metrics, another pace or another client. Source: `computeSubscriptionId`."""
+    """Returns a number that depends on the metrics, the interval and the client. Source: `computeSubscriptionId`."""
     text = f"[{', '.join(wanted.metrics)}]{wanted.interval_ms}"
     most, least = int.from_bytes(instance_id[:8], "big"), int.from_bytes(instance_id[8:], "big")
     mixed = most ^ least
@@ -277,7 +285,7 @@ def _too_early(instance_id: bytes) -> KafkaError:
 
 
 def collecting(metrics: ClientMetrics | None) -> tuple[ClientMetrics, ReceivedMetrics]:
-    """With where pushes go. Raises KafkaError: nothing collects them, so that clients need not ask."""
+    """Returns `metrics` with its collector. Raises KafkaError if there is none; clients then stop requesting."""
     if metrics is None or metrics.received is None:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "nothing collects metrics of clients here")
     return metrics, metrics.received

@@ -1,8 +1,8 @@
-"""The metrics that a client has pushed, as numbers: OpenTelemetry's MetricsData of format v1, decoded by its own
-library.
+"""Decodes the metrics that a client has pushed to numbers: OpenTelemetry's MetricsData of format v1, decoded by the
+OpenTelemetry library.
 
 The library is an extra (`trimaran[telemetry]`), imported at the first push. Histograms and summaries, which no Kafka
-client pushes, are passed over.
+client pushes, are skipped.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ else:
     protobuf = imported_later("google.protobuf.message")
     metrics_pb2 = imported_later("opentelemetry.proto.metrics.v1.metrics_pb2")
 
-# The size of a push once it is decompressed, by the bytes it may have on the wire. A push of a Java client has 100
-# KB, and an eighth of that when compressed; the library's objects take some ten times as much for a moment.
+# The maximum ratio of the decompressed size of a push to the maximum size on the wire. A push of a Java client has 100
+# KB, an eighth of that when compressed; the library's objects briefly take about ten times as much.
 EXPANSION_MAX = 4
-# No Kafka client has names or labels like that.
+# Kafka clients do not use longer names and labels, or more labels.
 _CHARACTERS_MAX = 255
 _LABELS_MAX = 16
 
 
 class Point(NamedTuple):
-    """A number. `is_sum` only goes up; `is_delta` is what has come since the last push."""
+    """A number. `is_sum`: a sum that only increases; `is_delta`: the increase since the last push."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Point(NamedTuple):
 
 
 def is_available() -> bool:
-    """Whether the library is there."""
+    """Whether the library is installed."""
     try:
         return find_spec("opentelemetry.proto.metrics.v1") is not None
     except ModuleNotFoundError:
@@ -49,10 +49,10 @@ def is_available() -> bool:
 
 
 def points_of(data: bytes, compression: int, bytes_max: int) -> list[Point]:
-    """All points of a push; for a thread.
+    """Returns all points of a push; called in a thread.
 
     Raises:
-        RemoteProtocolError: it is no compressed MetricsData, or expands to more than four times `bytes_max`.
+        RemoteProtocolError: the data is not compressed MetricsData, or expands to more than four times `bytes_max`.
     """
     kind = Compression(compression)
     if kind is not Compression.NONE:

@@ -1,4 +1,4 @@
-"""The newest metrics of clients, until these are silent for a while, for scrapers of this broker."""
+"""The newest metrics of clients, for scrapers of this broker; they expire when a client stops pushing."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from trimaran.node.text.memory import text_bytes
 
 Labels = tuple[tuple[str, str], ...]
 
-# Held of all clients: 30,000 to 60,000 numbers with their names. The clients that are silent longest make room.
+# The bound for all clients: 30,000 to 60,000 numbers with their names. The clients that have been silent longest are
+# dropped first.
 BYTES_MAX = 16 << 20
-# The bound for one client: what Java's push of everything in a consumer of 1,000 partitions takes. More is left out.
+# The bound for one client: enough for all metrics of a Java consumer with 1,000 partitions. The rest is dropped.
 CLIENT_BYTES_MAX = 1 << 20
-# The cost of a series without its labels, and of a client.
+# The cost of a series without its labels, and that of a client.
 _SERIES_BYTES = 200
 _CLIENT_BYTES = 1_000
 
 
 @dataclass(slots=True, eq=False)
 class ClientSeries:
-    """The series of one client: `labels` say which client, `values` are by name, labels and whether it is a sum."""
+    """The series of one client, which `labels` identify; `values` are by name, labels and whether the value is
+    a sum.
+    """
 
     labels: dict[str, str]
     values: dict[tuple[str, Labels, bool], float] = field(default_factory=dict)
@@ -31,7 +34,7 @@ class ClientSeries:
 
 
 class ReceivedMetrics:
-    """By client instance. Times are milliseconds of the broker's monotonic clock."""
+    """The series by client instance. Times are in milliseconds of the broker's monotonic clock."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self.dropped = 0
@@ -42,7 +45,7 @@ class ReceivedMetrics:
     def take(
         self, instance_id: bytes, labels: dict[str, str], points: Iterable[Point], kept_ms: int
     ) -> None:
-        """Adds a push, which counts for `kept_ms`. Gauges are the newest; of sums, deltas are added up."""
+        """Adds a push, which is valid for `kept_ms`. Gauges keep the newest value; deltas of sums are added up."""
         client = self._clients.get(instance_id)
         before = 0 if client is None else client.size
         if client is None:
@@ -58,7 +61,7 @@ class ReceivedMetrics:
             self._size -= self._clients.popitem(last=False)[1].size
 
     def clients(self) -> Iterator[ClientSeries]:
-        """Yields the clients that are not silent for too long, and forgets the others."""
+        """Yields the clients whose metrics have not expired, and removes the expired ones."""
         now_ms = self._now_ms()
         for instance_id, client in list(self._clients.items()):
             if client.expires_ms <= now_ms:
@@ -68,12 +71,12 @@ class ReceivedMetrics:
 
 
 def labels_bytes(labels: dict[str, str]) -> int:
-    """Returns what the texts of a client's labels take, about."""
+    """Returns the approximate size of the texts of a client's labels."""
     return sum(map(text_bytes, labels.values()))
 
 
 def _add(client: ClientSeries, point: Point) -> bool:
-    """False: there is no room."""
+    """Adds a point. Returns False if there is no room."""
     key = (point.name, point.labels, point.is_sum)
     value = client.values.get(key)
     if value is None:

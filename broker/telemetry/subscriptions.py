@@ -1,4 +1,4 @@
-"""The metrics that a client is to push: subscriptions are configs, and match clients by their properties.
+"""The metrics that a client should push: subscriptions are configs, and match clients by their properties.
 
 Source: Kafka's `ClientMetricsConfigs`, `ClientMetricsInstanceMetadata`.
 """
@@ -17,22 +17,24 @@ from trimaran.node.config.client_metrics_keys import (
 from trimaran.node.config.config_def import ConfigError
 
 ALL_METRICS = "*"
-# Also where a subscription asks for less often: Kafka's clients are never told more.
+# The maximum, even if a subscription has a longer interval, as in Kafka.
 INTERVAL_MS = 300_000
-# A label that is longer matches no pattern.
+# Longer labels match no pattern.
 _CHARACTERS_MAX = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """`match` are patterns by parameter, all of which must match; an empty one matches every client, None no client."""
+    """A subscription. `match` has patterns by parameter, all of which must match; empty, it matches every client; None,
+    no client.
+    """
 
     metrics: frozenset[str]
     interval_ms: int
     match: tuple[tuple[str, Matches], ...] | None
 
     def matches(self, client: Mapping[str, str]) -> bool:
-        """`client` has the texts by parameter, without those that are not known."""
+        """Returns whether the subscription matches; `client` has the known texts by parameter."""
         return self.match is not None and all(
             name in client and len(client[name]) <= _CHARACTERS_MAX and matches(client[name])
             for name, matches in self.match
@@ -41,14 +43,14 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The metrics that one client is to push, and the interval."""
+    """The metrics that one client should push, and the interval."""
 
     metrics: tuple[str, ...]
     interval_ms: int
 
 
 def subscription_of(own: Mapping[str, str]) -> Subscription:
-    """Reads the configs of one."""
+    """Parses the configs of one subscription."""
 
     def value(name: str, default: str) -> list[str] | int:
         found: list[str] | int = CLIENT_METRICS_CONFIGS[name].parse_stored(own.get(name, default))
@@ -60,13 +62,13 @@ def subscription_of(own: Mapping[str, str]) -> Subscription:
     assert isinstance(metrics, list)
     assert isinstance(patterns, list)
     match: tuple[tuple[str, Matches], ...] | None = None
-    with suppress(ConfigError):  # controllers of Java store what RE2 does not understand
+    with suppress(ConfigError):  # Java controllers store patterns that RE2 does not support
         match = tuple(client_patterns(patterns).items())
     return Subscription(frozenset(metrics), interval_ms, match)
 
 
 def wanted_of(client: Mapping[str, str], subscriptions: Iterable[Subscription]) -> Wanted:
-    """All that any matching subscription wants, at the pace of the most impatient."""
+    """Returns the metrics of all matching subscriptions, with their shortest interval."""
     metrics: set[str] = set()
     interval_ms = INTERVAL_MS
     for subscription in subscriptions:
