@@ -1,1 +1,1 @@
-"""The group coordinator: classic groups and their offsets, one shard per partition of `__consumer_offsets`."""
+"""The group coordinator: groups and their offsets, in one shard per partition of `__consumer_offsets`."""

@@ -1,4 +1,4 @@
-"""The configuration of the group coordinator: Kafka's keys `group.*`, `offset*.*` in the units it computes in."""
+"""The configuration of the group coordinator: Kafka's keys `group.*` and `offset*.*`, in the coordinator's units."""
 
 from __future__ import annotations
 
@@ -8,36 +8,34 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trimaran.node.config.server import ServerConfig
 
-# A member that has an id but has not joined yet costs a string and a timer; more than this in one group at a time are
-# not consumers. Kafka has no bound here.
+# A member with an id that has not joined yet costs a string and a timer; this many at a time in one group are not real
+# consumers. Kafka has no bound here.
 PENDING_MEMBERS_MAX = 10_000
 
-# The size of one member's metadata in all its protocols: it stays in memory as long as the member. The chosen one
-# must fit into a record of a megabyte, or the group is never stored; four such are more than clients offer.
+# The maximum size of one member's metadata in all its protocols, kept in memory as long as the member. The selected one
+# must fit into a record of a megabyte, or the group is never stored; clients offer fewer than four of that size.
 MEMBER_BYTES_MAX = 4 << 20
 
-# The same of all members together. One record of a megabyte has what they said for the chosen protocol and what they
-# are assigned (`shard.BATCH_BYTES_MAX`), or nothing is stored; so this, too, is more than four protocols. Kafka has no
-# bound here.
+# The maximum for all members together. One record of a megabyte must hold their metadata for the selected protocol and
+# their assignments (`shard.BATCH_BYTES_MAX`); so this, too, is more than four protocols. Kafka has no bound here.
 GROUP_BYTES_MAX = 16 << 20
 
-# A new member cannot heartbeat before it receives its generation, and a coordinator does not see its connection: this
-# long it may wait for a rebalance to end. As in Kafka.
+# The maximum wait of a new member for the end of a rebalance, as in Kafka: it cannot heartbeat before it receives its
+# generation, and the coordinator does not know its connection.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
-# A join phase without a member goes on for at least this long, whatever rebalance timeout its members have asked
-# for: with one of 0 it would end and begin again without end.
+# The minimum length of a join phase without members, whatever their rebalance timeouts: with a timeout of 0 it would
+# end and restart in a loop.
 JOIN_PHASE_MS_MIN = 1_000
 
-# The length of the name in front of a member id. Ids are in every answer and record, as strings of 32,767 bytes at
-# the most, and a
-# name alone may have as many. The random part behind it makes ids differ.
+# The maximum length of the name at the start of a member id. Ids are in every response and record, as strings of at
+# most 32,767 bytes, and a name may be as long. The random part after it makes ids unique.
 MEMBER_NAME_CHARACTERS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The defaults are Kafka 4.3's."""
+    """The limits of the group coordinator; the defaults are those of Kafka 4.3."""
 
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
@@ -53,7 +51,7 @@ class GroupLimits:
 
     @classmethod
     def of(cls, config: ServerConfig) -> GroupLimits:
-        """Reads Kafka's keys."""
+        """Reads the limits from Kafka's keys."""
         return cls(
             session_timeout_ms_min=config["group.min.session.timeout.ms"],
             session_timeout_ms_max=config["group.max.session.timeout.ms"],

@@ -1,8 +1,8 @@
-"""How much memory the groups of a broker take, about, and for whom; so that there is an end to it.
+"""Bounds for the approximate memory of a broker's groups, in total and by principal.
 
-Each shard counts what its members say and are assigned, what its patterns match, which groups and offsets it knows, and
-what was committed beside offsets. A request that would take more is refused, and no one principal's members have
-more than half. Loaded state counts for no principal, as records do not name one. Kafka has no such bound.
+Each shard counts the subscriptions and assignments of members, the matches of patterns, its groups and offsets, and the
+metadata committed with offsets. A request that would exceed a bound is refused, and the members of one principal get at
+most half. Loaded state is not charged to any principal, because records do not name one. Kafka has no such bound.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from weakref import WeakSet
 
 from trimaran.node.text.memory import text_bytes
 
-# The bound for all groups of a broker: 20,000 members with subscriptions and assignments of 4 KiB are less.
+# The bound for all groups of a broker: enough for 20,000 members with subscriptions and assignments of 4 KiB.
 GROUPS_BYTES_MAX = 128 << 20
-# The bound for one principal; without authentication all are one.
+# The bound for one principal; without authentication all clients have the same.
 PRINCIPAL_BYTES_MAX = GROUPS_BYTES_MAX // 2
-# The bound for metadata that clients commit with their offsets: half a million of them with a host name each are less.
+# The bound for metadata committed with offsets: enough for half a million offsets with a host name each.
 OFFSET_METADATA_BYTES_MAX = 64 << 20
 
-# The bound for all groups and offsets of a broker, ids included, with members or without. 150,000 groups with an offset
-# each take less, and so do a million offsets of larger groups.
+# The bound for all groups and offsets of a broker, including ids, with members or without: enough for 150,000 groups
+# with an offset each, or a million offsets of larger groups.
 KNOWN_BYTES_MAX = 256 << 20
 
-# The cost of a group without its id, in each place that keeps it; of a topic with offsets; of an offset.
+# The costs of a group without its id (in each place that holds it), of a topic with offsets, and of an offset.
 GROUP_BYTES = 1_024
 TOPIC_BYTES = 256
 OFFSET_BYTES = 256
 
-# The cost of a member without its metadata, its timers included; of a member with no more than an id; of an
-# assigned partition; of a name that a pattern matches.
+# The costs of a member without its metadata, including its timers; of a member that only has an id; of an assigned
+# partition; and of a name that a pattern matches.
 MEMBER_BYTES = 2_048
 PENDING_BYTES = 512
 PARTITION_BYTES = 128
@@ -44,17 +44,17 @@ V = TypeVar("V")
 
 
 def group_bytes(group_id: str) -> int:
-    """Returns what a group takes in one of the places where it is known, about."""
+    """Returns the approximate size of a group in one of the places that hold it."""
     return GROUP_BYTES + text_bytes(group_id)
 
 
 def topic_bytes(topic: str) -> int:
-    """Returns what a topic of a group's offsets takes beside the offsets, about."""
+    """Returns the approximate size of a topic in a group's offsets, without the offsets."""
     return TOPIC_BYTES + text_bytes(topic)
 
 
 class Account:
-    """The memory of one shard."""
+    """The memory account of one shard."""
 
     def __init__(self, memory: GroupMemory | None = None) -> None:
         self._memory = GroupMemory() if memory is None else memory
@@ -63,49 +63,51 @@ class Account:
         self.bytes = 0
         self.by_principal = Counter[str]()
         self.offset_metadata_bytes = self.pending_metadata_bytes = 0
-        # Bytes of groups with their offsets, and of offsets in open transactions.
+        # The bytes of groups with their offsets, and of offsets in open transactions.
         self.known_bytes = self.pending_known_bytes = 0
 
     def owned_by(self, member: MemberKey, principal: str) -> None:
-        """Notes the principal of a new member: its memory counts for that principal from now on."""
+        """Sets the principal that is charged for a new member from now on."""
         self._owners[member] = principal
 
     def owner(self, member: MemberKey) -> str:
-        """Returns the principal of a member; "" if it is not known."""
+        """Returns the principal of a member, or "" if unknown."""
         return self._owners.get(member, "")
 
     def change(self, member: MemberKey, more: int) -> None:
-        """A member takes more, or less."""
+        """Adds `more` bytes to a member's account; the number may be negative."""
         self.bytes += more
         if (principal := self._owners.get(member)) is not None:
             self.by_principal[principal] += more
 
     def gone(self, member: MemberKey, less: int) -> None:
-        """A member, with all it took."""
+        """Removes a member with all its memory."""
         self.change(member, -less)
         principal = self._owners.pop(member, "")
         if not self.by_principal[principal]:
             del self.by_principal[principal]
 
     def fits(self, principal: str, more: int) -> bool:
-        """Returns whether the groups of the broker may take this much more for a principal; less always fits."""
+        """Returns whether the limits for groups admit `more` bytes for a principal; a negative number always fits."""
         return more <= 0 or self._memory.fits(principal, more)
 
     def metadata_fits(self, more: int) -> bool:
-        """The same of what is committed with offsets."""
+        """Returns whether the limits for metadata of offsets admit `more` bytes."""
         return more <= 0 or self._memory.metadata_fits(more)
 
     def known_room(self) -> int:
-        """Returns how many bytes more of groups and offsets the broker has room for; none, or less, when it is full."""
+        """Returns the bytes left for groups and offsets on this broker; 0 or negative if it is full."""
         return self._memory.known_room()
 
     def close(self) -> None:
-        """The shard is gone."""
+        """Removes the account of a closed shard."""
         self._memory.accounts.discard(self)
 
 
 class ByGroup(dict[str, V]):
-    """Values by group id. Each group counts in an account while it is there, so methods that would not count refuse."""
+    """Values by group id. Each group is charged to an account while present; methods that would skip this raise
+    TypeError.
+    """
 
     def __init__(self, account: Account) -> None:
         super().__init__()
@@ -126,7 +128,7 @@ class ByGroup(dict[str, V]):
     pop = setdefault = update = _refuse  # type: ignore[assignment]
 
     def take(self, group_id: str) -> V | None:
-        """Removes a group, and returns its value; None if it is not there."""
+        """Removes a group and returns its value, or None if it is missing."""
         value = self.get(group_id)
         if value is not None:
             del self[group_id]
@@ -134,10 +136,10 @@ class ByGroup(dict[str, V]):
 
 
 class GroupMemory:
-    """All shards of a broker."""
+    """The memory of all shards of a broker."""
 
     def __init__(self) -> None:
-        # A shard that could not be loaded leaves none behind.
+        # Weak references: a shard that failed to load leaves no account behind.
         self.accounts = WeakSet[Account]()
 
     def fits(self, principal: str, more: int) -> bool:

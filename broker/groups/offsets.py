@@ -1,8 +1,7 @@
-"""Offsets: their commits and what is read back. Decisions only, as records; see `removal` for what is written off.
+"""Offsets: commits and fetches. Pure decisions, returned as records; see `removals` for the removal of offsets.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
-topic ids, KIP-447 for stable offsets). The meaning of a commit's numbers is the clients' matter: some commit -2 for
-"the earliest".
+topic ids, KIP-447 for stable offsets). Any committed number is accepted: some clients commit -2 for "the earliest".
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ NO_RETENTION = -1
 INT64_MAX = 0x7FFFFFFFFFFFFFFF
 
 
-# -- committing
+# -- commits
 
 
 def _all_fit(_key: TopicPartition, _metadata: str) -> ErrorCode:
@@ -51,8 +50,8 @@ def decide_commit(
     check: CheckPartition = all_may,
     refusal: Callable[[TopicPartition, str], ErrorCode] = _all_fit,
 ) -> Result[GroupRecord, OffsetCommitResponse]:
-    """The records of an admitted commit; each topic has its name, and its id if known. `refusal` says what has no room
-    beside what was committed before.
+    """Returns the records of an admitted commit; each topic has its name, and its id if known. `refusal` returns the
+    code for an offset that does not fit into the limits.
     """
     records: list[GroupRecord] = []
     topics = []
@@ -91,30 +90,30 @@ def decide_commit(
 
 
 def _commit_timestamp(partition: OffsetCommitRequestPartition, now_ms: int) -> int:
-    """Version 1 may say when; -1 is the broker's time."""
+    """Returns the commit timestamp; version 1 may set it, and -1 means the broker's time."""
     return now_ms if partition.commit_timestamp == NO_TIMESTAMP else partition.commit_timestamp
 
 
 def check_partition(partition: OffsetCommitRequestPartition, limits: GroupLimits) -> ErrorCode:
-    """Returns the code of an offset's fault; NONE if it has none."""
+    """Returns the error code of an invalid offset, or NONE."""
     if java_length(partition.committed_metadata or "") > limits.offset_metadata_size_max:
         return ErrorCode.OFFSET_METADATA_TOO_LARGE
     return ErrorCode.NONE
 
 
 def java_length(text: str) -> int:
-    """`String.length` of Java: in units of UTF-16, of which a character outside the basic plane takes two."""
+    """Returns Java's `String.length`: in UTF-16 units, two for a character outside the basic plane."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def _expire_timestamp(retention_ms: int, now_ms: int) -> int:
-    """The old clients' own expiry (versions 2 to 4), -1 for none; held to what an int64 says."""
+    """Returns the expiry set by old clients (versions 2 to 4), limited to an int64; -1 if there is none."""
     if retention_ms == NO_RETENTION:
         return NO_TIMESTAMP
     return min(INT64_MAX, max(0, now_ms + retention_ms))
 
 
-# -- fetching
+# -- fetches
 
 
 def fetch(
@@ -124,8 +123,9 @@ def fetch(
     *,
     require_stable: bool = False,
 ) -> OffsetFetchResponseGroup:
-    """The offsets asked for; all of the group's if the request's topics are null. Those of topics that are gone are not
-    told; with `require_stable` those that an open transaction may change neither (UNSTABLE_OFFSET_COMMIT, G4).
+    """Returns the requested offsets, or all offsets of the group if the request's topics are null. Offsets of deleted
+    topics are omitted; with `require_stable`, offsets that an open transaction may change get UNSTABLE_OFFSET_COMMIT
+    (G4).
     """
     response = _fetch(store, request, knows_topic)
     if require_stable:
@@ -188,7 +188,7 @@ def _fetch_topic(
 
 
 def _other_topic(committed: bytes, asked: bytes) -> bool:
-    """The offset was committed to a topic of this name that has been deleted since."""
+    """Returns whether the offset was committed to a deleted topic of the same name."""
     return NIL_UUID not in (committed, asked) and committed != asked
 
 
@@ -202,7 +202,7 @@ def _found(index: int, value: OffsetCommitValue) -> OffsetFetchResponsePartition
 
 
 def not_found(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchResponsePartitions:
-    """No offset, with or without an error."""
+    """Returns a result without an offset, with or without an error."""
     return OffsetFetchResponsePartitions(
         partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
     )

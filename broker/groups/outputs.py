@@ -1,4 +1,4 @@
-"""The outputs of a shard, for all kinds of groups, until the runtime takes them; and the names of its timers."""
+"""The outputs of a shard for all kinds of groups, until the runtime takes them, and the names of its timers."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from trimaran.wire.schema import Message
 
 
 class Timer(StrEnum):
-    """The purpose of a deadline. It is text, as the hash of text takes no call: each heartbeat looks up several
-    timers.
+    """The purpose of a deadline. A `StrEnum`, because the hash of a string needs no call: each heartbeat looks up
+    several timers.
     """
 
-    SESSION = "session"  # of a member or a pending member
-    JOIN = "join"  # the join phase ends
-    SYNC = "sync"  # a member that has not synced is removed
-    EXPIRY = "expiry"  # of the shard: look for expired offsets
-    WALK = "walk"  # of the shard: the next piece of what takes long
+    SESSION = "session"  # end of a member's or pending member's session
+    JOIN = "join"  # end of the join phase
+    SYNC = "sync"  # removal of members that have not synced
+    EXPIRY = "expiry"  # of the shard: search for expired offsets
+    WALK = "walk"  # of the shard: next piece of a long task
     # The timers of consumer groups follow.
-    REVOCATION = "revocation"  # a member that has not given up its partitions is removed
-    CLASSIC_JOIN = "classic join"  # a member of the classic protocol must have joined again
-    CLASSIC_SYNC = "classic sync"  # and then have synced
-    TARGET = "target"  # the group's target, or a piece of it, is due
-    DOWNGRADE = "downgrade"  # the group has become a classic one, which must rebalance
+    REVOCATION = "revocation"  # removal of a member that has not revoked its partitions
+    CLASSIC_JOIN = "classic join"  # deadline for a rejoin by a member of the classic protocol
+    CLASSIC_SYNC = "classic sync"  # deadline for its sync
+    TARGET = "target"  # next step of the group's target
+    DOWNGRADE = "downgrade"  # start of a rebalance after a conversion to a classic group
 
 
 class TimerKey(NamedTuple):
-    """One timer of a shard: of a group, or of one of its members; expiry is of the whole shard."""
+    """A timer of a group, of one of its members, or (expiry and walk) of the whole shard."""
 
     kind: Timer
     group_id: str = ""
@@ -42,12 +42,12 @@ class TimerKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Records, mostly none, with a response for the request that waits with `token`, which gets it when all is
-    committed.
+    """A response for the request that waits with `token`, sent when all records have been committed; usually without
+    records.
 
-    Without records `response` tells what the log has. A new coordinator has loaded more than it knows to be committed:
-    what it told at once might be taken back by the next one, which then gives the same generation to others. `refused`
-    makes the response if it is not committed.
+    Without records, `response` has values from the log. A new coordinator has loaded more than it knows to be
+    committed: if it responded at once, its successor might lose those values and give the same generation to others.
+    `refused` creates the response if the commit fails.
     """
 
     token: PendingResponse[Any] | None = None
@@ -58,18 +58,18 @@ class Answer:
 
 
 class Outputs:
-    """`effects` are replaced when they are taken."""
+    """The outputs of a shard; `effects` is replaced when it is taken."""
 
     def __init__(self) -> None:
         self.effects: Effects[GroupRecord] = Effects()
-        # Writes that a request waits for.
+        # Writes that requests wait for.
         self.awaited: set[Answer] = set()
 
     def respond(self, token: PendingResponse[Any], response: Message) -> None:
         self.effects.responses.append((token, response))
 
     def resolve(self, group_id: str) -> None:
-        """Has the patterns of a group resolved."""
+        """Requests the resolution of a group's patterns."""
         self.effects.follow_ups.append(group_id)
 
     def take(self) -> Effects[GroupRecord]:
@@ -83,7 +83,7 @@ class Outputs:
         return effects
 
     def written(self, write: Answer, code: ErrorCode) -> None:
-        """Responds to the request that waits for a write."""
+        """Responds to the request that waits for the write."""
         self.awaited.discard(write)
         self.answer(write, code)
 

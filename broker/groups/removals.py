@@ -1,7 +1,8 @@
-"""The removals of a shard, in the order in which they were begun: offsets of topics that are gone, offsets and groups
-that have expired, groups that are deleted. However much it is, it is written a piece at a time (`walks`).
+"""The removals of a shard, in the order of their requests: offsets of deleted topics, expired offsets and groups,
+deleted groups. Any amount is written in pieces (`walks`).
 
-Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`, which write as much in one operation.
+Source: Kafka's `OffsetMetadataManager`, `GroupMetadataManager.maybeDeleteGroup`, which write everything in one
+operation.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from trimaran.wire.records.groups import OffsetCommitValue
 
 
 class Removals:
-    """Removes groups of all kinds; `group_ids` yields those of the shard."""
+    """Removes offsets and groups of all kinds; `group_ids` yields the groups of the shard."""
 
     def __init__(
         self,
@@ -42,11 +43,11 @@ class Removals:
         self._knows_topic = knows_topic
         self._walks = Walks()
         self._with_gone_topics: list[str] = []
-        # Topics that were deleted since the last walk for such began: ids by name.
+        # The topics deleted since the last walk for deleted topics began: ids by name.
         self._deleted: dict[str, set[bytes]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there is something left to do."""
+        """Returns whether there is anything left to remove."""
         return bool(self._walks)
 
     def piece(self) -> list[GroupRecord]:
@@ -54,16 +55,14 @@ class Removals:
         return self._walks.piece()
 
     def give_up(self) -> None:
-        """Drops the removals that were begun: the next search for expired offsets finds them again."""
+        """Drops pending removals: the next search for expired offsets finds them again."""
         self._walks.clear()
         self._deleted.clear()
 
-    # -- topics that are gone
+    # -- deleted topics
 
     def find_gone_topics(self) -> None:
-        """Finds groups with offsets of topics that were deleted while no broker served the shard. It runs in a
-        thread.
-        """
+        """Finds groups with offsets of topics that were deleted while no broker served the shard. Runs in a thread."""
         self._with_gone_topics = [
             group_id
             for group_id in self._store.offsets
@@ -71,20 +70,20 @@ class Removals:
         ]
 
     def loaded(self) -> None:
-        """Begins to write off what was found."""
+        """Begins to remove the offsets that were found during the load."""
         found, knows = self._with_gone_topics, self._knows_topic
         self._walks.add(of_gone_topics(self._store, found, knows))
         self._walks.add(pending_of_gone_topics(self._store, knows))
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes]) -> None:
-        """Begins to write off the offsets of topics that are gone, by name and the id that was deleted."""
+        """Begins to remove the offsets of deleted topics, given by name and deleted id."""
         if not self._deleted:
             self._walks.add(self._of_deleted_topics())
         for name, topic_id in topic_ids.items():
             self._deleted.setdefault(name, set()).add(topic_id)
 
     def _of_deleted_topics(self) -> Walk:
-        """Yields tombstones for all topics that were deleted before this begins."""
+        """Yields tombstones for all topics that were deleted before the walk begins."""
         deleted, self._deleted = self._deleted, {}
         yield from of_deleted_topics(self._store, deleted)
         yield from pending_of_deleted_topics(self._store, deleted)
@@ -92,14 +91,14 @@ class Removals:
     # -- expiry
 
     def expire(self, at: Instant) -> None:
-        """Begins to look for offsets whose time is over, and groups that are left without any."""
+        """Begins a search for expired offsets, and for groups left without offsets."""
         self._walks.add(self._expiring(at))
 
     def _expiring(self, at: Instant) -> Walk:
         for group_id in self._group_ids():
             yield None
             yield from self._expired(group_id, at)
-            # The offsets that this piece removes are still in the store.
+            # The offsets removed by this piece are still in the store.
             if not self._store.has_pending(group_id) and all(self._expired(group_id, at)):
                 yield from self._kind_of(group_id).expired(group_id, at)
 
@@ -116,8 +115,8 @@ class Removals:
     # -- deletion
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """Groups without members go, with their offsets: as many as fit into a piece. A group without a code must
-        be deleted again when that is written.
+        """Deletes groups without members, and their offsets, as far as they fit into a piece. Groups without a code in
+        the result must be deleted again after the write.
         """
         records: list[GroupRecord] = []
         codes: dict[str, ErrorCode] = {}
@@ -137,14 +136,14 @@ class Removals:
         return Result(records, codes, atomic=False)
 
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        """The group's own comes last: a log cut in between leaves a group that can be deleted again."""
+        """Yields tombstones, the group's own last: if the log ends in between, the group can be deleted again."""
         yield from offsets_of_group(self._store, group_id)
         for kind in reversed(self._kinds):
             yield from kind.tombstones(group_id)
 
 
 def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: KnowsTopic) -> Walk:
-    """Tombstones of the offsets of topics that were deleted, though there may be others of their names now."""
+    """Yields tombstones for offsets of deleted topics, even if their names exist again."""
     for group_id in group_ids:
         yield None
         for key, value in store.offsets_of(group_id):
@@ -156,23 +155,27 @@ def of_gone_topics(store: GroupStore, group_ids: Iterable[str], knows_topic: Kno
 
 
 def has_gone_topics(store: GroupStore, group_id: str, knows_topic: KnowsTopic) -> bool:
-    """Whether there is something for `of_gone_topics` to find."""
+    """Returns whether `of_gone_topics` would find any offset."""
     for topic, offsets in store.offsets.get(group_id, {}).items():
-        topic_ids = {value.topic_id for value in offsets.values()}  # one, or two after a deletion
+        topic_ids = {
+            value.topic_id for value in offsets.values()
+        }  # one id, or two after a deletion
         if not all(knows_topic(topic, topic_id) for topic_id in topic_ids):
             return True
     return False
 
 
 def pending_of_gone_topics(store: GroupStore, knows_topic: KnowsTopic) -> Walk:
-    """The same of offsets that open transactions commit: however these end, they will not count."""
+    """Yields tombstones for offsets of deleted topics in open transactions, which then never take effect."""
     for group_id, key, value in store.pending_offsets():
         is_gone = not knows_topic(key.topic, value.topic_id)
         yield offset_tombstone(group_id, key) if is_gone else None
 
 
 def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
-    """Yields tombstones for deleted topics, given by name and ids; offsets without an id count by the name."""
+    """Yields tombstones for offsets of deleted topics, given by name and ids; offsets without an id are matched by
+    name.
+    """
     for group_id in list(store.offsets):
         yield None
         for topic in store.offsets.get(group_id, {}).keys() & deleted.keys():
@@ -182,14 +185,14 @@ def of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]
 
 
 def pending_of_deleted_topics(store: GroupStore, deleted: Mapping[str, Collection[bytes]]) -> Walk:
-    """The same of offsets that open transactions commit."""
+    """Yields tombstones for offsets of deleted topics in open transactions."""
     for group_id, key, value in store.pending_offsets():
         ids = (*deleted[key.topic], NIL_UUID) if key.topic in deleted else ()
         yield offset_tombstone(group_id, key) if value.topic_id in ids else None
 
 
 def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
-    """All, those that open transactions commit among them."""
+    """Yields tombstones for all offsets of a group, including those in open transactions."""
     for key, _ in store.offsets_of(group_id):
         yield offset_tombstone(group_id, key)
     if store.has_pending(group_id):
@@ -206,8 +209,8 @@ def expired(
     now_ms: int,
     knows_topic: KnowsTopic,
 ) -> Walk:
-    """Tombstones of the offsets whose retention is over, none while a group rebalances (invariant G6); and of those
-    whose topic is gone. None for each of the others.
+    """Yields a tombstone for each offset that has expired (never while a group rebalances, invariant G6) or whose topic
+    was deleted, and None for each other offset.
     """
     may_expire = kind.may_expire(group_id)
     for key, value in store.offsets_of(group_id):

@@ -1,6 +1,6 @@
 """One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
 
-A `CoordinatorShard`. It finds the kind of a group and asks it (`kinds`). Source: Kafka's `GroupCoordinatorShard`.
+It is a `CoordinatorShard` that calls the kind of each group (`kinds`). Source: Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 class GroupCoordinatorShard:
-    """The groups of one partition, from `loaded` on."""
+    """The groups of one partition; it serves after `loaded`."""
 
     def __init__(
         self,
@@ -73,14 +73,14 @@ class GroupCoordinatorShard:
         self._kinds: tuple[GroupKind, ...] = (self.classic, self.consumers)
         self.groups = self.classic.groups
         self._is_loaded = False
-        # Members whose sessions begin, and what is written off.
+        # Walks that start the sessions of members, and removals.
         self._sessions = Walks()
         self._removals = Removals(
             store, self._kinds, self.kind_of, self.group_ids, limits, knows_topic
         )
 
     def kind_of(self, group_id: str) -> GroupKind:
-        """Returns the kind of a group; a group that is not known, or by its offsets alone, is a classic one."""
+        """Returns the kind of a group; an unknown group, or one that only has offsets, is a classic one."""
         for kind in self._kinds:
             if kind.has(group_id):
                 return kind
@@ -89,12 +89,12 @@ class GroupCoordinatorShard:
     # -- life
 
     def finish_load(self) -> None:
-        """Makes the classic groups, and looks for what is to be written off."""
+        """Creates the classic groups, and searches for offsets of deleted topics."""
         self.classic.finish_load()
         self._removals.find_gone_topics()
 
     def loaded(self, at: Instant) -> None:
-        """Begins to serve: every member gets a whole session to show up, and offsets of topics that are gone go."""
+        """Begins to serve: every member gets a whole session, and removals of offsets of deleted topics begin."""
         self._is_loaded = True
         self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
         for kind in reversed(self._kinds):
@@ -103,7 +103,7 @@ class GroupCoordinatorShard:
         self._walk_on(at)
 
     def _walk_on(self, at: Instant) -> None:
-        """Does the next piece of what takes long; the rest follows on a timer."""
+        """Does the next piece of long tasks; a timer continues the rest."""
         self._sessions.piece()
         if tombstones := self._removals.piece():
             self.outputs.effects.writes.append(Tombstones(tombstones))
@@ -111,14 +111,14 @@ class GroupCoordinatorShard:
             self._timers.set(_WALK, at.now)
 
     def close(self, at: Instant) -> None:
-        """Ends the epoch: requests that wait get NOT_COORDINATOR."""
+        """Ends the epoch: waiting requests get NOT_COORDINATOR."""
         for kind in self._kinds:
             kind.close(at)
         self.outputs.close()
         self.account.close()
 
     def unload(self) -> None:
-        """Releases the state, a value at a time: a million that are freed at once would hold the interpreter."""
+        """Releases the state value by value: freeing a million values at once would block the interpreter."""
         for known in (self.groups, self.store.groups, self.store.consumer_groups):
             while known:
                 known.popitem()
@@ -128,19 +128,19 @@ class GroupCoordinatorShard:
                     partitions.popitem()
 
     def take(self) -> Effects[GroupRecord]:
-        """Returns what has come of the inputs since the last call."""
+        """Returns the effects of the inputs since the last call."""
         return self.outputs.take()
 
     # -- members
 
     def join(self, join: Join, at: Instant) -> None:
-        """Gives `join.token` its response, now or later."""
+        """Answers `join.token`, now or later."""
         self.kind_of(join.request.group_id).join(join, at)
 
     def sync(
         self, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse], at: Instant
     ) -> None:
-        """Gives `token` its response, now or later."""
+        """Answers `token`, now or later."""
         self.kind_of(request.group_id).sync(request, token, at)
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
@@ -151,7 +151,7 @@ class GroupCoordinatorShard:
             return error.code
 
     def leave(self, request: LeaveGroupRequest, version: int, at: Instant) -> list[MemberResponse]:
-        """Returns one response per identity, in their order; versions below 3 have one identity."""
+        """Returns one response per member, in order; versions below 3 have one member."""
         members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
         return self.kind_of(request.group_id).leave(request.group_id, members, at)
 
@@ -160,14 +160,16 @@ class GroupCoordinatorShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int, at: Instant
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Raises KafkaError: the whole request is refused."""
+        """Returns the commit. Raises KafkaError if the whole request is refused."""
         check = self.kind_of(request.group_id).check_commit(request, version, at)
         return self._decide_commit(request, at, check)
 
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Written in the producer's transaction. Raises KafkaError: the whole request is refused."""
+        """Returns the commit, to be written in the producer's transaction. Raises KafkaError if the whole request is
+        refused.
+        """
         check = self.kind_of(request.group_id).check_transactional_commit(request)
         return self._decide_commit(request, at, check, producer)
 
@@ -185,10 +187,10 @@ class GroupCoordinatorShard:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
-        """Without records, so that the response waits until what it tells is committed (invariant G3).
+        """Returns the offsets without records: the response waits until they are committed (invariant G3).
 
         Raises:
-            KafkaError: the member that asks is not one of the group.
+            KafkaError: the requesting member is not in the group.
         """
         self.kind_of(request.group_id).check_fetch(request)
         found = offsets.fetch(self.store, request, self._knows_topic, require_stable=require_stable)
@@ -197,7 +199,9 @@ class GroupCoordinatorShard:
     def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> Result[GroupRecord, dict[TopicPartition, ErrorCode]]:
-        """Raises KafkaError as `GroupKind.check_offset_delete`; topics that members read are refused one by one."""
+        """Returns the deletion. Topics with subscribers are refused one by one. Raises KafkaError as
+        `GroupKind.check_offset_delete` does.
+        """
         kind = self.kind_of(group_id)
         kind.check_offset_delete(group_id)
         codes = dict.fromkeys(partitions, ErrorCode.NONE)
@@ -212,20 +216,20 @@ class GroupCoordinatorShard:
         return Result(records, codes, atomic=False)
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes], at: Instant) -> None:
-        """Writes off the offsets of topics that are gone, by name and the id that was deleted."""
+        """Begins to remove the offsets of deleted topics, given by name and deleted id."""
         self._removals.topics_deleted(topic_ids)
         self._walk_on(at)
 
     # -- groups
 
     def delete_groups(self, group_ids: Iterable[str]) -> Result[GroupRecord, dict[str, ErrorCode]]:
-        """As `Removals.delete_groups`."""
+        """Does the same as `Removals.delete_groups`."""
         return self._removals.delete_groups(group_ids)
 
     def list_groups(
         self, group_ids: Iterable[str], states: Collection[str], types: Collection[str]
     ) -> list[ListedGroup]:
-        """Returns those of the groups that pass; filters ignore case, and an empty one lets every group through."""
+        """Returns the groups that pass the filters; these ignore case, and an empty filter passes every group."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {kind.lower() for kind in types}
         listed = []
@@ -238,24 +242,24 @@ class GroupCoordinatorShard:
         return listed
 
     def group_ids(self) -> Iterator[str]:
-        """As `GroupStore.group_ids`, whether a group has members, a record or only offsets."""
+        """Yields the ids of all groups, with members, a record or only offsets (see `GroupStore.group_ids`)."""
         return self.store.group_ids(self.groups)
 
-    # -- what has become of records
+    # -- outcomes of records
 
     def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
-        """Takes over a record that is in the log."""
+        """Applies a record of the log."""
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
             for kind in self._kinds:
                 kind.replayed(record, at_load=not self._is_loaded)
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
-        """Offsets of the producer's transaction count from now on, or never."""
+        """Applies or drops the offsets of the producer's transaction."""
         self.store.complete_transaction(producer, is_commit)
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """A write is committed, or is not in the log, or was not committed in time."""
+        """Handles the outcome of a write: committed, not written, or not committed in time."""
         if isinstance(write, Answer):
             self.outputs.written(write, code)
         elif code and isinstance(write, Tombstones):
@@ -267,14 +271,14 @@ class GroupCoordinatorShard:
     # -- time
 
     def deadline(self) -> float | None:
-        """Returns when `handle_timeout` wants to be called at the latest."""
+        """Returns the latest time for the next call of `handle_timeout`, or None."""
         return self._timers.earliest()
 
     def handle_timeout(self, at: Instant) -> None:
-        """Does what is due at `at`; calling it early does nothing.
+        """Does the work that is due at `at`; an early call does nothing.
 
-        The outcome of a timer may have to be written before the next rule looks at the group, and of a target
-        there is one piece a call: what is due after that follows with the next call, to which `deadline` then points.
+        A timer's records may have to be written before the next rule sees the group, and each call computes at most one
+        piece of a target. Remaining due work follows in the next call, as `deadline` then requests.
         """
         decided: set[str] = set()
         while (key := self._timers.pop_due(at.now)) is not None:
@@ -283,7 +287,7 @@ class GroupCoordinatorShard:
                     self._timers.set(_EXPIRY, at.after_ms(self.limits.expiry_interval_ms))
                     self._removals.expire(at)
                 self._walk_on(at)
-                return  # what it writes off goes before timers of groups
+                return  # removals precede the timers of groups
             if key.group_id in decided:
                 self._timers.set(key, at.now)
                 return
@@ -298,29 +302,29 @@ _PARTITION = struct.Struct(">i")
 
 
 class LoadedRows:
-    """Gives an empty shard the rows of a loaded log, in order, but not those of open transactions. It takes less than
-    half of the time that decoding and replaying each would take.
+    """Applies the rows of a loaded log to an empty shard, in order, except those of open transactions. This takes less
+    than half of the time of decoding and replaying each row.
 
-    Nearly all rows of a large log are offsets, and most have the group and the topic of an earlier one: their keys
-    differ in the partition, which is the last of a key. So the state is what `decode` and `replay` lead to, without a
-    key and a record made for each offset.
+    Nearly all rows of a large log are offsets, and most have the group and topic of an earlier one: their keys only
+    differ in the partition, the last field of a key. The resulting state is that of `decode` and `replay`, without
+    creating a key and a record for each offset.
     """
 
     def __init__(self, serde: GroupRecordSerde, shard: GroupCoordinatorShard) -> None:
         self._serde = serde
         self._shard = shard
-        # The offsets in the store of one group and topic, by the bytes of a key before its partition.
+        # The offsets in the store of one group and topic, by the bytes of a key before the partition.
         self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        # Rows of known groups and topics that came one after another: their places, and the key and value of each.
+        # Consecutive rows of known groups and topics: the place, key and value of each.
         self._places: list[dict[int, OffsetCommitValue]] = []
         self._keys: list[bytes] = []
         self._values: list[bytes] = []
 
     def take(self, rows: Iterable[LoadedRow]) -> None:
-        """Takes rows without a transaction.
+        """Applies rows without a transaction.
 
         Raises:
-            RemoteProtocolError: one is malformed, or of a version this coordinator does not know.
+            RemoteProtocolError: a row is malformed, or of a version that this coordinator does not know.
         """
         known, size = self._known, _PARTITION.size
         for offset, key, value in rows:
@@ -357,7 +361,7 @@ class LoadedRows:
         self._shard.replay(offset, record)
         if not isinstance(record.key, OffsetCommitKey):
             return
-        if value is None:  # the store keeps no dictionary that is empty
+        if value is None:  # the store may have dropped an empty dictionary
             self._known.clear()
         else:
             of_group = self._shard.store.offsets[record.key.group]

@@ -1,8 +1,8 @@
-"""Work over all groups and offsets of a shard, of which there may be a million: a piece at a time, on a timer.
+"""Work on all groups and offsets of a shard, possibly a million, in pieces on a timer.
 
-A walk is a generator that yields a record to be written, or None when it has looked at one thing more. It goes on when
-what it gave is written and replayed, and when requests have changed the state: it looks again at what each thing has
-become since.
+A walk is a generator that yields a record to write, or None after each item examined without one. It continues after
+its records were written and replayed, and after requests may have changed the state: it reads the current state of each
+item.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from trimaran.broker.groups.records import GroupRecord
 
 Walk = Iterator[GroupRecord | None]
 
-# The limits of a piece: some 5 ms each. A tombstone is encoded, appended and replayed in 11 µs.
+# The limits of a piece, about 5 ms each. Encoding, appending and replaying a tombstone takes 11 µs.
 LOOKED_PER_PIECE = 2_000
 RECORDS_PER_PIECE = 500
 
 
 class Walks:
-    """One after the other, in the order in which they were begun."""
+    """A queue of walks, which run one after the other."""
 
     def __init__(self) -> None:
         self._walks = deque[Walk]()
@@ -29,11 +29,11 @@ class Walks:
         return bool(self._walks)
 
     def add(self, walk: Walk) -> None:
-        """Begins when those before have ended."""
+        """Adds a walk, which begins when the previous ones have ended."""
         self._walks.append(walk)
 
     def clear(self) -> None:
-        """Gives all up."""
+        """Drops all walks."""
         self._walks.clear()
 
     def piece(self) -> list[GroupRecord]:

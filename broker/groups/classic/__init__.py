@@ -1,1 +1,1 @@
-"""Groups of the classic protocol: members elect a leader, which assigns (KIP-62, KIP-345)."""
+"""Groups of the classic protocol: members elect a leader, which computes the assignment (KIP-62, KIP-345)."""

@@ -1,8 +1,8 @@
-"""The connections of members that are about to join, so that they do not outlive them for long.
+"""The connections of members that are about to join, so that such members do not long outlive their connections.
 
-A client that was given an id is to join with it; one that has joined waits for a generation, and is then to sync. Each
-may take as long as its session, half an hour. If the connection ends meanwhile the answer is lost, so such a member
-has `ABANDONED_SECONDS` to come again from another. In Kafka it stays.
+A client that received a member id must join with it; a client that has joined waits for a generation, and must then
+sync. Each step may take as long as its session, up to half an hour. If the connection ends in between, the response is
+lost; such a member has `ABANDONED_SECONDS` to return on another connection. In Kafka it stays.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.memory import MemberKey
 from trimaran.node.text.memory import text_bytes
 
-# Clients come back after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
+# Clients reconnect after 100 ms, and at the latest after 1 s (`reconnect.backoff.max.ms`).
 ABANDONED_SECONDS = 10.0
-# Members of a connection; above that, members that are no longer about to join are dropped.
+# The members kept per connection; above that, members that are no longer about to join are dropped.
 KEPT_PER_CONNECTION = 1_000
-# The same limit in bytes of ids, for ids that are long.
+# The same limit in bytes of ids, for long ids.
 KEPT_BYTES_PER_CONNECTION = 1 << 20
 
 
 def is_arriving(groups: Mapping[str, ClassicGroup], key: MemberKey) -> bool:
-    """Returns whether a member has not sent a request since it received a generation, or waits for its first."""
+    """Returns whether a member waits for its first generation, or has not sent a request since it received one."""
     group = groups.get(key[0])
     if group is None:
         return False
@@ -33,17 +33,17 @@ def is_arriving(groups: Mapping[str, ClassicGroup], key: MemberKey) -> bool:
 
 
 class Arrivals:
-    """The members of one shard; `is_awaited` says whether one is about to join still (`is_arriving`)."""
+    """The members of one shard; `is_awaited` returns whether a member is still about to join (`is_arriving`)."""
 
     def __init__(self, is_awaited: Callable[[MemberKey], bool]) -> None:
         self._is_awaited = is_awaited
         self._by_connection: dict[int, set[MemberKey]] = {}
         self._connection_of: dict[MemberKey, int] = {}
-        # Bytes of the ids noted since the last check of a connection's members.
+        # The bytes of ids noted since the last check of a connection's members.
         self._noted_bytes = Counter[int]()
 
     def note(self, member: MemberKey, connection: int) -> None:
-        """Notes that a client asked on this connection to be the member, which may be about to join now."""
+        """Notes that a client sent a join on this connection as this member, if the member is still about to join."""
         if not self._is_awaited(member):
             return
         before = self._connection_of.get(member)
@@ -61,7 +61,7 @@ class Arrivals:
                 del self._connection_of[gone]
 
     def closed(self, connection: int) -> list[MemberKey]:
-        """Returns the members of an ended connection that are about to join and have not come on another."""
+        """Returns the members of a closed connection that are about to join and have not returned on another one."""
         members = self._by_connection.pop(connection, set())
         del self._noted_bytes[connection]
         for member in members:

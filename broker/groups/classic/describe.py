@@ -1,6 +1,6 @@
-"""Groups as DescribeGroups describes them.
+"""Descriptions of groups for DescribeGroups.
 
-Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group known by its offsets alone is Empty.
+Source: `ClassicGroup.asListedGroup`, `ClassicGroupMember.describe`. A group that only has offsets is Empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trimaran.broker.groups.classic.member import Member
 from trimaran.wire.errors import ErrorCode, cut_message
 from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
-# From this version a group that does not exist is an error, before it is described as dead (KIP-1043).
+# From this version on a missing group is an error; before, it is described as Dead (KIP-1043).
 NOT_FOUND_VERSION = 6
 
 Description = tuple[DescribedGroup, Iterator[DescribedGroupMember]]
@@ -21,7 +21,7 @@ Description = tuple[DescribedGroup, Iterator[DescribedGroupMember]]
 
 
 def describe_group(group: ClassicGroup) -> Description:
-    """Returns the group and its present members; subscriptions and assignments are those of stable groups only."""
+    """Returns the group and its current members; subscriptions and assignments are only included for stable groups."""
     stable = group.state is GroupState.STABLE
     result = described(group.id, group.state.value)
     result.protocol_type = group.protocol_type or ""
@@ -30,7 +30,7 @@ def describe_group(group: ClassicGroup) -> Description:
 
 
 def _members(group: ClassicGroup, stable: bool) -> Iterator[DescribedGroupMember]:
-    """Yields the members as they are at the call."""
+    """Yields the members as of the call."""
     protocol = group.protocol_name or ""
     members = [
         (member, member.metadata(protocol) if stable else b"", member.assignment)
@@ -51,7 +51,7 @@ def described(group_id: str, state: str, code: ErrorCode = ErrorCode.NONE) -> De
 
 
 def not_found(group_id: str, version: int, why: str) -> Description:
-    """Returns a group that does not exist, as each version says so."""
+    """Returns the description of a missing group in the form of the request's version."""
     result = described(group_id, GroupState.DEAD.value)
     if version >= NOT_FOUND_VERSION:
         result.error_code = ErrorCode.GROUP_ID_NOT_FOUND

@@ -1,7 +1,7 @@
-"""A classic group: its state, its members and what they vote for; no time, no answers, no records.
+"""A classic group: its state, its members and their votes; without timers, responses or records.
 
-Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules of who moves a group from state to
-state are in `trimaran.broker.groups.classic.rebalance`. Not implemented: conversion to and from KIP-848 groups.
+Source: Kafka's `ClassicGroup` and `ClassicGroupState` (KIP-62, KIP-345). The rules for changes of state are in
+`trimaran.broker.groups.classic.rebalance`. Not implemented: conversion to and from KIP-848 groups.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GENERATION_MAX = 0x7FFFFFFF
 
 
 class GroupState(Enum):
-    """The value is how Kafka's protocol writes it."""
+    """The states of a group; the values are those of Kafka's protocol."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -47,21 +47,21 @@ VALID_PREVIOUS: dict[GroupState, frozenset[GroupState]] = {
 
 
 class ClassicGroup:
-    """The members of one group id and the generation they are in.
+    """The members of a group, and their generation.
 
     ```
-    from                    to                     when
-    Empty                PreparingRebalance   a member joins
-    PreparingRebalance      CompletingRebalance    all have joined, or time is up
-    PreparingRebalance      Empty                  the same, and nobody is left
+    from                    to                     event
+    Empty                   PreparingRebalance     a member joins
+    PreparingRebalance      CompletingRebalance    all members have joined, or the time is up
+    PreparingRebalance      Empty                  the same, without any member left
     CompletingRebalance     Stable                 the leader's assignment is committed
-    CompletingRebalance     PreparingRebalance     somebody joins anew, leaves, or fails to sync
-    Stable                  PreparingRebalance     somebody joins anew, leaves, dies; the leader joins again
-    any                     Dead                   deleted, or its coordinator is gone; final
+    CompletingRebalance     PreparingRebalance     a member joins again, leaves, or does not sync
+    Stable                  PreparingRebalance     a member joins again, leaves, or expires; the leader rejoins
+    any                     Dead                   the group is deleted, or the coordinator ends; final
     ```
 
     Invariants: `leader` is a member, and None only without members; `instances` maps to members; a pending member is
-    not a member; `awaiting_sync` are members that received the generation and have not requested their assignment.
+    not a member; `awaiting_sync` has the members that received the generation and have not requested their assignment.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ClassicGroup:
         self.account = Account() if account is None else account
         self.state = state
         self.previous_state = S.DEAD
-        # Wall clock of the last transition; -1 in groups loaded from records older than version 2.
+        # The wall-clock time of the last transition; -1 in groups loaded from records older than version 2.
         self.state_timestamp_ms = now_ms
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -85,13 +85,13 @@ class ClassicGroup:
         self.instances: dict[str, str] = {}
         self.pending: set[str] = set()
         self.awaiting_sync: set[str] = set()
-        # Monotonic seconds: an initial rebalance takes no longer than this, however many members still come.
+        # In monotonic seconds: the latest end of an initial rebalance, even if more members arrive.
         self.initial_rebalance_end = 0.0
-        # The generation whose assignment is being written; no member gets it until it is committed.
+        # The generation whose assignment is being written; members get it only after the commit.
         self.storing_generation: int | None = None
-        # None when unknown: no consumer group, or subscriptions that we cannot read.
+        # None if unknown: not a consumer group, or its subscriptions cannot be parsed.
         self.subscribed_topics: frozenset[str] | None = None
-        # The bytes of all members' metadata in their protocols.
+        # The total size of all members' protocol metadata, in bytes.
         self.bytes = 0
         self._supported: Counter[str] = Counter()
 
@@ -112,7 +112,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """True when in doubt."""
+        """Returns whether a member subscribes to the topic; True in doubt."""
         if self.subscribed_topics is None:
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
@@ -137,7 +137,7 @@ class ClassicGroup:
         self.bytes += size_of(member.protocols)
 
     def remove(self, member_id: str) -> Member | None:
-        """Removes a member or a pending one; the next in line becomes leader if it led."""
+        """Removes a member or a pending one; if it was the leader, the next member becomes leader."""
         if member_id in self.pending:
             self.pending.remove(member_id)
             self.account.gone((self.id, member_id), pending_bytes(member_id))
@@ -155,7 +155,7 @@ class ClassicGroup:
         return member
 
     def add_pending(self, member_id: str) -> None:
-        """Adds a client that received an id and must join with it."""
+        """Adds a client that has received a member id and must join with it."""
         self.pending.add(member_id)
         self._change(member_id, pending_bytes(member_id))
 
@@ -164,7 +164,7 @@ class ClassicGroup:
         member.assignment = assignment
 
     def release(self) -> None:
-        """The group is gone: nothing of it counts any more."""
+        """Releases the memory account of a removed group."""
         for member in self.members.values():
             self.account.gone((self.id, member.id), member.held_bytes)
         for member_id in self.pending:
@@ -182,7 +182,7 @@ class ClassicGroup:
         self._supported.update(name for name, _ in protocols)
 
     def rename(self, member: Member, member_id: str) -> None:
-        """Gives a static member the id of its next incarnation, in its place."""
+        """Gives a static member the id of its next incarnation, keeping its position."""
         self.account.gone((self.id, member.id), member.held_bytes)
         old_id, member.id = member.id, member_id
         self._change(member_id, member.held_bytes)
@@ -196,10 +196,10 @@ class ClassicGroup:
             self.awaiting_sync.add(member_id)
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member who says that it is `member_id`, and `instance_id` if it is static.
+        """Returns the member with `member_id`, and `instance_id` if it is static.
 
         Raises:
-            KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID: another incarnation has taken its place.
+            KafkaError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID if another incarnation has taken its place.
         """
         if instance_id is not None:
             existing = self.instances.get(instance_id)
@@ -219,11 +219,11 @@ class ClassicGroup:
         return not self.pending and all(m.join is not None for m in self.members.values())
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest that any member asked for; 0 without members."""
+        """Returns the maximum rebalance timeout of the members; 0 without members."""
         return max((0, *(m.rebalance_timeout_ms for m in self.members.values())))
 
     def elect_joined_leader(self) -> bool:
-        """Makes sure that the leader is a member that has joined; False if no member has."""
+        """Makes a joined member the leader unless the leader has joined; returns False if no member has."""
         if self.leader is None:
             return False
         if self.members[self.leader].join is None:
@@ -236,7 +236,7 @@ class ClassicGroup:
     # -- protocols
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """True if a member with these could join without leaving the others nothing in common."""
+        """Returns whether a member with these protocols could join, so that all members still have one in common."""
         names = list(protocols)
         if self.state is S.EMPTY:
             return bool(protocol_type and names)
@@ -246,14 +246,16 @@ class ClassicGroup:
         )
 
     def select_protocol(self) -> str:
-        """The protocol that most members prefer among those that all support; the first voted for if even."""
+        """Returns the protocol that most members prefer among those that all support; in a tie, the one voted for
+        first.
+        """
         count = len(self.members)
         candidates = {name for name, number in self._supported.items() if number == count}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
 
     def begin_generation(self, now_ms: int) -> None:
-        """Ends the join phase: the next generation has whoever is a member now."""
+        """Ends the join phase: the next generation consists of the current members."""
         self.generation = (self.generation + 1) & GENERATION_MAX
         self.awaiting_sync.clear()
         self.storing_generation = None
@@ -262,7 +264,7 @@ class ClassicGroup:
         self.transition(S.COMPLETING_REBALANCE if self.members else S.EMPTY, now_ms)
 
     def note_subscriptions(self) -> None:
-        """Reads `subscribed_topics` out of the members' metadata."""
+        """Sets `subscribed_topics` from the members' metadata."""
         self.subscribed_topics = subscribed_topics(
             self.protocol_type, self.protocol_name, self.members.values()
         )
@@ -274,13 +276,13 @@ class ClassicGroup:
 
 
 def pending_bytes(member_id: str) -> int:
-    """Returns about how many bytes a pending member takes."""
+    """Returns the approximate size of a pending member, in bytes."""
     return PENDING_BYTES + text_bytes(member_id)
 
 
 def is_to_rebalance(value: GroupMetadataValue) -> bool:
-    """Whether the group was a consumer group and its members have not joined since: the partitions of the last member
-    of the consumer protocol may be unassigned.
+    """Returns whether the group was a consumer group whose members have not rejoined since: the partitions of the last
+    member of the consumer protocol may be unassigned.
     """
     return bool(value.members) and value.leader is None
 
@@ -288,7 +290,7 @@ def is_to_rebalance(value: GroupMetadataValue) -> bool:
 def restore_group(
     group_id: str, value: GroupMetadataValue, account: Account | None = None
 ) -> ClassicGroup:
-    """The group of the last generation that was stored; its members know only the protocol that was chosen."""
+    """Returns the group with the last stored generation; its members only have the selected protocol."""
     state = GroupState.STABLE if value.members else GroupState.EMPTY
     group = ClassicGroup(group_id, value.current_state_timestamp, state, account)
     for stored in value.members:

@@ -1,7 +1,7 @@
-"""The classic groups of one shard: a `GroupKind`, also of groups that are known by their offsets alone.
+"""The classic groups of one shard: a `GroupKind`, also for groups that only have offsets.
 
-Kafka calls those simple groups, and keeps a classic group without a protocol for each. Source: the parts of Kafka's
-`GroupMetadataManager` that are about classic groups.
+Kafka calls those simple groups, and keeps a classic group without a protocol for each of them. Source: the parts of
+Kafka's `GroupMetadataManager` for classic groups.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 
 
 class ClassicGroups:
-    """`groups` has a group while it has members or pending members, or a record."""
+    """The classic groups; `groups` has a group while it has a record, or members or pending members."""
 
     def __init__(
         self,
@@ -66,12 +66,14 @@ class ClassicGroups:
         self._limits = limits
         self._account = account
         self._outputs = outputs
-        # The group that was last decided to become a consumer group, and when: its records may not be written.
+        # The group last converted by a decision to a consumer group, and the time: writing its records may fail.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._arrivals = Arrivals(partial(is_arriving, self.groups))
 
     def has(self, group_id: str) -> bool:
-        """Whether it is one; a group of offsets alone, which every group may be, is none."""
+        """Returns whether the group is a classic group; a group that only has offsets may be of any kind, and does not
+        count.
+        """
         return group_id in self.groups
 
     def operation(self, group: ClassicGroup, at: Instant) -> GroupOperation:
@@ -80,13 +82,13 @@ class ClassicGroups:
     # -- life
 
     def finish_load(self) -> None:
-        """Makes the groups of the store's records."""
+        """Creates the groups from the records in the store."""
         for group_id, value in self._store.groups.items():
             if not self._store.has_members(group_id):
                 self.groups[group_id] = restore_group(group_id, value, self._account)
 
     def expecting(self, at: Instant) -> Walk:
-        """Sets the timers of members that have none yet."""
+        """Sets the timers of members that have none yet, one member per step."""
         for group in list(self.groups.values()):
             yield None
             operation = self.operation(group, at)
@@ -97,7 +99,7 @@ class ClassicGroups:
             rebalance.loaded(operation, self._store.groups.get(group.id))
 
     def close(self, at: Instant) -> None:
-        """Members wait only in groups that rebalance."""
+        """Ends the epoch; only members of groups in a rebalance wait for responses."""
         rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
         for group in [group for group in self.groups.values() if group.state in rebalancing]:
             rebalance.answer_all(self.operation(group, at), E.NOT_COORDINATOR)
@@ -121,7 +123,7 @@ class ClassicGroups:
     # -- expiry and deletion
 
     def may_expire(self, group_id: str) -> bool:
-        """Returns False while the group rebalances, or a client is about to join it."""
+        """Returns False while the group rebalances or a client is about to join it."""
         group = self.groups.get(group_id)
         if group is None:
             return True
@@ -129,7 +131,7 @@ class ClassicGroups:
         return not group.pending and (group.state is S.EMPTY or is_stable)
 
     def retained_from(self, group_id: str, value: OffsetCommitValue) -> int:
-        """Returns when the last member left, for a group that had members, else the time of the commit."""
+        """Returns the time when the last member left, if the group ever had members, else the time of the commit."""
         group = self.groups.get(group_id)
         if group is None or group.state is not S.EMPTY or group.protocol_type is None:
             return value.commit_timestamp
@@ -150,7 +152,7 @@ class ClassicGroups:
             yield group_record(group_id, None)
 
     def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
-        """Yields the record of the group, also for a group that is known by its offsets alone."""
+        """Yields the tombstone of the group, also for a group that only has offsets."""
         if group_id in self._store.groups or group_id not in self._store.consumer_groups:
             yield group_record(group_id, None)
 
@@ -171,7 +173,7 @@ class ClassicGroups:
         self._arrivals.note((group.id, member_id), join.connection)
 
     def connection_closed(self, connection: int, at: Instant) -> None:
-        """A member that was about to join from it must come again soon."""
+        """Shortens the session of members that were about to join on the closed connection."""
         for group_id, member_id in self._arrivals.closed(connection):
             key = TimerKey(Timer.SESSION, group_id, member_id)
             if (member := self.groups[group_id].members.get(member_id)) is not None:
@@ -207,7 +209,7 @@ class ClassicGroups:
     def check_commit(
         self, request: OffsetCommitRequest, version: int, at: Instant
     ) -> CheckPartition:
-        """A commit of a member is a sign of life, too."""
+        """Checks a commit; a commit of a member also restarts its session."""
         group = self.groups.get(request.group_id)
         exists = group is None and self._store.has_had_offsets(request.group_id)
         offsets.check_commit(group, request, version, exists)
@@ -221,7 +223,7 @@ class ClassicGroups:
         return all_may
 
     def check_fetch(self, _request: OffsetFetchRequestGroup) -> None:
-        """Every client may read offsets of a classic group."""
+        """Refuses no client: all may read the offsets of a classic group."""
 
     def check_offset_delete(self, group_id: str) -> None:
         group = self.groups.get(group_id)
@@ -255,8 +257,9 @@ class ClassicGroups:
     # -- records
 
     def replayed(self, record: GroupRecord, at_load: bool) -> None:
-        """Only the members and their generation are ahead of the records, as in Kafka: they join before there is
-        anything to write. A coordinator that loads the group begins with the generation that was written last.
+        """Applies a record to the groups in memory. As in Kafka, members and generations are ahead of the records:
+        members join before anything is written. A coordinator that loads the group begins with the last written
+        generation.
         """
         key, value = record
         if not isinstance(key, GroupMetadataKey):
@@ -266,11 +269,11 @@ class ClassicGroups:
             del self.groups[key.group]
             self._end(group)
         elif group is None and not at_load and isinstance(value, GroupMetadataValue):
-            # A consumer group has become one.
+            # A consumer group has become a classic one.
             self.groups[key.group] = restore_group(key.group, value, self._account)
 
     def _end(self, group: ClassicGroup) -> None:
-        """It is a consumer group from now on, or deleted."""
+        """Ends a classic group, which has become a consumer group or been deleted."""
         upgrade, self._upgrade = self._upgrade, None
         if upgrade is None or upgrade[0] is not group:
             self._close(group, Instant(0.0, group.state_timestamp_ms), E.UNKNOWN_MEMBER_ID)
@@ -282,7 +285,9 @@ class ClassicGroups:
             self._timers.set(key, at.after_ms(member.session_timeout_ms))
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """A group is committed, which its members wait for, or is not in the log, or was not committed in time."""
+        """Handles the outcome of a write: committed (the members wait for this), not written, or not committed
+        in time.
+        """
         if isinstance(write, GroupWrite):
             if (group := self.groups.get(write.group_id)) is None:
                 return
@@ -294,29 +299,31 @@ class ClassicGroups:
             self._give_up_succession(write.group_id, code, at)
 
     def _give_up_succession(self, group_id: str, code: ErrorCode, at: Instant) -> None:
-        """The consumer group is still in the log: a classic one would hide it, and begin its epochs again."""
+        """Removes the classic group, because the consumer group is still in the log: the classic one would hide it, and
+        restart its epochs.
+        """
         events.GROUP_METADATA_WRITE_FAILED.log(log, group=group_id, error=code.name)
         if group_id in self._store.consumer_groups and (group := self.groups.take(group_id)):
             self._close(group, at, code)
 
-    # -- groups that become consumer groups
+    # -- conversion to consumer groups
 
     def upgrading(self, group: ClassicGroup, at: Instant) -> None:
-        """Notes the group that a decision turns into a consumer group."""
+        """Notes the group that a decision converts to a consumer group."""
         self._upgrade = group, at
 
     def upgrade_failed(self, group_id: str, at: Instant) -> None:
-        """The decision could not be written: the group is a classic one, if it was."""
+        """Keeps the classic group, if there was one, because the decision could not be written."""
         self._upgrade = None
         if (group := self.groups.get(group_id)) is not None:
             operation = self.operation(group, at)
             for member in group.members.values():
                 operation.expect_heartbeat_if_absent(member)
 
-    # -- ends
+    # -- removal
 
     def forget(self, group: ClassicGroup, at: Instant) -> None:
-        """Removes a group that has no record."""
+        """Removes a group without a record."""
         self._close(group, at, E.UNKNOWN_MEMBER_ID)
         del self.groups[group.id]
 
@@ -324,7 +331,7 @@ class ClassicGroups:
         rebalance.close(self.operation(group, at), code)
 
     def _forget_if_unused(self, group: ClassicGroup) -> None:
-        """Removes a group that a client asked for and left again, before it had a record."""
+        """Removes a group without a record that its only client has left again, or never joined."""
         never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
         if never_led and group.id not in self._store.groups:
             self.groups.take(group.id)

@@ -1,9 +1,9 @@
-"""JoinGroup: the checks of a client that enters a group, its member id, and whether the group rebalances.
+"""JoinGroup: checks a client that joins a group, assigns its member id, and decides whether the group rebalances.
 
 Source: `GroupMetadataManager.classicGroupJoin` of Kafka 4.3 (KIP-62, KIP-345 static members, KIP-394 member ids,
-KIP-814 `skip_assignment`). Different on purpose: an awaiting join that the same member repeats is answered
-REBALANCE_IN_PROGRESS at once (Kafka forgets it), pending members have a bound, and a full group takes back a static
-member that has forgotten its id (Kafka keeps it out until its session ends).
+KIP-814 `skip_assignment`). Intentional differences: if a member repeats a waiting join, the first one is answered with
+REBALANCE_IN_PROGRESS at once (Kafka drops it); pending members have a bound; and a full group takes back a static
+member without its id (Kafka refuses it until its session ends).
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupRespons
 
 S = GroupState
 
-# From this version a client must come again with the id it was given (KIP-394).
+# From this version on a client must join again with the id that it receives (KIP-394).
 MEMBER_ID_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique. The memory of a new member
-    counts for the `principal`.
+    """One JoinGroup request; `member_id_suffix` is random and makes new ids unique. The memory of a new member is
+    charged to `principal`.
     """
 
     request: JoinGroupRequest
@@ -63,18 +63,18 @@ class Join:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """Version 0 has none of its own."""
+        """The rebalance timeout of the member; version 0 only has a session timeout."""
         return (
             self.request.rebalance_timeout_ms if self.version else self.request.session_timeout_ms
         )
 
     def protocols(self) -> Protocols:
-        """As requested, each name once."""
+        """Returns the requested protocols, each name once."""
         return tuple({p.name: p.metadata for p in reversed(self.request.protocols)}.items())[::-1]
 
 
 def join(operation: GroupOperation, join: Join) -> str:
-    """Gives `join.token` its response, now or later; returns the id of the member, be it refused."""
+    """Answers `join.token`, now or later; returns the id of the member, even if it is refused."""
     group, request = operation.group, join.request
     present_id = _present_id(group, request)
     if not (_accepts(operation, present_id) and _fits(group, present_id, join)):
@@ -97,14 +97,14 @@ def _refuse(operation: GroupOperation, join: Join, code: ErrorCode, member_id: s
 
 
 def _present_id(group: ClassicGroup, request: JoinGroupRequest) -> str:
-    """By which the group knows whoever joins: a static member that comes back without its id is in the group all the
-    same.
-    """
+    """Returns the id under which the group knows the client: a static member without its id is still a member."""
     return request.member_id or group.instances.get(request.group_instance_id or "", "")
 
 
 def _accepts(operation: GroupOperation, member_id: str) -> bool:
-    """Holds the group to its maximal size, which may have been lowered: then the last to join again must go."""
+    """Returns whether the group's maximum size admits the member. The maximum may have been lowered: then the last
+    members to rejoin are refused.
+    """
     group, members_max = operation.group, operation.limits.members_max
     if len(group.pending) >= PENDING_MEMBERS_MAX and member_id not in group.pending:
         return member_id in group.members
@@ -119,7 +119,9 @@ def _accepts(operation: GroupOperation, member_id: str) -> bool:
 
 
 def _fits(group: ClassicGroup, member_id: str, join: Join) -> bool:
-    """Holds what all members say to `GROUP_BYTES_MAX`, and all groups of the broker to what they may take."""
+    """Returns whether the metadata of all members fit into `GROUP_BYTES_MAX`, and all groups into the broker's
+    limits.
+    """
     member = group.members.get(member_id)
     before = 0 if member is None else size_of(member.protocols)
     more = size_of(join.protocols()) - before
@@ -175,7 +177,9 @@ def _add(operation: GroupOperation, join: Join, member_id: str) -> None:
 
 
 def _replace_static(operation: GroupOperation, join: Join, member: Member, member_id: str) -> None:
-    """A static member is back, having forgotten its id: it takes its own place, and its older self is fenced."""
+    """Admits a returning static member without its id: it takes its own place, and its previous incarnation is
+    fenced.
+    """
     group = operation.group
     before = StaticReplacement(
         member=member,
@@ -206,7 +210,7 @@ def _replace_static(operation: GroupOperation, join: Join, member: Member, membe
     elif group.state is S.PREPARING_REBALANCE:
         complete_if_all_joined(operation)
     else:
-        # The leader may have seen the old id already and would assign to it.
+        # The leader may have seen the old id already and would assign partitions to it.
         prepare(operation, f"static member {join.request.group_instance_id} is back as {member_id}")
 
 
@@ -224,7 +228,7 @@ def _join_known(operation: GroupOperation, join: Join) -> None:
     must_rebalance = (
         group.state is S.PREPARING_REBALANCE
         or changed
-        # The leader asks for a rebalance by joining, e.g. when it sees new partitions.
+        # The leader requests a rebalance by joining, e.g. after a change of partitions.
         or (group.state is S.STABLE and group.leader == member.id)
     )
     if must_rebalance:
@@ -233,7 +237,7 @@ def _join_known(operation: GroupOperation, join: Join) -> None:
             operation, f"{member.id} joins again ({request.reason or 'no reason given'})"
         )
     else:
-        # It may have missed the answer: this generation is still the right one.
+        # It may have missed the response: the current generation is still valid.
         operation.respond(join.token, operation.joined(member))
 
 

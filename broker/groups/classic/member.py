@@ -1,6 +1,6 @@
-"""One member of a classic group, and the topics that members subscribe to.
+"""One member of a classic group, and the topics to which members subscribe.
 
-Source: Kafka's `ClassicGroupMember`. See `Account` for the principal of a member.
+Source: Kafka's `ClassicGroupMember`. `Account` has the principal of a member.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 def size_of(protocols: Protocols) -> int:
-    """In bytes, about: names are short and mostly ASCII."""
+    """Returns the approximate size in bytes: names are short and mostly ASCII."""
     return sum(len(name) + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """`join` and `sync` are the awaiting requests of this member: at most one of each, None when there is none."""
+    """A member of a classic group. `join` and `sync` are its waiting requests: at most one of each, or None."""
 
     id: str
     instance_id: str | None
@@ -37,9 +37,9 @@ class Member:
     protocol_type: str
     protocols: Protocols
     assignment: bytes = b""
-    # Has not been told a generation yet, so it cannot heartbeat: an awaiting join does not keep it alive.
+    # The member has not received a generation yet and cannot heartbeat: a waiting join does not keep it alive.
     is_new: bool = False
-    # Its connection has ended since it joined: a response to it is no reason to expect it for longer.
+    # Its connection has closed since it joined: a response to it does not extend its session.
     is_abandoned: bool = False
     join: PendingResponse[JoinGroupResponse] | None = None
     sync: PendingResponse[SyncGroupResponse] | None = None
@@ -50,26 +50,28 @@ class Member:
 
     @property
     def satisfies_heartbeat(self) -> bool:
-        """Waiting for us counts as alive, except for new members (KAFKA-9752)."""
+        """Whether the session continues: a member that waits for a response is alive, except for new members
+        (KAFKA-9752).
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     @property
     def held_bytes(self) -> int:
-        """Returns about how many bytes the member takes."""
+        """The approximate size of the member, in bytes."""
         texts = (self.id, self.client_id, self.client_host, self.instance_id or "")
         said = size_of(self.protocols) + len(self.assignment)
         return MEMBER_BYTES + sum(map(text_bytes, texts)) + said
 
     def metadata(self, protocol: str) -> bytes:
-        """Returns the metadata of this member for `protocol`, which it supports."""
+        """Returns this member's metadata for `protocol`, which it must support."""
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
     def vote(self, candidates: Container[str]) -> str:
-        """Returns the member's favourite among candidates that all members support."""
+        """Returns the member's preferred protocol among the candidates, which all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def describe(self, leads: bool) -> str:
-        """One word or more for logs and transcripts; a star for the leader."""
+        """Returns a short text for logs and transcripts; the leader has a star."""
         words = [self.id + "*" * leads]
         words += ["new"] * self.is_new
         words += ["joining"] * (self.join is not None)
@@ -83,11 +85,11 @@ CONSUMER_PROTOCOL = "consumer"
 def subscribed_topics(
     protocol_type: str | None, protocol_name: str | None, members: Collection[Member]
 ) -> frozenset[str] | None:
-    """Returns the topics that members subscribe to, as far as they tell; None if they are no consumer group, or one
-    whose subscriptions cannot be read.
+    """Returns the topics to which members subscribe; None if this is not a consumer group, or a subscription cannot be
+    parsed.
 
-    Metadata is opaque to the coordinator except for this: every version of the consumer protocol begins like version 0.
-    Source: `ClassicGroup.computeSubscribedTopics` (KAFKA-4682: offsets of topics that no member reads may expire).
+    Metadata is otherwise opaque to the coordinator; every version of the consumer protocol begins like version 0.
+    Source: `ClassicGroup.computeSubscribedTopics` (KAFKA-4682: offsets of topics without subscribers may expire).
     """
     if protocol_type != CONSUMER_PROTOCOL:
         return None
@@ -105,10 +107,10 @@ def subscribed_topics(
 
 
 def _topics_of(metadata: bytes) -> list[str]:
-    """Reads `int16 version, array of topics` and leaves the rest.
+    """Parses `int16 version, array of topics` and ignores the rest.
 
     Raises:
-        RemoteProtocolError: the bytes are something else.
+        RemoteProtocolError: the bytes are malformed.
     """
     try:
         count = int.from_bytes(metadata[2:6], "big", signed=True)

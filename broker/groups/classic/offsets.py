@@ -1,4 +1,4 @@
-"""Members that may commit offsets of a classic group, or of one that is known by its offsets alone.
+"""Checks commits of offsets in a classic group, or in a group that only has offsets.
 
 Source: `ClassicGroup.validateOffsetCommit` of Kafka 4.3 (KIP-447).
 """
@@ -11,16 +11,16 @@ from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 
 S = GroupState
 
-# From this version a commit to a group that does not exist says so.
+# From this version on a commit to a missing group has its own error.
 GROUP_ID_NOT_FOUND_VERSION = 9
 
 
 def check_commit(
     group: ClassicGroup | None, request: OffsetCommitRequest, version: int, exists: bool
 ) -> None:
-    """Fences old generations (invariant G1); committing without a generation needs a group without members.
+    """Fences old generations (invariant G1); a commit without a generation requires a group without members.
 
-    `exists` says that the group has offsets, though it may have no state of its own.
+    `exists` is True if the group has offsets, even without a state of its own.
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS,
@@ -41,14 +41,15 @@ def check_commit(
     if generation != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     if group.state is S.COMPLETING_REBALANCE:
-        # It knows its generation but not its partitions; let it wait for them.
+        # The member knows its generation but not its partitions: it must wait for them.
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
 def check_transactional_commit(
     group: ClassicGroup | None, request: OffsetCommitRequest, exists: bool
 ) -> None:
-    """As `check_commit`, for a producer: it names a member and its generation from version 3 on (KIP-447).
+    """Does the same as `check_commit` for a producer, which names a member and its generation from version 3 on
+    (KIP-447).
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION.

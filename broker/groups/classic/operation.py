@@ -1,7 +1,7 @@
-"""One input to a group: the state that it may use, and its outcome, which is responses and records to write.
+"""One input to a group: the state that it may use, and its outcome, which consists of responses and records.
 
-The rules (`rebalance`, `joining`, `syncing`) are functions over a
-`GroupOperation`; none of them waits or reads a clock.
+The rules (`rebalance`, `joining`, `syncing`) are functions that take a `GroupOperation`; none of them waits or reads a
+clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trimaran.wire.schema import Message
 
 
 class Purpose(Enum):
-    """Why a group is written, which decides what its commit changes."""
+    """The reason for writing a group, which determines the effect of the commit."""
 
     EMPTY_GENERATION = "empty generation"
     ASSIGNMENT = "assignment"
@@ -38,7 +38,7 @@ class Purpose(Enum):
 @dataclass(frozen=True, slots=True)
 class StaticReplacement:
     """The state of a static member before its new incarnation, restored if that cannot be stored. `old_owner` is the
-    principal for which the member counted, "" for none.
+    principal charged for the member, "" for none.
     """
 
     member: Member
@@ -54,7 +54,7 @@ class StaticReplacement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupWrite:
-    """A group to be written; what it means takes effect when the record is committed."""
+    """A write of a group, which takes effect when the record is committed."""
 
     group_id: str
     generation: int
@@ -74,7 +74,9 @@ class GroupWrite:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Succession:
-    """The end of an empty consumer group; a classic group has its place in memory, and without it there is none."""
+    """The end of an empty consumer group, which a classic group replaces in memory; if the write fails, the classic
+    group is removed.
+    """
 
     group_id: str
     records: Sequence[GroupRecord]
@@ -105,17 +107,17 @@ class GroupOperation:
         response: Message,
         refused: Callable[[ErrorCode], Message],
     ) -> None:
-        """As `Answer`."""
+        """Responds after the commit, see `Answer`."""
         self.effects.writes.append(Answer(token, response, refused))
 
     def answer_join(self, member: Member, response: JoinGroupResponse) -> None:
-        """Answers the member's awaiting join, if there is one."""
+        """Answers the member's waiting join, if there is one."""
         token, member.join = member.join, None
         if token is not None:
             self.respond(token, response)
 
     def answer_sync(self, member: Member, response: SyncGroupResponse) -> bool:
-        """Answers the member's awaiting sync; False if there is none."""
+        """Answers the member's waiting sync; returns False if there is none."""
         token, member.sync = member.sync, None
         if token is None:
             return False
@@ -123,7 +125,7 @@ class GroupOperation:
         return True
 
     def joined(self, member: Member) -> JoinGroupResponse:
-        """Returns the present generation as `member` receives it: the leader gets all members."""
+        """Returns the current generation for `member`: the leader also gets all members."""
         group = self.group
         leads = group.leader == member.id
         return JoinGroupResponse(
@@ -155,7 +157,7 @@ class GroupOperation:
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
 
     def expect_heartbeat_if_absent(self, member: Member) -> None:
-        """The same of a member that was loaded, and has not been heard of yet."""
+        """Starts the session of a loaded member that has sent nothing yet."""
         if TimerKey(Timer.SESSION, self.group.id, member.id) not in self.timers:
             self.expect_heartbeat(member)
 
@@ -170,7 +172,7 @@ class GroupOperation:
 
 
 def join_error(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
-    """A refusal; `member_id` empty makes the client begin again."""
+    """Returns a refusal; with an empty `member_id`, the client starts over."""
     return JoinGroupResponse(
         error_code=code, protocol_name=None, leader="", member_id=member_id, members=[]
     )

@@ -1,8 +1,8 @@
 """The course of a rebalance: how it starts, when the join phase ends, and the effect of each timeout.
 
 Source: the classic parts of Kafka's `GroupMetadataManager` (KIP-62, KIP-134, KIP-345, KIP-394). Every phase has a
-timer, so each ends with one stuck member (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Different on purpose:
-the initial delay runs from the newest member's arrival, where Kafka adds whole delays; and a member that is removed
+timer, and therefore ends even if a member is stuck (invariant G7; KAFKA-9752, KAFKA-12890, KAFKA-14422). Intentional
+differences: the initial delay starts at the newest member's arrival (Kafka adds whole delays), and a removed member
 gets a response.
 """
 
@@ -33,11 +33,11 @@ S = GroupState
 CAN_REBALANCE = frozenset({S.STABLE, S.COMPLETING_REBALANCE, S.EMPTY})
 
 
-# -- beginning
+# -- start
 
 
 def rebalance_or_complete(operation: GroupOperation, reason: str) -> None:
-    """Something about the members has changed: starts a rebalance, or ends the join phase that waited for it."""
+    """Starts a rebalance, or ends the join phase that waited for this, after a change of the members."""
     if operation.group.state in CAN_REBALANCE:
         prepare(operation, reason)
     else:
@@ -45,7 +45,7 @@ def rebalance_or_complete(operation: GroupOperation, reason: str) -> None:
 
 
 def loaded(operation: GroupOperation, value: GroupMetadataValue | None) -> None:
-    """A coordinator takes over a group; `value` is its record, if it has one."""
+    """Takes over a group as the new coordinator; `value` is the group's record, if any."""
     if operation.group.state is not S.STABLE:
         return
     if value is not None and is_to_rebalance(value):
@@ -55,7 +55,7 @@ def loaded(operation: GroupOperation, value: GroupMetadataValue | None) -> None:
 
 
 def prepare(operation: GroupOperation, reason: str) -> None:
-    """Starts a rebalance: all members must join again."""
+    """Starts a rebalance: all members must rejoin."""
     group = operation.group
     if group.state is S.COMPLETING_REBALANCE:
         reset_assignments(operation, ErrorCode.REBALANCE_IN_PROGRESS)
@@ -75,7 +75,9 @@ def prepare(operation: GroupOperation, reason: str) -> None:
 
 
 def delay_initial_rebalance(operation: GroupOperation) -> None:
-    """A new group waits for more members: a delay from the newest, a rebalance timeout from the first at the most."""
+    """Delays the end of a new group's first rebalance: by a delay after the newest member, at most until a rebalance
+    timeout after the first.
+    """
     delayed = operation.at.after_ms(operation.limits.initial_rebalance_delay_ms)
     key = TimerKey(Timer.JOIN, operation.group.id)
     operation.timers.set(key, min(delayed, operation.group.initial_rebalance_end))
@@ -85,7 +87,9 @@ def delay_initial_rebalance(operation: GroupOperation) -> None:
 
 
 def complete_if_all_joined(operation: GroupOperation) -> None:
-    """Ends the join phase early, unless it is the first of a group, which waits for its delay."""
+    """Ends the join phase early if all members have joined, except for a group's first one, which waits for its
+    delay.
+    """
     group = operation.group
     if (
         group.state is S.PREPARING_REBALANCE
@@ -96,13 +100,13 @@ def complete_if_all_joined(operation: GroupOperation) -> None:
 
 
 def complete_join(operation: GroupOperation) -> None:
-    """Ends the join phase with whoever has joined; static members keep their place until their session ends."""
+    """Ends the join phase with the joined members; static members keep their place until their session ends."""
     group = operation.group
     operation.cancel_timer(Timer.JOIN)
     for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
         drop(operation, member.id)
     if not group.elect_joined_leader() and group.members:
-        # Only static members, none of them back: their sessions decide, and a member may yet come.
+        # Only static members are left, none of which has rejoined: their sessions decide, and one may still join.
         operation.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
     group.begin_generation(operation.at.now_ms)
@@ -125,7 +129,7 @@ def complete_join(operation: GroupOperation) -> None:
 
 
 def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
-    """Gives up the assignment of this generation; members that wait for it get `code`."""
+    """Discards the assignment of this generation; members that wait for it get `code`."""
     operation.group.storing_generation = None
     for member in operation.group.members.values():
         operation.group.set_assignment(member, b"")
@@ -134,7 +138,7 @@ def reset_assignments(operation: GroupOperation, code: ErrorCode) -> None:
 
 
 def assign(operation: GroupOperation, assignments: dict[str, bytes]) -> None:
-    """The leader's assignment is committed: the generation is stable."""
+    """Makes the generation stable, after the leader's assignment was committed."""
     group = operation.group
     group.storing_generation = None
     for member in group.members.values():
@@ -152,11 +156,13 @@ def synced(group: ClassicGroup, member: Member) -> SyncGroupResponse:
     )
 
 
-# -- members go
+# -- removal of members
 
 
 def drop(operation: GroupOperation, member_id: str) -> Member | None:
-    """Takes a member or pending member out; what it awaits is answered UNKNOWN_MEMBER_ID, so it may come back."""
+    """Removes a member or pending member; its waiting requests are answered with UNKNOWN_MEMBER_ID, so that it may
+    rejoin.
+    """
     operation.forget_heartbeat(member_id)
     member = operation.group.remove(member_id)
     if member is not None:
@@ -166,11 +172,11 @@ def drop(operation: GroupOperation, member_id: str) -> Member | None:
 
 
 def session_expired(operation: GroupOperation, member_id: str) -> None:
-    """The session of a member or pending member is over."""
+    """Handles the end of the session of a member or pending member."""
     group = operation.group
     member = group.members.get(member_id)
     if member is not None and member.satisfies_heartbeat:
-        return  # a new session begins with the answer it waits for
+        return  # a new session begins with the response that it waits for
     if member is None and member_id not in group.pending:
         return
     events.GROUP_MEMBER_FAILED.log(log, member=member_id, group=group.id)
@@ -182,7 +188,7 @@ def session_expired(operation: GroupOperation, member_id: str) -> None:
 
 
 def sync_expired(operation: GroupOperation) -> None:
-    """Removes members that received the generation and never synced: they would hold their partitions in vain."""
+    """Removes members that received the generation but never synced: their partitions would not be consumed."""
     late = sorted(operation.group.awaiting_sync)
     if not late:
         return
@@ -195,7 +201,7 @@ def sync_expired(operation: GroupOperation) -> None:
 
 
 def committed(operation: GroupOperation, write: GroupWrite) -> None:
-    """The record of `write` is committed."""
+    """Handles the commit of `write`."""
     group = operation.group
     if write.generation != group.generation:
         return
@@ -207,7 +213,7 @@ def committed(operation: GroupOperation, write: GroupWrite) -> None:
 
 
 def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) -> None:
-    """The record of `write` was not written, or not committed in time."""
+    """Handles a `write` that failed or was not committed in time."""
     group = operation.group
     events.GROUP_WRITE_FAILED.log(log, group=group, purpose=write.purpose.value, error=code.name)
     if write.generation != group.generation:
@@ -220,7 +226,7 @@ def write_failed(operation: GroupOperation, write: GroupWrite, code: ErrorCode) 
 
 
 def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
-    """A static member is back under a new id and nothing else has changed: no rebalance (KIP-345, KIP-814)."""
+    """Admits a static member with a new id without a rebalance, since nothing else has changed (KIP-345, KIP-814)."""
     replaced = write.replacement
     assert replaced is not None
     member = replaced.member
@@ -230,7 +236,7 @@ def _admit_replacement(operation: GroupOperation, write: GroupWrite) -> None:
     if replaced.version >= 9:
         response.skip_assignment = operation.group.leader == member.id
     else:
-        # If it received the leadership, it would compute an assignment that no member waits for.
+        # As leader it would compute an assignment that no member waits for.
         response.leader = replaced.old_leader or ""
         response.members = []
     operation.answer_join(member, response)
@@ -258,11 +264,11 @@ def _revert_replacement(operation: GroupOperation, write: GroupWrite, code: Erro
     operation.expect_heartbeat(member)
 
 
-# -- the end of the group
+# -- end of the group
 
 
 def close(operation: GroupOperation, code: ErrorCode) -> None:
-    """Deletes the group, or gives it up: all waiting requests get a response, and no timer is left."""
+    """Closes a deleted or abandoned group: answers all waiting requests and cancels all timers."""
     group = operation.group
     answer_all(operation, code)
     for member_id in (*group.members, *group.pending):
@@ -274,7 +280,7 @@ def close(operation: GroupOperation, code: ErrorCode) -> None:
 
 
 def answer_all(operation: GroupOperation, code: ErrorCode) -> None:
-    """Refuses what members wait for."""
+    """Refuses all waiting requests of members."""
     for member in operation.group.members.values():
         operation.answer_join(member, join_error(code, member.id))
         operation.answer_sync(member, sync_error(code))

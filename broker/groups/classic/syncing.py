@@ -1,9 +1,9 @@
-"""SyncGroup, Heartbeat and LeaveGroup: taking part in a generation, and ending it.
+"""SyncGroup, Heartbeat and LeaveGroup: taking part in a generation, and leaving it.
 
-Source: `GroupMetadataManager.classicGroupSync`, `-Heartbeat`, `-Leave` of Kafka 4.3. Different on purpose: while the
-leader's assignment is being stored a second one is not accepted, so that members receive the stored one (G2);
-a stable group's assignment is sent when it is committed, which a new coordinator's may not be yet (Kafka tells it);
-a member that leaves with an awaiting request is answered.
+Source: `GroupMetadataManager.classicGroupSync`, `-Heartbeat`, `-Leave` of Kafka 4.3. Intentional differences: while the
+leader's assignment is being stored, a second one is not accepted, so that members receive the stored one (G2); a stable
+group's assignment is sent when it is committed, which may take a moment on a new coordinator (Kafka sends it at once);
+a member that leaves gets a response to its waiting requests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ S = GroupState
 def sync(
     operation: GroupOperation, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse]
 ) -> None:
-    """Gives `token` its response, now or later."""
+    """Answers `token`, now or later."""
     group = operation.group
     try:
         member = _check_sync(group, request)
@@ -82,15 +82,13 @@ def _note_synced(operation: GroupOperation, member: Member) -> None:
 
 
 def _fits(group: ClassicGroup, leader: Member, assignments: Mapping[str, bytes]) -> bool:
-    """Returns whether the groups of the broker may take this much more; no member has an assignment before a
-    generation.
-    """
+    """Returns whether the broker's limits admit the assignments; members have none before a generation."""
     more = sum(len(assignments.get(member_id, b"")) for member_id in group.members)
     return group.account.fits(group.account.owner((group.id, leader.id)), more)
 
 
 def _store_assignment(operation: GroupOperation, assignments: dict[str, bytes]) -> None:
-    """The leader has decided; members the leader left out get nothing."""
+    """Writes the leader's assignment; members omitted from it get an empty one."""
     group = operation.group
     assignments = {member_id: assignments.get(member_id, b"") for member_id in group.members}
     group.storing_generation = group.generation
@@ -106,7 +104,7 @@ def _store_assignment(operation: GroupOperation, assignments: dict[str, bytes]) 
 
 
 def heartbeat(operation: GroupOperation, request: HeartbeatRequest) -> ErrorCode:
-    """Restarts the member's session; the response says when it must join again."""
+    """Restarts the member's session; the returned code requests a rejoin if needed."""
     group = operation.group
     member = group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
@@ -118,7 +116,7 @@ def heartbeat(operation: GroupOperation, request: HeartbeatRequest) -> ErrorCode
 
 
 def leave(operation: GroupOperation, identities: list[MemberIdentity]) -> list[MemberResponse]:
-    """Removes each member, or says why not; the group rebalances once for all of them."""
+    """Removes each member, or returns its error; the group rebalances once for all of them."""
     group = operation.group
     before = len(group.members)
     responses = [_leave_one(operation, identity) for identity in identities]
@@ -134,7 +132,7 @@ def _leave_one(operation: GroupOperation, identity: MemberIdentity) -> MemberRes
     group, member_id = operation.group, identity.member_id
     code = ErrorCode.NONE
     if not member_id and identity.group_instance_id is not None:
-        # An administrator removes a static member by its name alone.
+        # An administrator may remove a static member by its instance id only.
         member_id = group.instances.get(identity.group_instance_id, "")
     if member_id not in group.pending:
         instance_id = identity.group_instance_id
