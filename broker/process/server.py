@@ -156,12 +156,12 @@ async def _cancel_when(stop: trio.Event, scope: trio.CancelScope) -> None:
 
 async def _watch_directories(parts: Parts) -> None:
     """Handles failed directories: takes their replicas offline, and reports them to the controller, which elects other
-        leaders. Raises StorageFailure if the broker cannot continue.
+    leaders. Raises StorageFailure if the broker cannot continue.
 
-            If the controller has a replica in another directory, the failed directory is reported as its directory (Kafka
-        reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
-        becoming durable.
-        """
+    If the controller has a replica in another directory, the failed directory is reported as its directory (Kafka
+    reports the replica as lost). The replica then comes back with the directory, even if a crash prevented its log from
+    becoming durable.
+    """
     directories, ctx = parts.storage.directories, parts.families.context
     while True:
         for failed in await directories.wait_failed():
