@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 # The number of cached names; the least recently requested one is dropped.
 NAMES_MAX = 10_000
-# A resolver that does not answer delays other lookups at most this long.
+# A resolver that does not answer delays other lookups by at most this time.
 LOOKUP_SECONDS = 10.0
 
 

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 KEYS_MAX = 128
 SECONDS_BETWEEN_MISSES = 10.0
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# The algorithms of a key that names none, by its kind and curve: never a symmetric algorithm, and never `none`.
+# The algorithms of a key without its own, by kind and curve: never a symmetric algorithm, and never `none`.
 _ALGORITHMS: dict[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): _RSA,
     ("EC", "P-256"): ("ES256",),

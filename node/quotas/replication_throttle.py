@@ -1,8 +1,8 @@
 """The throttle of replication: the throttled replicas of a node, and the bytes per second that they may send, receive
 or copy (KIP-73).
 
-Replication pauses until the rate is below the bound again; bytes already sent are not compensated otherwise. Does no
-I/O. Source: `ReplicationQuotaManager` of Kafka.
+An excess is not compensated: replication pauses until the rate is below the bound again. Does no I/O. Source:
+`ReplicationQuotaManager` of Kafka.
 """
 
 from __future__ import annotations

@@ -24,8 +24,8 @@ T = TypeVar("T")
 # Records decided on, encoded or replayed between two checkpoints: some 5 ms of work, or 10 to 15 ms with an election
 # for each.
 STEPS_PER_TURN = 250
-# The estimated number of garbage-collected objects per step: a record has five lists, but only one step in five creates
-# a partition's record.
+# The most objects per step that the garbage collector would traverse: a record has five lists, but only one step in
+# five creates a partition's record.
 OBJECTS_PER_STEP = 3
 # The number of waiting operations; each connection has few in flight.
 WAITING_MAX = 10_000

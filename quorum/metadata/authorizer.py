@@ -173,7 +173,7 @@ def judge(
     return allowed
 
 
-# The name that Kafka checks first: super users and clusters that allow everyone then need no search of the ACLs.
+# The name that Kafka checks first, so that super users and open clusters are allowed regardless of the ACLs.
 ANY_NAME = "hardcode"
 
 

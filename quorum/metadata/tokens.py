@@ -21,7 +21,7 @@ from trimaran.wire.records.security import DelegationTokenRecord
 
 # The number of cached HMACs; each costs microseconds, and a search needs all of them.
 _REMEMBERED = 1 << 16
-# The first version whose requests and responses name the requester of a token (KIP-373).
+# The first version of creating and describing tokens with the requester in the response (KIP-373).
 VERSION_NAMING_REQUESTERS = 3
 
 

@@ -151,7 +151,7 @@ class SnapshotFiles:
         return gone
 
     def drop(self, snapshot_id: OffsetAndEpoch, damage: Exception) -> None:
-        """Removes a damaged snapshot from the list; the file is kept for inspection."""
+        """Removes a damaged snapshot from the list and renames its file, which is kept for inspection."""
         self.ids.remove(snapshot_id)
         del self._sizes[snapshot_id]
         path = self.path(snapshot_id)

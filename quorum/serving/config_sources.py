@@ -55,8 +55,8 @@ class NodeConfigLayers:
         return _in_force(file, of_all, own)
 
     def of(self, name: str) -> list[ConfigSynonym]:
-        """Returns the settings of a config and its synonyms, the effective one first; among equal ones, as in Kafka,
-        the first with this very name.
+        """Returns the settings of a config and its synonyms, the effective one first. As in Kafka, the list starts at
+        the first entry with exactly this name.
         """
         names = broker_synonyms(name)
         found = [

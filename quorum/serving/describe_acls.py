@@ -1,6 +1,6 @@
 """DescribeAcls (29), on brokers and controllers: returns the ACLs of the node's image that match a filter.
 
-A node without an authorizer refuses it.
+A node without an authorizer refuses the request.
 """
 
 from __future__ import annotations

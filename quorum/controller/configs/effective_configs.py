@@ -45,7 +45,7 @@ class EffectiveConfigs:
         return list((self._common | self._describe(own, configs, wanted=own)).values())
 
     def encoded(self, found: list[CreatableTopicConfigs], version: int) -> EncodedArray:
-        """Returns the result of `of`, encoded for a response of `version`."""
+        """Returns `found`, a result of `of`, encoded for a response of `version`."""
         if found is not self._common_list:
             return _encoded(found, version)
         known = self._encoded.get(version)
