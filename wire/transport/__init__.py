@@ -1,1 +1,1 @@
-"""Trio shells of the protocol: connections, dispatch, client."""
+"""The trio shells of the protocol: connections, dispatch, client."""

@@ -1,4 +1,4 @@
-"""The traffic of connections to other nodes, in plain integers. Source: Kafka's `raft-channel-metrics`."""
+"""Counts of the traffic on connections to other nodes, as plain integers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class ChannelTraffic:
-    """Only grows. Bytes are those of frames, without what TLS adds."""
+    """Counters that only grow. Bytes are counted as frames, without the overhead of TLS."""
 
     requests: int = 0
     responses: int = 0

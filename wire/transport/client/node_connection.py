@@ -1,8 +1,8 @@
 """One connection to one node: many requests in flight, answers matched in order.
 
-The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so that the death of the
-node is seen when its socket closes, not at the next request. Not implemented here: which node, and trying again
-(`trimaran.wire.client.calls`).
+The trio shell of `trimaran.wire.client.conversation`. The reader always waits for the socket, so the death of the node
+is noticed when its socket closes, not at the next request. Choosing a node and retrying are done by
+`trimaran.wire.client.calls`.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 log = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
-# Requests without an answer on one connection; further callers wait. Servers read no more than this many either.
+# The most unanswered requests on one connection; further callers wait. Servers do not read more than this either.
 IN_FLIGHT_MAX = 64
-# Requests that timed out without an answer: a node that lets this many pile up is stuck.
+# The connection closes after this many requests have timed out: the node is stuck.
 _UNANSWERED_MAX = 256
-# Answers taken between two checkpoints.
+# The most answers processed between two checkpoints.
 _ANSWERS_PER_TURN = 32
 
 
-# Part of a login's life after which we log in again, as Kafka's clients do (they: 85 to 95 %).
+# The fraction of a login's lifetime after which we log in again; Kafka's clients use 85 to 95 %.
 _RENEWED_AFTER = 0.85
 
 OnAnswer = Callable[[Any], object]
@@ -77,7 +77,9 @@ class _PendingCall:
         self.done.set()
 
     def result(self) -> Any:
-        """The response, to be asked for once. Raises the ConnectionLost that took its place."""
+        """Returns the response; call it once. Raises ConnectionLost if the connection broke before the response
+        arrived.
+        """
         answer, self._answer = self._answer, None
         if not isinstance(answer, Exception):
             return answer
@@ -88,7 +90,7 @@ class _PendingCall:
 
 
 class NodeConnection:
-    """Made by `open_node_connection`; usable by any number of tasks."""
+    """A connection that any number of tasks may use. Create it with `open_node_connection`."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class NodeConnection:
         answer_bytes_max: int = ANSWER_BYTES_MAX,
     ) -> None:
         self.address = address
-        # Set when no call can succeed any more; those that wait then fail.
+        # Set when no call can succeed any more; pending calls then fail.
         self.closed = trio.Event()
         self.traffic = ChannelTraffic()
         self._endpoint = endpoint
@@ -113,7 +115,7 @@ class NodeConnection:
         self._writer_wanted = AutoResetEvent()
         self._running = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
-        # Requests that wait for a login on the open connection to end; None while there is none.
+        # Requests that wait until the current reauthentication ends; None if there is none.
         self._held: deque[_Held] | None = None
         self._places = trio.Semaphore(IN_FLIGHT_MAX)
         self._why: Exception = ConnectionLost(
@@ -122,13 +124,13 @@ class NodeConnection:
 
     @property
     def negotiated(self) -> Negotiated:
-        """The API versions and features that the node announced."""
+        """Returns the API versions and features that the node announced."""
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
     @property
     def unsent_bytes(self) -> int:
-        """The bytes of requests that the kernel has not taken yet."""
+        """Returns the number of bytes of requests that the kernel has not accepted yet."""
         return self._unsent.size
 
     async def call(
@@ -138,14 +140,14 @@ class NodeConnection:
         version: int | None = None,
         timeout: float,  # noqa: ASYNC109 - it has an error of its own
     ) -> Any:
-        """Sends `request` and returns the response, of the class that belongs to it.
+        """Sends `request` and returns its response.
 
-        `version` None takes the best that both sides speak; `timeout` is in seconds and includes waiting for a place in
-        flight.
+        If `version` is None, the highest version that both sides support is used; `timeout` is in seconds and includes
+        waiting for a place in flight.
 
         Raises:
-            ConnectionLost: the connection is closed, or broke before the answer.
-            RequestTimedOut: a late answer will be dropped; the connection goes on.
+            ConnectionLost: the connection is closed, or broke before the answer arrived.
+            RequestTimedOut: a late answer will be dropped; the connection stays open.
             VersionMismatch: the node does not serve it; nothing was sent.
         """
         deadline = trio.current_time() + timeout
@@ -169,7 +171,8 @@ class NodeConnection:
         raise RequestTimedOut(f"{name}: no answer from {self._name} in {timeout} s")
 
     def ask(self, request: Message, on_answer: OnAnswer, *, version: int | None = None) -> None:
-        """Sends as `call`, without a task that waits: for a caller with few requests under way and a clock of its own.
+        """Sends `request` like `call`, without a task that waits: for callers with few requests in flight and their own
+        clock.
 
         Raises:
             ConnectionLost, VersionMismatch: as `call`; nothing was sent, and `on_answer` will not be called.
@@ -188,7 +191,7 @@ class NodeConnection:
         timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
         security: ClientSecurity = PLAINTEXT,
     ) -> None:
-        """Asks for the node's versions and authenticates; before any `call`, while `run` runs.
+        """Negotiates API versions and authenticates. It must be called before any `call`, while `run` is running.
 
         Raises:
             ConnectionLost, RequestTimedOut, VersionMismatch, AuthenticationRefused.
@@ -210,7 +213,7 @@ class NodeConnection:
             raise RequestTimedOut(f"ApiVersions: no answer from {self._name} in {timeout} s")
 
     async def _log_in(self, credentials: ClientMechanism) -> int:
-        """Logs in, and returns for how many milliseconds the login holds; 0 means without end."""
+        """Logs in, and returns the lifetime of the login in milliseconds; 0 means unlimited."""
         if credentials.blocks:
             await trio.to_thread.run_sync(credentials.prepare)
         steps = login(credentials)
@@ -224,7 +227,7 @@ class NodeConnection:
             return int(stop.value)
 
     async def _keep_logged_in(self, security: ClientSecurity, lifetime_ms: int) -> None:
-        """Logs in again before the login ends (KIP-368), for ever; requests wait meanwhile."""
+        """Loops forever: logs in again before the login expires (KIP-368); requests wait meanwhile."""
         while lifetime_ms:
             await trio.sleep(lifetime_ms / 1000 * _RENEWED_AFTER)
             if security.sasl is None:
@@ -332,7 +335,7 @@ class NodeConnection:
         self.closed.set()
         held = [on_answer for _, _, on_answer in self._held or () if on_answer is not None]
         if self._conversation.unanswered_count:
-            # A request that is given up must not overtake the caller's next try, here or at another node
+            # An abandoned request must not take effect after the caller's next attempt, here or at another node
             # (AlterPartition).
             self._endpoint.give_up()
         for on_answer in [*self._conversation.unanswered(), *held]:
@@ -347,11 +350,11 @@ async def connect(
     *,
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
 ) -> socket.socket:
-    """A connected non-blocking TCP socket.
+    """Returns a connected non-blocking TCP socket.
 
     Raises:
-        ConnectRefused: every address of `host` refuses: the process that should listen is gone.
-        ConnectionLost: anything else that is wrong, and nothing known about the process.
+        ConnectRefused: every address of `host` refused: the process that should listen there is gone.
+        ConnectionLost: any other failure; the process may still be alive.
     """
     failures: list[OSError] = []
     with trio.move_on_after(timeout):
@@ -368,7 +371,7 @@ async def connect(
                 with trio.socket.socket(family, kind, protocol) as sock:
                     await sock.connect(address)
                     return socket.socket(fileno=sock.detach())
-            except OSError as error:  # also of a family that this machine has not
+            except OSError as error:  # or of an address family that this machine lacks
                 failures.append(error)
         cause = failures[-1]
         refused = all(error.errno == errno.ECONNREFUSED for error in failures)
@@ -384,7 +387,7 @@ async def connect_endpoint(
     *,
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
 ) -> TransportLayer:
-    """The same with TLS, if `security` has it.
+    """Connects like `connect`, then performs the TLS handshake if `security` requires TLS.
 
     Raises:
         AuthenticationRefused: the node's certificate is not trusted, or it does not trust ours, or it speaks no TLS.
@@ -394,7 +397,7 @@ async def connect_endpoint(
         return links.guarded(SocketEndpoint(sock), port)
     try:
         endpoint = TlsEndpoint(sock, security.tls, server_name=host)
-    except (OSError, ValueError) as error:  # reset already; a name that no certificate has
+    except (OSError, ValueError) as error:  # already reset, or a name that no certificate can have
         sock.close()
         raise ConnectionLost(f"TLS with {host}:{port} failed: {error}") from error
     try:
@@ -423,16 +426,15 @@ async def open_node_connection(
     timeout: float = CONNECT_SECONDS,  # noqa: ASYNC109
     security: ClientSecurity = PLAINTEXT,
 ) -> AsyncIterator[NodeConnection]:
-    """Connects, asks for the node's versions, authenticates, and closes at the end of the block.
+    """Connects, negotiates API versions and authenticates; closes the connection at the end of the block.
 
-    `copy_records=False` leaves the record bytes of answers where they were received. Such a view stays as it is for as
-    long as it is held, whatever else is received; it keeps a buffer of the size of the answer in memory. `timeout` is
-    in seconds, for connecting and for asking.
+    With `copy_records=False` the record bytes of answers are views of the receive buffer. Such a view stays valid while
+    it is referenced; it keeps a buffer of the size of the answer in memory. `timeout` is in seconds, and covers
+    connecting and negotiating.
 
     Raises:
-        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. The body is
-        not
-            disturbed when the connection breaks; its calls fail and `.closed` is set.
+        ConnectRefused, ConnectionLost, RequestTimedOut, VersionMismatch: as `connect` and `negotiate` do. If the
+        connection breaks, the body of the block is not interrupted: its calls fail and `.closed` is set.
     """
     endpoint = await connect_endpoint(host, port, security, timeout=timeout)
     connection = NodeConnection(endpoint, Address(host, port), client_id, copy_records=copy_records)

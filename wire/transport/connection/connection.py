@@ -1,8 +1,9 @@
 """One connection in two tasks around its state (`ConnectionCore`): a reader and a writer.
 
-The reader cuts frames and begins requests, in turns with other connections. While no response is pending it sends
-responses itself, all those of one receive together; else the writer drives the pending ones and sends. So a request
-costs neither a task nor an event. Not here: accepting and idle connections (`trimaran.wire.transport.server`).
+The reader splits bytes into frames and begins requests, taking turns with other connections. While no response is
+pending, it also sends the responses, all those of one receive together; otherwise the writer drives the pending
+responses and sends. A request therefore costs neither a task nor an event. Accepting connections and closing idle ones
+is done by `trimaran.wire.transport.server`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Connection:
         self._writer = Writer(endpoint, self.core, self._turn)
 
     async def serve(self) -> None:
-        """Never raises but Cancelled: errors of one connection stay there."""
+        """Serves until the connection closes. Raises only Cancelled: an error affects only this connection."""
         log = self._service.log
         try:
             with self._serving:
@@ -93,7 +94,7 @@ class Connection:
         self._serving.deadline = self._deadline = self.core.deadline
 
     def stop_reading(self) -> None:
-        """Begins no further request; responses that are owed still leave, then the connection closes."""
+        """Begins no further requests; pending responses are still sent, then the connection closes."""
         self._reading.cancel()
 
     def abort(self) -> None:
@@ -102,7 +103,7 @@ class Connection:
 
     @property
     def received_at(self) -> float:
-        """When bytes came last, on the clock of `time.perf_counter`."""
+        """Returns when bytes last arrived, on the clock of `time.perf_counter`."""
         return self._endpoint.received_at
 
     @property
@@ -162,7 +163,7 @@ class Connection:
             while True:
                 frame = frames.next_frame()
                 if frame is None:
-                    # If a flush waits for the end of the slice, requests that have come meanwhile share it.
+                    # If an fsync waits for the end of the slice, requests that have arrived meanwhile share it.
                     joined = turn.may_be_joined() and not frames.unread
                     if joined and self._endpoint.receive_nowait(frames):
                         continue
@@ -194,13 +195,13 @@ class Connection:
             self._writer.flush()
 
     async def _wait_unmuted(self) -> None:
-        """The writer goes on: responses leave."""
+        """Waits until the connection is not muted; meanwhile the writer still sends responses."""
         self._writer.flush()
         while (until := self.core.muted_until()) is not None:  # noqa: ASYNC110 - it may move
             await trio.sleep_until(until)
 
     async def _wait_to_begin(self, size: int) -> None:
-        """Waits until the connection is not muted, and has the memory for a request of `size` bytes."""
+        """Waits until the connection is not muted and has acquired the memory for a request of `size` bytes."""
         await self._wait_unmuted()
         if self.core.lacks_memory(size):
             for pool in (self.info.memory.requests, self.info.memory.answers):
@@ -209,7 +210,7 @@ class Connection:
         await self._turn.begin()
 
     async def _begin_heavy(self, frame: memoryview) -> None:
-        """One at a time: a large frame takes much more memory when it is decoded."""
+        """Begins large requests one at a time: a large frame takes much more memory when it is decoded."""
         core, registry = self.core, self._service.registry
         try:
             self._writer.flush()
@@ -228,7 +229,7 @@ class Connection:
             del frame  # a traceback would keep it
 
     async def _begin_login(self, frame: memoryview) -> None:
-        """A mechanism that blocks has a thread, for as long as a login may take."""
+        """Runs a step of the login; a blocking mechanism gets a thread, for at most the time that a login may take."""
         core = self.core
         core.count_request()
         self._writer.flush()

@@ -1,17 +1,18 @@
 """The state of one connection without I/O: order of responses, login, back-pressure, muting, and when it must close.
 
-Bytes come in by `frames`, and leave by `unsent`; `trimaran.wire.transport.connection.connection` is the shell around
-it. The rules, in the order in which a frame meets them:
+Bytes arrive through `frames` and leave through `unsent`; `trimaran.wire.transport.connection.connection` is the shell
+around it. The rules, in the order in which they apply to a frame:
 
-    muted         nothing is read until `muted_until` (KIP-219), responses still leave
-    memory        while all connections together hold too much, no request begins
-    login         on a listener with SASL an authenticator takes the frames until the peer is known, and again when it
-                  logs in again (KIP-368); until then frames are small, and there is a `deadline`
-    begin         the handler runs; its response leaves at once if no earlier one is outstanding, else it queues up
-    back-pressure nothing more begins while `is_full`: a request blocks the next one, or too many or too large ones
-                  are under way, or the peer does not take its responses; so the kernel's buffers fill and it stops
+    muted         nothing is read until `muted_until` (KIP-219); responses are still sent
+    memory        no request begins while all connections together hold too much
+    login         on a listener with SASL an authenticator receives the frames until the peer is authenticated, and
+                  again when it reauthenticates (KIP-368); until then frames are small, and there is a `deadline`
+    begin         the handler runs; its response is sent at once if no earlier one is outstanding, else it is queued
+    back-pressure nothing more begins while `is_full`: a request blocks the next one, or too many or too large requests
+                  are in flight, or the peer does not read its responses; the kernel's buffers then fill, and the peer
+                  stops sending
 
-Not here: turns of the event loop, waiting, logging.
+Not implemented here: turns of the event loop, waiting, logging.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from trimaran.wire.transport.memory.share import MemoryShare
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 
-# A frame that trickles in counts as progress only every this many bytes.
+# A frame that arrives slowly counts as progress only once per this many bytes.
 _PROGRESS_BYTES = 16384
-# The same while others wait for memory.
+# The same, while other connections wait for memory.
 _STALLED_BYTES = 65536
 
 # A response that is not known yet.
@@ -66,7 +67,7 @@ class Service:
 
 
 class ConnectionCore:
-    """One connection. Only the reader begins requests, and only the writer drives the pending ones."""
+    """The state of one connection. Only the reader begins requests, and only the writer drives pending responses."""
 
     __slots__ = (
         *(
@@ -95,13 +96,13 @@ class ConnectionCore:
         self, info: ConnectionInfo, service: Service, sasl: SaslSettings | None = None
     ) -> None:
         self.info = info
-        # When the connection closes unless something happens before, on the service's clock.
+        # When the connection closes unless a login completes first, on the service's clock.
         self.deadline = math.inf
-        # A frame was taken from the buffer and has not begun: the buffer is in use.
+        # A frame was taken from the buffer and its request has not begun: the buffer is in use.
         self.has_frame = False
-        # Responses behind the first pending one, which is at the front; at most `in_flight_max`.
+        # Responses that wait behind the first pending one, which is at the front; at most `in_flight_max`.
         self.owed: deque[Outgoing | Pending] = NOTHING
-        # The size of those that are known.
+        # The bytes of the queued responses that are known.
         self.owed_bytes = 0
         self.share = MemoryShare(info.memory)
         self.unsent = SendQueue()
@@ -110,9 +111,9 @@ class ConnectionCore:
         self._sasl = sasl
         # Whether a step of a login may wait for something.
         self.blocks_at_login = sasl is not None and sasl.blocks
-        # None once the peer is known.
+        # None once the peer is authenticated.
         self._authenticator: Authenticator | None = None
-        # Set if the login expires.
+        # Set only if the login expires.
         self._session: Session | None = None
         self._failure_delay_seconds = 0.0
         self._newest: Pending | None = None
@@ -125,11 +126,11 @@ class ConnectionCore:
         self.frames = FrameBuffer(frame_bytes_max)
 
     def connected(self) -> None:
-        """The transport stands; TLS and login must be done within `handshake_seconds`."""
+        """Takes note that the socket is connected; TLS and login must complete within `handshake_seconds`."""
         self.deadline = self._service.clock() + self._limits.handshake_seconds
 
     def shook_hands(self) -> None:
-        """TLS is done; without SASL the peer is known."""
+        """Takes note that TLS is done; without SASL the peer is authenticated."""
         if self._authenticator is None:
             self.deadline = math.inf
 
@@ -137,14 +138,14 @@ class ConnectionCore:
 
     @property
     def is_open(self) -> bool:
-        """Whether every frame is a request, and none a login."""
+        """Whether every frame is a request, and none is part of a login."""
         return self._authenticator is None and self._session is None
 
     def is_at_login(self, frame: memoryview) -> bool:
-        """Whether `frame` is for the authenticator: the first login, or another one of an open connection.
+        """Whether `frame` is for the authenticator: the first login, or a reauthentication.
 
         Raises:
-            CloseConnection: the session has ended, and this is no login.
+            CloseConnection: the session has expired, and this is not a login.
         """
         if self._authenticator is not None:
             return True
@@ -169,7 +170,7 @@ class ConnectionCore:
 
         Raises:
             RemoteProtocolError: the frame makes no sense; the connection closes once earlier responses have left.
-            CloseConnection: so it does, for another reason.
+            CloseConnection: the connection closes for another reason.
         """
         self._requests += 1
         service = self._service
@@ -181,12 +182,12 @@ class ConnectionCore:
 
     @property
     def authenticator(self) -> Authenticator:
-        """The login that is under way."""
+        """Returns the authenticator of the current login."""
         assert self._authenticator is not None
         return self._authenticator
 
     def answer_login(self, reply: LoginAction, frame: memoryview) -> None:
-        """Does what the authenticator says to `frame`. Raises as `begin`."""
+        """Carries out the authenticator's decision about `frame`. Raises as `begin`."""
         service = self._service
         if reply.passes:
             budget = DECODE_BUDGET_BEFORE_AUTHENTICATION
@@ -223,7 +224,7 @@ class ConnectionCore:
     # Back-pressure
 
     def is_blocked(self) -> bool:
-        """Whether the newest request has effects yet to come."""
+        """Whether the newest request still has effects to come."""
         return self._newest is not None and self._newest.blocks
 
     def is_full(self) -> bool:
@@ -243,14 +244,14 @@ class ConnectionCore:
         return answers.used >= answers.bytes_max or (size > SMALL_BYTES and requests.is_full)
 
     def muted_until(self) -> float | None:
-        """Returns until when nothing is read, None for no time."""
+        """Returns the time until which nothing is read; None if the connection is not muted."""
         until = self.info.muted_until
         if until is not None and until <= self._service.clock():
             until = self.info.muted_until = None
         return until
 
     def shrink(self) -> None:
-        """Gives back memory that only a busy connection needs. A request that blocks the next one may refer to the
+        """Releases memory that only a busy connection needs. A request that blocks the next one may refer to the
         receive buffer.
         """
         is_used = self.has_frame or self.is_blocked()
@@ -261,7 +262,7 @@ class ConnectionCore:
     # Responses
 
     def owe(self, response: Outgoing | Pending | None) -> None:
-        """The response to the request that came last; None if none is owed."""
+        """Queues the response to the newest request; None if the request gets no response."""
         if response is None:
             return
         if isinstance(response, Outgoing):
@@ -277,7 +278,7 @@ class ConnectionCore:
         self.owed.append(response)
 
     def first(self) -> Pending | None:
-        """Moves what is known to `unsent`, in order; returns the pending response that is at the front then."""
+        """Moves known responses to `unsent`, in order; returns the pending response that is then at the front."""
         while self.owed:
             response = self.owed[0]
             if not isinstance(response, Outgoing):
@@ -288,7 +289,7 @@ class ConnectionCore:
         return None
 
     def proceeded(self, pending: Pending, held: int) -> None:
-        """Takes note that the pending response at the front, which held `held` bytes, has proceeded."""
+        """Updates the counts after the pending response at the front, which held `held` bytes, has proceeded."""
         if not pending.is_known:
             self.share.give_back_request(held - pending.held)
             return
@@ -302,11 +303,11 @@ class ConnectionCore:
             self.count_responses()
 
     def sends_enough(self) -> bool:
-        """True if enough bytes wait to be sent that they are sent before further responses are made."""
+        """Whether the unsent bytes are sent before further responses are made."""
         return self.unsent.size >= self._limits.unsent_bytes_max
 
     def count_responses(self) -> None:
-        """Holds the bytes of responses that have not left against the node's memory."""
+        """Charges the bytes of unsent responses to the node's memory."""
         held = self.unsent.in_memory + self.owed_bytes
         if held != self.share.answers:
             self.share.set_answers(held)
@@ -314,19 +315,19 @@ class ConnectionCore:
     # The end
 
     def count_error(self, error: RemoteProtocolError | CloseConnection) -> None:
-        """Counts an error of the peer, after which nothing is read any more."""
+        """Counts an error of the peer; nothing is read after it."""
         if isinstance(error, BadFrame):
             self._service.counters.bad_frames += 1
         elif isinstance(error, RemoteProtocolError):
             self._service.counters.bad_requests += 1
 
     def half_closed(self) -> None:
-        """Nothing is read any more. Responses that are owed still leave, for `half_closed_seconds`."""
+        """Stops reading. Pending responses are still sent, for at most `half_closed_seconds`."""
         seconds = self._limits.half_closed_seconds + self._failure_delay_seconds
         self.deadline = self._service.clock() + seconds
 
     def close(self) -> None:
-        """Ends handlers that have not ended, and gives back all memory."""
+        """Closes handlers that have not finished, and releases all memory."""
         self.frames.drop()
         for response in self.owed:
             if isinstance(response, RunningRequest):
@@ -335,15 +336,15 @@ class ConnectionCore:
         self.unsent = SendQueue()
         self.share.give_back_all()
 
-    # For the server, which looks for idle and stalled connections
+    # Used by the server to find idle and stalled connections
 
     def progress(self) -> tuple[int, int, int] | None:
-        """Stays the same while the peer does nothing; None while the peer waits for this node."""
+        """Returns a value that does not change while the peer does nothing; None while the peer waits for this node."""
         if (self.owed and not self.unsent.size) or self.info.muted_until is not None:
             return None
         return self._requests, self.unsent.sent, self.frames.unread // _PROGRESS_BYTES
 
     def activity(self) -> tuple[int, int, int, int]:
-        """Stays the same while neither requests nor responses move, or hardly any bytes of one."""
+        """Returns a value that does not change while no requests or responses move, or only a few bytes of one."""
         sent, unread = self.unsent.sent // _STALLED_BYTES, self.frames.unread // _STALLED_BYTES
         return self._requests, self._finished, sent, unread

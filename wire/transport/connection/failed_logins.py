@@ -1,8 +1,8 @@
-"""How often logins from an address have failed of late, and for how long the next failure is held back.
+"""Counts of recent failed logins by address, and the delay of the response to the next failure.
 
-A failure is answered after `connection.failed.authentication.delay.ms`, as in Kafka; here each further one from the
-same address doubles it, up to `DELAY_SECONDS_MAX`. Logins that succeed never wait, so an address that honest clients
-share with a guesser serves them as before. Time is seconds of any clock, passed in.
+A failure is answered after `connection.failed.authentication.delay.ms`, as in Kafka; here each further failure from the
+same address doubles the delay, up to `DELAY_SECONDS_MAX`. Successful logins never wait, so honest clients that share an
+address with an attacker are not affected. Time is seconds of any clock, passed in.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from trimaran.wire.buffers.outgoing import Outgoing
 
 # Below the ten seconds that a connection has for its login.
 DELAY_SECONDS_MAX = 5.0
-# After this long without a failure half of them are forgotten.
+# The count of failures halves after this many seconds without one.
 HALF_LIFE_SECONDS = 30.0
-# Addresses remembered, some 200 bytes each; the one that has failed longest ago is forgotten first.
+# The most addresses remembered, some 200 bytes each; the one whose last failure is oldest is forgotten first.
 ADDRESSES_MAX = 4096
 
 
 class FailedLogins:
-    """Counts of one server."""
+    """The failed logins of one server."""
 
     def __init__(self) -> None:
-        # Address → its failures, as if all were of that time.
+        # Address → the time of its last failure, and the failures decayed to that time.
         self._seen: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def delay(self, address: str, base_seconds: float, now: float) -> float:
-        """Notes a failure and says how many seconds its answer is held back."""
+        """Counts a failure and returns the seconds by which its response is delayed."""
         network = _network(address)
         count, since = self._seen.pop(network, (0.0, now))
         earlier = count * 0.5 ** ((now - since) / HALF_LIFE_SECONDS)
@@ -62,7 +62,7 @@ def _network(address: str) -> str:
 
 @dataclass(slots=True)
 class DelayedAnswer:
-    """An answer that leaves after a while, though it is known; None: only the while."""
+    """A response that is sent after a delay although it is known; None delays without a response."""
 
     response: Outgoing | None
     seconds: float

@@ -14,15 +14,17 @@ import trio
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.security.sasl.authenticator import Login, SaslAuthenticator, SaslSettings
 
-# Logins of mechanisms that block, of all connections; further ones wait.
+# The most concurrent logins by blocking mechanisms, over all connections; further ones wait.
 LOGIN_THREADS = trio.CapacityLimiter(16)
-# A login costs more than other requests; Kafka's number.
+# The shortest interval between logins, as in Kafka: a login costs more than other requests.
 SECONDS_BETWEEN_LOGINS = 1.0
 
 
 @dataclass(slots=True)
 class Session:
-    """`ends_at`, `login_began`: seconds of trio's clock; the latter of the last login that came after the first."""
+    """A session. `ends_at` and `login_began` are in seconds of trio's clock; `login_began` is that of the last
+    reauthentication.
+    """
 
     settings: SaslSettings
     login: Login
@@ -30,7 +32,7 @@ class Session:
     login_began: float | None = None
 
     def begins_login(self, frame: memoryview, now: float) -> bool:
-        """Whether the request begins another login, and may."""
+        """Whether the request begins a reauthentication that is permitted now."""
         if int.from_bytes(frame[:2], "big") != ApiKey.SASL_HANDSHAKE:
             return False
         if self.login_began is not None and now - self.login_began < SECONDS_BETWEEN_LOGINS:
@@ -39,5 +41,5 @@ class Session:
         return True
 
     def authenticator(self) -> SaslAuthenticator:
-        """Returns an authenticator that takes the same principal by the same mechanism only."""
+        """Returns an authenticator that accepts only the same principal and the same mechanism."""
         return SaslAuthenticator(self.settings, self.login)

@@ -1,4 +1,4 @@
-"""The writer of a connection: drives pending responses, one after the other, and sends what is known."""
+"""The writer of a connection: drives pending responses, one after another, and sends the known ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from trimaran.wire.transport.scheduling.turn import TURN_SECONDS, Turn
 
 
 class Writer:
-    """While no response is pending it sleeps, and the reader sends by `flush`.
-
-    `progress` is set when responses have left or become known, so that the reader may begin more.
+    """The writer. It sleeps while no response is pending, and the reader sends through `flush`. `progress` is set when
+    responses are sent or become known, so that the reader may begin more requests.
     """
 
     def __init__(self, endpoint: TransportLayer, core: ConnectionCore, turn: Turn) -> None:
@@ -26,7 +25,7 @@ class Writer:
         self._reading_ended = False
 
     def flush(self) -> None:
-        """Ends the reader's slice, which is about to wait: what is known leaves."""
+        """Ends the reader's slice and sends the known responses, before the reader waits."""
         core = self._core
         if core.unsent.size and not self._sends:
             self._endpoint.send_nowait(core.unsent)
@@ -37,12 +36,12 @@ class Writer:
         self._turn.end()
 
     def end(self) -> None:
-        """Nothing is read any more: `run` returns when all responses have left."""
+        """Takes note that reading has ended: `run` returns when all responses are sent."""
         self._reading_ended = True
         self._wanted.set()
 
     async def run(self) -> None:
-        """Writes until the reading has ended and all responses have left."""
+        """Writes until reading has ended and all responses are sent."""
         core = self._core
         while True:
             await self._wanted.wait()
@@ -71,7 +70,7 @@ class Writer:
             await yield_to_loop()
 
     async def _drive_pending(self) -> None:
-        """Drives the first pending response until it is known, and those behind it that need not be waited for."""
+        """Drives the first pending response until it is known, and the following ones that need no wait."""
         core, loop_time = self._core, self._core.info.loop_time
         began, answers = loop_time.seconds, core.info.memory.answers
         while (pending := core.first()) is not None:

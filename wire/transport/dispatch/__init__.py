@@ -1,1 +1,1 @@
-"""From the bytes of one request to those of its response."""
+"""Dispatch: from the bytes of a request to the bytes of its response."""

@@ -1,7 +1,7 @@
-"""ApiVersions (18): what this node serves, and the features of the cluster.
+"""ApiVersions (18): the API versions that this node serves, and the features of the cluster.
 
 Source: KIP-35, KIP-511 (software names; the answer to a version that is too new), KIP-584 (features), KAFKA-17011
-(before v4 features whose lowest level is 0 are left out).
+(versions before 4 omit features whose lowest level is 0).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from trimaran.wire.messages.api_versions import (
 from trimaran.wire.transport.requests.calls import Call
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
-# Longer names are refused, as they live as long as the connection; Kafka sets no bound.
+# Longer names are refused, because they are kept while the connection is open; Kafka sets no bound.
 _SOFTWARE_CHARS_MAX = 256
 
 
 @dataclass(slots=True, frozen=True)
 class Features:
-    """Levels by feature name. `finalized_epoch` is the metadata offset they are true at, -1 while unknown."""
+    """Feature levels by name. `finalized_epoch` is the metadata offset at which they are true, -1 if unknown."""
 
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     finalized: Mapping[str, int] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Features:
 def answer_api_versions(
     request: ApiVersionsRequest, call: Call, advertised: Mapping[int, Versions], features: Features
 ) -> ApiVersionsResponse:
-    """Answers, and notes the client's software on the connection."""
+    """Returns the response, and stores the client's software name and version on the connection."""
     version = call.header.api_version
     if version >= 3:
         software = (request.client_software_name, request.client_software_version)
@@ -62,7 +62,7 @@ def answer_api_versions(
 
 
 def unsupported_api_versions(served: Versions) -> ApiVersionsResponse:
-    """The v0 body for a version that is not served; it names those of ApiVersions alone, as Kafka's does."""
+    """Returns the v0 body for an unsupported version; like Kafka's, it lists only the versions of ApiVersions."""
     return ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=_keys({18: served})
     )

@@ -1,6 +1,6 @@
-"""From the bytes of one request to its handler, and to those of its response.
+"""Calls the handler of a request, given its bytes, and returns the bytes of the response.
 
-A handler that is a plain function, or a generator that never pauses, is answered at once; else there is a
+The response of a plain function, or of a generator that never pauses, is returned at once; otherwise there is a
 `RunningRequest`. A large frame is decoded in a thread.
 """
 
@@ -25,18 +25,18 @@ from trimaran.wire.transport.requests.elements import FROZEN_ELEMENTS_MIN, HEAVY
 from trimaran.wire.transport.scheduling.effects import INLINE_COST_MAX, Compute, Handling
 
 Answer: TypeAlias = Outgoing | RunningRequest | None
-# These exceptions leave a handler that has not paused yet: the bytes of the request may make no sense to it.
+# Exceptions that propagate out of a handler that has not paused yet: the request may be malformed.
 _PASSES = (CloseConnection, RemoteProtocolError)
 
 
 def decode(
     route: Route, frame: memoryview, budget: DecodeBudget, connection: ConnectionInfo
 ) -> tuple[Call, Any]:
-    """Returns the request in `frame`, or a copy of the bytes for a handler that takes no more. The records of a request
+    """Returns the request in `frame`, or a copy of the bytes for a handler that takes bytes. The records of a request
     are views of `frame`.
 
-    Bytes behind the request are ignored, as in Kafka: librdkafka 2.16 asks for the metadata of all topics with three
-    bytes too many.
+    Trailing bytes are ignored, as in Kafka: librdkafka 2.16 sends three bytes too many when it requests the metadata of
+    all topics.
     """
     header, start = decode_request_header(frame, budget)
     size = len(frame)
@@ -57,11 +57,11 @@ def decode(
 
 
 def begin(route: Route, call: Call, request: Any, context: Any) -> Answer:
-    """Runs the handler; returns the response, None if none is owed, or the request under way.
+    """Runs the handler. Returns the response, None if the request gets no response, or the running request.
 
     Raises:
-        CloseConnection: the handler wants the connection closed, or no response can tell its error.
-        RemoteProtocolError: the request makes no sense.
+        CloseConnection: the handler wants the connection closed, or no response can carry its error.
+        RemoteProtocolError: the request is malformed.
     """
     if route.hooks is not None:
         route.hooks.begin(call)
@@ -94,14 +94,14 @@ def nested(
     *,
     is_heavy: bool,
 ) -> Handling[Outgoing | None]:
-    """Handles the request in `frame` as a part of the handler of `outer`, which carries it.
+    """Handles the request in `frame`, which the request of `outer` carries, as a part of its handler.
 
     Its effects are effects of that handler, and its response is counted, bounded and held in the room of `outer`.
     Returns the response.
 
     Raises:
-        CloseConnection: no response can tell the error.
-        RemoteProtocolError: the request makes no sense.
+        CloseConnection: no response can carry the error.
+        RemoteProtocolError: the request is malformed.
     """
     cost = INLINE_COST_MAX + 1 if is_heavy else 0
     call: Call

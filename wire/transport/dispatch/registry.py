@@ -1,7 +1,5 @@
-"""Which handler answers which request.
-
-ApiVersions is computed from the handlers, so it cannot lie. Source: KIP-35, KIP-511. Not implemented here: reading and
-writing; quotas.
+"""The registry of handlers by request. ApiVersions is computed from the handlers, so the two always agree. Source:
+KIP-35, KIP-511. Not implemented here: I/O and quotas.
 """
 
 from __future__ import annotations
@@ -46,15 +44,15 @@ C = TypeVar("C")
 
 API_VERSIONS_KEY = 18
 
-# Most elements have at least this many bytes on the wire: an index, or a name.
+# Most elements take at least this many bytes on the wire: an index, or a name.
 ELEMENT_FRAME_BYTES = 4
 
-# api key, api version, correlation id: the same in every header version, so readable before the header is
+# api key, api version, correlation id: the same in every header version, so they can be read before the header
 _HEAD = struct.Struct(">hhi")
 
 
 class UnsupportedRequest(RemoteProtocolError):
-    """An api key that is not served here, or a version of it that is not."""
+    """An API key or version that is not served here."""
 
 
 _OF_THE_CONNECTION = open_to_all("about the connection itself, also before authentication")
@@ -78,16 +76,17 @@ def _answer_sasl_authenticate(
     )
 
 
-# On an open connection there is nothing to authenticate; before, `trimaran.wire.security.sasl.authenticator` answers.
+# On an open connection there is nothing to authenticate; before that, `trimaran.wire.security.sasl.authenticator`
+# answers.
 AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 
 
 class Registry(Generic[C]):
-    """The handlers of one kind of node; `features` tells what ApiVersions says beside versions.
+    """The handlers of one kind of node; `features` returns the features that ApiVersions reports.
 
-    `judge` decides which principal may do what the handlers declare; without one every client may. `hooks` see every
-    request. `unadvertised` are the lowest versions of some requests: they are answered, but ApiVersions does not tell
-    of them.
+    `judge` decides which principals may perform the operations that the handlers declare; without it every client may.
+    `hooks` are called for every request. `unadvertised` are low versions of some requests that are served, but that
+    ApiVersions does not list.
     """
 
     def __init__(
@@ -112,7 +111,7 @@ class Registry(Generic[C]):
             self._routes[route.request.KEY] = route
 
     def api_versions(self) -> dict[int, Versions]:
-        """The versions that are advertised, by api key."""
+        """Returns the advertised versions by API key."""
         return {key: self._advertised(route) for key, route in sorted(self._routes.items())}
 
     def _advertised(self, route: Route) -> Versions:
@@ -120,11 +119,11 @@ class Registry(Generic[C]):
         return route.versions if hidden is None else route.versions._replace(low=hidden.high + 1)
 
     def routes(self) -> list[Route]:
-        """The rows, by api key."""
+        """Returns the routes by API key."""
         return [route for _, route in sorted(self._routes.items())]
 
     def handled(self) -> dict[int, Handled]:
-        """The declarations of the functions, by api key."""
+        """Returns the declarations of the handlers by API key."""
         return {key: declaration_of(route.handler) for key, route in sorted(self._routes.items())}
 
     def dispatch(
@@ -134,12 +133,7 @@ class Registry(Generic[C]):
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Answer:
-        """Decodes one request, within `budget`, and begins its handler.
-
-        Raises:
-            RemoteProtocolError: nothing was called; the connection must close.
-            CloseConnection: the handler wants it closed.
-        """
+        """Decodes one request, within `budget`, and begins its handler."""
         if len(frame) < _HEAD.size:
             raise RemoteProtocolError(f"a request of {len(frame)} bytes has no header")
         key, version, correlation_id = _HEAD.unpack_from(frame)
@@ -158,7 +152,7 @@ class Registry(Generic[C]):
         connection: ConnectionInfo,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Answer:
-        """As `dispatch`, for a frame that `is_heavy`; `frame` is kept meanwhile."""
+        """Decodes and begins a request like `dispatch`, if its frame `is_heavy`; `frame` is kept meanwhile."""
         key, version, correlation_id = _HEAD.unpack_from(frame)
         route = self._routes[key]
         if version not in route.versions:
@@ -173,14 +167,14 @@ class Registry(Generic[C]):
     def nested(
         self, frame: memoryview, context: C, connection: ConnectionInfo, outer: Call
     ) -> Handling[Outgoing | None]:
-        """Handles the request in `frame`, of a version in `api_versions`, as a part of the handler of `outer`, which
-        carries it. Returns the response; raises as `dispatch`.
+        """Handles the request in `frame`, of a version in `api_versions`, as a part of the handler of `outer`, whose
+        request carries it. Returns the response; raises as `dispatch`.
         """
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         return nested(route, frame, context, connection, outer, is_heavy=self.is_heavy(frame))
 
     def is_heavy(self, frame: memoryview) -> bool:
-        """Whether `dispatch_heavy` must be taken."""
+        """Whether the frame must go through `dispatch_heavy`."""
         if len(frame) <= HEAVY_BYTES:
             return False
         route = self._routes.get(_HEAD.unpack_from(frame)[0])
@@ -193,8 +187,8 @@ class Registry(Generic[C]):
         return len(frame) + elements * ELEMENT_BYTES
 
     def refuse(self, frame: memoryview, code: ErrorCode, message: str) -> Outgoing | None:
-        """The answer with `code` to a request whose body is not looked at; None where its response has no
-        room for it.
+        """Returns the response with the error `code` to a request whose body is not decoded; None if its response has
+        no error code.
         """
         key, version, correlation_id = _HEAD.unpack_from(frame)
         route = self._routes.get(key)

@@ -1,4 +1,4 @@
-"""From the outcome of a handler to the bytes of the response: errors in the form of the API, hooks, encoding.
+"""Encodes the outcome of a handler as a response: errors in the form of the API, hooks, encoding.
 
 A response that is large, or that answers a large request, is made in the thread for such work.
 """
@@ -25,7 +25,7 @@ Outcome: TypeAlias = Response | KafkaError
 def outcome(
     route: Route, passes: tuple[type[Exception], ...], work: Callable[..., Any], *given: Any
 ) -> Any:
-    """Returns what `work(*given)` returns, or the KafkaError for its exception; those of `passes` are raised."""
+    """Returns the result of `work(*given)`, or the KafkaError for its exception; exceptions in `passes` are raised."""
     try:
         return work(*given)
     except passes:
@@ -37,10 +37,10 @@ def outcome(
 
 
 def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
-    """Returns the frame for what a handler left behind; `request` is None if it is not in memory any more.
+    """Returns the frame for the outcome of a handler; `request` is None if it is not in memory any more.
 
     Raises:
-        CloseConnection: no response can tell the error.
+        CloseConnection: no response can carry the error.
     """
     if isinstance(found, KafkaError):
         found = refusal(route, request, found, call.header.api_version)
@@ -49,7 +49,7 @@ def respond(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing 
 
 
 async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) -> Outgoing | None:
-    """As `respond`; hooks are called on the loop, and the thread does the rest."""
+    """Responds like `respond`; hooks are called on the loop, and the thread does the rest."""
     whom = call.connection.id
     if isinstance(found, KafkaError):
         version = call.header.api_version
@@ -59,7 +59,9 @@ async def respond_apart(route: Route, request: Any, found: Outcome, call: Call) 
 
 
 def refusal(route: Route, request: Any, error: KafkaError, version: int) -> Message:
-    """Raises CloseConnection: no response can tell the error, or the bytes that were passed on are no such request."""
+    """Returns the error response. Raises CloseConnection: no response can carry the error, or the forwarded bytes are
+    not a request of this API.
+    """
     if not route.takes_frame:
         return route.error_response_to(request, error, version)
     budget = route.budget
@@ -74,13 +76,13 @@ def refusal(route: Route, request: Any, error: KafkaError, version: int) -> Mess
 def encode_or_refuse(
     route: Route, request: Any, response: Response, header: RequestHeader
 ) -> Outgoing | None:
-    """A response that is too large becomes the error of its API.
+    """Encodes the response; if it is too large, the error response of its API is sent instead.
 
     Raises:
-        CloseConnection: the API has no response for it, or that is too large itself.
+        CloseConnection: the API has no error response, or that is too large, too.
     """
     if response is None or isinstance(response, Outgoing):
-        return response  # bytes are the response of another node, header and all
+        return response  # bytes are the response of another node, including its header
     version, number = header.api_version, header.correlation_id
     try:
         return encode_response(response, version, number)
@@ -88,7 +90,7 @@ def encode_or_refuse(
         refused = refusal(route, request, error, version)
     try:
         return encode_response(refused, version, number)
-    except ResponseTooLarge as error:  # the request itself names that many megabytes
+    except ResponseTooLarge as error:  # the request itself repeats that many megabytes of names
         raise CloseConnection(
             f"{route.request.__name__} cannot be answered: its errors alone are too large"
         ) from error

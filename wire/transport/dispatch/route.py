@@ -1,4 +1,4 @@
-"""A row of the registry: a handler with what it declares of itself, and the answers to its errors.
+"""A row of the registry: a handler with its declaration, and its error responses.
 
 Source: Kafka's `RequestHandlerHelper` for errors.
 """
@@ -46,17 +46,17 @@ class Route:
     hooks: Hooks | None
     takes_frame: bool
     once: Callable[[Any], Any] | None
-    # The bounds of a request on an open connection.
+    # The size bounds of a request on an open connection.
     budget: DecodeBudget
     metrics: RequestMetrics
 
     @property
     def is_light(self) -> bool:
-        """Whether its requests are decoded at once, however many bytes they have."""
+        """Whether its requests are decoded on the loop, whatever their size."""
         return self.takes_frame or self.elements_max in (FEW_ELEMENTS_MAX, LIGHT_ELEMENTS_MAX)
 
     def ended(self, call: Call, response: Message | Outgoing | None) -> None:
-        """Counts the answer to a request, and calls the hooks, before the answer is encoded."""
+        """Counts the response and calls the hooks, before the response is encoded."""
         self.metrics.ended(call.header.api_version, call.began, response)
         hooks = self.hooks
         if hooks is not None:
@@ -68,10 +68,10 @@ class Route:
         version: int,
         special: Callable[[ErrorCode, str], Message] | None = None,
     ) -> Message:
-        """Returns the answer for an error out of `as_kafka_error`; `special` is the handler's own way to say it.
+        """Returns the response for an error of `as_kafka_error`; `special` is the handler's own error response.
 
         Raises:
-            CloseConnection: no answer can say it.
+            CloseConnection: no response can carry the error.
         """
         if special is not None:
             return in_version(special(error.code, error.message), version)
@@ -82,14 +82,16 @@ class Route:
     def error_response_to(
         self, request: Message | None, error: KafkaError, version: int
     ) -> Message:
-        """As `error_response`, in the form of `on_error` unless the request is None: not in memory any more."""
+        """Returns the result of `error_response`, by `on_error` unless the request is None because it is not in memory
+        any more.
+        """
         on_error = self.on_error if request is not None else None
         special = None if on_error is None else partial(on_error, request)
         return self.error_response(error, version, special)
 
     def as_kafka_error(self, error: Exception) -> KafkaError:
-        """Returns the error that the peer receives for an exception out of the handler; the text of one that was not
-        meant for the peer stays in our log.
+        """Returns the error that the peer receives for an exception raised by the handler; the text of an unexpected
+        exception appears only in our log.
         """
         if isinstance(error, KafkaError):
             return error
@@ -103,10 +105,10 @@ class Route:
 def route_of(
     handler: Callable[..., Any], limited_log: LimitedLog, judge: Judge | None, hooks: Hooks | None
 ) -> Route:
-    """Returns the row of a function with `@handles`, behind the guard of `judge`.
+    """Returns the route of a function with `@handles`, behind the guard of `judge`.
 
     Raises:
-        TypeError: the function is a coroutine function or an async generator function, an error of the programmer.
+        TypeError: the function is a coroutine function or an async generator function, a programming error.
     """
     handled = declaration_of(handler)
     if inspect.iscoroutinefunction(handler) or inspect.isasyncgenfunction(handler):

@@ -1,7 +1,7 @@
-"""A request under way: its handler has paused, or waits for something that completes later.
+"""A running request: its handler has paused, or waits for something that completes later.
 
-The connection's writer drives it (`proceed`) once all earlier responses are handed to the socket, until the response is
-known. See `trimaran.wire.transport.scheduling.effects` for the contract of handlers.
+The connection's writer drives it (`proceed`) after all earlier responses are handed to the socket, until the response
+is known. See `trimaran.wire.transport.scheduling.effects` for the contract of handlers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trimaran.wire.transport.scheduling.effects import (
 )
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
 
-# These exceptions leave a handler that has paused: bytes that make no sense then came from another peer.
+# Exceptions that propagate out of a handler that has paused: malformed bytes then came from another peer.
 _PASSES = (CloseConnection,)
 
 
@@ -52,13 +52,13 @@ class RunningRequest:
         steps: Handling[Response] | None = None,
         known: Outcome = None,
     ) -> None:
-        """`steps` is the handler; without it the outcome is `known`, and only the response is to be made."""
+        """Takes the handler as `steps`; without it `known` is the outcome, and only the response must be made."""
         self.call = call
-        # Bytes of the request that stay in memory, about.
+        # The approximate bytes of the request that stay in memory.
         self.held = call.held
-        # Whether the connection's next request must not begin yet.
+        # True while the connection's next request must not begin.
         self.blocks = True
-        # Whether the response is known; None if none is owed.
+        # Whether `response` is known; it is None if the request gets no response.
         self.is_known = False
         self.response: Outgoing | None = None
         self._route = route
@@ -68,7 +68,7 @@ class RunningRequest:
         self._known = known
 
     def run(self, step: Callable[[Any], Effect], given: Any) -> Any:
-        """Runs the handler from `step(given)` on; returns its response, or this object at a pause."""
+        """Resumes the handler with `step(given)`; returns its response, or this object at a pause."""
         steps, call = self._steps, self.call
         assert steps is not None
         turn = call.connection.turn
@@ -101,10 +101,10 @@ class RunningRequest:
         return type(effect) is Wait and effect.ready is not None and effect.ready()
 
     async def proceed(self) -> None:
-        """Goes on until the response is known, or until the next request of the connection may begin.
+        """Continues until the response is known, or until the next request of the connection may begin.
 
         Raises:
-            CloseConnection: there is no response for what went wrong.
+            CloseConnection: no response can carry the error.
         """
         turn, blocks = self.call.connection.turn, self.blocks
         while not self.is_known and self.blocks is blocks:
@@ -122,7 +122,9 @@ class RunningRequest:
                 self._steps, self._known = None, found
 
     async def _go_on(self) -> None:
-        """Waits for the effect, if there is one, and runs the handler; makes the response once it has ended."""
+        """Waits for the effect, if there is one, and resumes the handler; makes the response once the handler has
+        ended.
+        """
         route, call, steps = self._route, self.call, self._steps
         if steps is not None:
             effect, step, given = self._effect, steps.send, None
@@ -134,7 +136,7 @@ class RunningRequest:
             except Exception as error:  # noqa: BLE001 - it is for the handler
                 step, given = steps.throw, error
             found = outcome(route, _PASSES, self.run, step, given)
-            given = None  # an error keeps this frame, which would keep the error
+            given = None  # the error's traceback keeps this frame, which would keep the error
             if found is self:
                 return
             self._steps, self._known = None, found
@@ -151,7 +153,7 @@ class RunningRequest:
         """Returns the response, for callers that drive the request themselves.
 
         Raises:
-            CloseConnection: there is no response for what went wrong.
+            CloseConnection: no response can carry the error.
         """
         try:
             while not self.is_known:
@@ -161,7 +163,7 @@ class RunningRequest:
         return self.response
 
     def close(self) -> None:
-        """Ends the handler if it has not ended: its `finally` blocks run. Gives back the memory of the response."""
+        """Closes the handler if it has not ended: its `finally` blocks run. Releases the memory of the response."""
         if self.is_known:
             return
         steps, self._steps = self._steps, None
