@@ -1,7 +1,7 @@
 """The byte-moving end of a connection: a plain TCP socket, one with TLS, or any trio stream (memory in simulations).
 
-A socket is tried first and waited for only when it is not ready; file pieces are sent by `sendfile`, through TLS in
-bounded reads. A thread first reads the pieces that are on a disk only. For TLS contexts, see
+A socket is tried first and waited for only if it is not ready. File pieces are sent by `sendfile`; with TLS they are
+read in bounded chunks. A thread first reads pieces that are not in the page cache. For TLS contexts, see
 `trimaran.wire.security.tls.contexts`.
 """
 
@@ -33,11 +33,11 @@ from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20
-# The same for TLS, which also encrypts: about half a millisecond.
+# The same with TLS, which also encrypts: about half a millisecond.
 _TLS_TURN_BYTES = 1 << 18
-# A stream is read, and file pieces go to one, in chunks of this size.
+# Streams are read, and file pieces are written to them, in chunks of this size.
 _BYTES_PER_READ = 65536
-# Buffers in one `sendmsg`; far below IOV_MAX, and more never pile up in one turn.
+# The most buffers in one `sendmsg`: far below IOV_MAX, and more than accumulate in one turn.
 _BUFFERS_MAX = 64
 
 # More of the same frame follows: the kernel fills its packets instead of sending the head alone.
@@ -51,49 +51,50 @@ _NO_TIME_TO_LINGER = struct.pack("ii", 1, 0)
 class _Next(enum.Enum):
     """The condition for sending more."""
 
-    TURN = enum.auto()  # the others' turn
+    TURN = enum.auto()  # let other tasks run
     WRITABLE = enum.auto()
     READABLE = enum.auto()
-    WARM = enum.auto()  # the file piece at the front is not in memory
+    WARM = enum.auto()  # the file piece at the front is not in the page cache
 
 
 class TransportLayer(Protocol):
-    """Errors of the connection come out as OSError or `trio.BrokenResourceError`."""
+    """The interface of all endpoints. Errors of the connection are raised as OSError or `trio.BrokenResourceError`."""
 
-    # When it began to keep the loop with what `receive` returned last, on the clock of `time.perf_counter`.
+    # When the last `receive` began to occupy the loop, on the clock of `time.perf_counter`.
     received_at: float
-    # For how long `receive`, before that, and `send` kept the loop; the caller that has counted it sets it to 0.
+    # The seconds for which `send`, and `receive` before that moment, occupied the loop; the caller counts them and
+    # resets this to 0.
     seconds: float
 
     async def handshake(self) -> Principal:
-        """Negotiates with the peer before anything else, and returns its principal; ANONYMOUS if it shows none.
+        """Performs the TLS handshake, if any, and returns the peer's principal; ANONYMOUS without a client certificate.
 
         Raises:
-            ssl.SSLError: it speaks something else, or is not trusted.
+            ssl.SSLError: the peer does not speak TLS, or is not trusted.
         """
 
     async def receive(self, frames: FrameBuffer) -> int:
-        """Receives some bytes into `frames`; returns how many, 0 when the peer sends no more."""
+        """Receives some bytes into `frames`; returns their number, 0 at the end of the stream."""
 
     def receive_nowait(self, frames: FrameBuffer) -> int:
-        """Receives as `receive` does, only bytes that have come already; returns 0 also if there are none."""
+        """Receives like `receive`, but only bytes that have already arrived; returns 0 also if there are none."""
 
     def send_nowait(self, queue: SendQueue) -> None:
         """Sends what can be sent without waiting, perhaps nothing."""
 
     async def send(self, queue: SendQueue) -> None:
-        """Sends until the queue is empty, later additions included; no checkpoint if one turn is enough."""
+        """Sends until the queue is empty, including later additions; no checkpoint if one turn suffices."""
 
     def peer_is_gone(self) -> bool:
-        """Whether the peer will send no more, as far as that shows without reading."""
+        """Whether the peer has closed its side, as far as can be seen without reading."""
 
     def give_up(self) -> None:
-        """Before `aclose`: bytes that the system has not sent yet are never sent, and the peer sees a reset. It would
-        be sent for minutes else, in the background.
+        """Makes `aclose` reset the connection: unsent bytes in the kernel are dropped, and the peer sees a reset.
+        Otherwise the kernel would keep sending for minutes in the background.
         """
 
     async def aclose(self) -> None:
-        """Closes at once; tasks that wait get an error."""
+        """Closes at once; waiting tasks get an error."""
 
 
 class SocketEndpoint:
@@ -222,16 +223,16 @@ class TlsEndpoint:
         server_name: str | None = None,
         names: PrincipalMapping = AS_THEY_ARE,
     ) -> None:
-        """`server_name`: we are the client, and this is whom we want; None: we are the server, and `names` says who
-        the client is.
+        """With `server_name` we are the client, and it is the server's expected name; with None we are the server, and
+        `names` maps the client's certificate to its principal.
 
         Raises:
-            OSError: the peer has reset the connection; `sock` is the caller's still.
-            ValueError: no certificate can have this name.
+            OSError: the peer has reset the connection; the caller still owns `sock`.
+            ValueError: `server_name` is no name that a certificate can have.
         """
         self._names = names
         sock.setblocking(False)
-        sock.getpeername()  # of one that was reset `wrap_socket` would take the descriptor along
+        sock.getpeername()  # `wrap_socket` takes over the descriptor even of a reset socket
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = context.wrap_socket(
             sock,
@@ -303,10 +304,10 @@ class TlsEndpoint:
                 await _wait(self._socket, wanted, queue)
 
     def _send_some(self, queue: SendQueue) -> _Next:
-        """Sends up to a turn's worth. Bytes that OpenSSL took and could not send must come first again: pieces only
-        grow.
+        """Sends up to a turn's worth. Bytes that OpenSSL accepted and could not send must be passed first again, so
+        pieces only grow.
 
-        It takes all that it is given before it says how much that was, so it is given a turn's worth at the most.
+        OpenSSL consumes all bytes that it is given before it returns, so it gets at most a turn's worth.
         """
         budget = queue.sent + _TLS_TURN_BYTES
         while queue.size and queue.sent < budget:
@@ -341,7 +342,7 @@ class TlsEndpoint:
 
 
 def _say_goodbye(sock: ssl.SSLSocket) -> None:
-    """Sends close_notify if there is room for it; the peer's is not waited for."""
+    """Sends close_notify if there is room for it; does not wait for the peer's."""
     with contextlib.suppress(OSError, ValueError):
         sock.unwrap()
 
@@ -352,7 +353,7 @@ def _reset_when_closed(sock: socket.socket) -> None:
 
 
 def _peer_is_gone(sock: socket.socket) -> bool:
-    """Asks for the state of TCP, which is the first byte of Linux's answer (tcp(7)); False on other systems."""
+    """Reads the state of TCP, the first byte of Linux's TCP_INFO (tcp(7)); returns False on other systems."""
     if not hasattr(socket, "TCP_INFO") or sock.family not in (socket.AF_INET, socket.AF_INET6):
         return False
     return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED

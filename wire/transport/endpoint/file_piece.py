@@ -1,7 +1,7 @@
-"""Finds whether sending a piece of a file would wait for a disk, which on the loop would make all connections wait.
+"""Detects whether sending a piece of a file would wait for a disk: on the loop, all connections would wait.
 
-Linux tells (`preadv2` with RWF_NOWAIT); elsewhere, and on file systems that do not know the flag, pieces are sent as
-they are.
+Linux can tell (`preadv2` with RWF_NOWAIT); on other systems, and on file systems without the flag, pieces are sent
+unchecked.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import trio
 
 from trimaran.wire.buffers.outgoing import Splice
 
-# Looked at, and read by a thread, in one go: a disk's readahead is far below.
+# The bytes checked, or read by a thread, at a time: a disk's readahead is far smaller.
 _STRETCH_BYTES = 1 << 20
 _NOWAIT: int | None = getattr(os, "RWF_NOWAIT", None)
 
 
 class FilePiece:
-    """The part of a splice that is still to be sent; up to `cached_until` it is known to be in the page cache."""
+    """The unsent part of a splice; it is known to be in the page cache up to `cached_until`."""
 
     __slots__ = ("cached_until", "position", "size", "splice")
 
@@ -34,7 +34,7 @@ class FilePiece:
 
 
 def read_cached(splice: Splice) -> bytes | bytearray | None:
-    """All bytes of a small splice; None if some are surely not in memory, or not there at all."""
+    """Returns all bytes of a small splice; None if some are not in the page cache, or missing from the file."""
     fd, size = splice.fileno(), splice.size
     if _NOWAIT is not None:
         data = bytearray(size)
@@ -42,16 +42,16 @@ def read_cached(splice: Splice) -> bytes | bytearray | None:
             return data if os.preadv(fd, [data], splice.position, _NOWAIT) == size else None
         except BlockingIOError:
             return None
-        except OSError:  # the file system does not know the flag
+        except OSError:  # the file system does not support the flag
             pass
     found = os.pread(fd, size, splice.position)
     return found if len(found) == size else None
 
 
 def is_cold(piece: FilePiece) -> bool:
-    """Whether the next stretch of `piece` is surely not in memory; its first and its last byte are tried.
+    """Whether the next stretch of `piece` is known not to be in the page cache; its first and last bytes are tested.
 
-    If not, it may be sent up to `cached_until`.
+    If false, the piece may be sent up to `cached_until`.
     """
     if piece.position < piece.cached_until:
         return False
@@ -72,7 +72,7 @@ def is_cold(piece: FilePiece) -> bool:
 
 
 async def warm(piece: FilePiece) -> None:
-    """Has a thread read the next stretch of `piece`, so that it is in memory."""
+    """Reads the next stretch of `piece` in a thread, so that it is in the page cache."""
     count = min(piece.size, _STRETCH_BYTES)
     fd, position = piece.splice.fileno(), piece.position
     await trio.to_thread.run_sync(os.pread, fd, count, position)

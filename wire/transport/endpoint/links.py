@@ -1,8 +1,8 @@
-"""Links to other nodes that a test cuts: connections over them stay, and nothing passes in either direction.
+"""Links to other nodes that a test can cut: connections stay open, but nothing passes in either direction.
 
-It is as if the network dropped every packet, seen by the node that has connected: what it sends waits, what was sent to
-it arrives after the end of the cut, and a new connection is not made in time. For nodes of a local cluster, which tell
-each other by their ports (`trimaran.local.links`). Elsewhere no port is ever cut, and no connection is guarded.
+To the node that connected, it is as if the network dropped every packet: what it sends waits, what was sent to it
+arrives after the cut ends, and new connections time out. Used by the nodes of a local cluster, which are identified by
+their ports (`trimaran.local.links`). Otherwise no port is ever cut, and no connection is guarded.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 
 PORTS = 1 << 16
-# The interval of looking at a cut link: well below every timeout of a cluster, and cheap.
+# The interval at which a cut link is checked: well below every timeout of a cluster, and cheap.
 _POLL_SECONDS = 0.02
 _cut_ports: Sequence[int] | None = None
 
 
 def obey(cut_ports: Sequence[int]) -> None:
-    """From now on this process reaches no port whose byte in `cut_ports` is not 0; another process may write there."""
+    """Makes every port whose byte in `cut_ports` is not 0 unreachable from this process; another process may write the
+    bytes.
+    """
     global _cut_ports  # noqa: PLW0603 - a fault is one of the whole process
     _cut_ports = cut_ports
 
 
 def is_cut(port: int) -> bool:
-    """Returns whether nothing passes between this process and the listener of that port."""
+    """Returns whether the link between this process and the listener of `port` is cut."""
     return _cut_ports is not None and bool(_cut_ports[port])
 
 
 async def until_open(port: int) -> None:
-    """Returns once something passes; no checkpoint where it does so already."""
+    """Waits until the link is not cut; no checkpoint if it is not."""
     while is_cut(port):  # noqa: ASYNC110 - another process ends the cut
         await trio.sleep(_POLL_SECONDS)
 
 
 def guarded(endpoint: TransportLayer, port: int) -> TransportLayer:
-    """`endpoint`, connected to `port`, as it is while links are cut; itself where that never happens."""
+    """Returns `endpoint`, connected to `port`, wrapped so that cuts apply to it; unchanged if no link is ever cut."""
     return endpoint if _cut_ports is None else _GuardedEndpoint(endpoint, port)
 
 
 class _GuardedEndpoint:
-    """An endpoint through which nothing passes while its link is cut, its end included."""
+    """An endpoint through which nothing passes while its link is cut, not even its closing."""
 
     def __init__(self, endpoint: TransportLayer, port: int) -> None:
         self._endpoint = endpoint
@@ -59,7 +61,7 @@ class _GuardedEndpoint:
         return await self._endpoint.handshake()
 
     async def receive(self, frames: FrameBuffer) -> int:
-        """Receives into `frames`; the caller does not look into them before this returns."""
+        """Receives into `frames`; the caller does not read them before this returns."""
         count = await self._endpoint.receive(frames)
         await until_open(self._port)
         self.received_at = time.perf_counter()
@@ -83,7 +85,7 @@ class _GuardedEndpoint:
         self._endpoint.give_up()
 
     async def aclose(self) -> None:
-        """The peer does not learn of it before the end of the cut."""
+        """Closes the endpoint; the peer does not notice before the cut ends."""
         if is_cut(self._port):
             trio.lowlevel.spawn_system_task(self._close_later)
             await trio.lowlevel.cancel_shielded_checkpoint()

@@ -1,4 +1,4 @@
-"""The queue of one connection: bytes, and pieces of files that are sent by `sendfile`.
+"""The send queue of one connection: bytes, and pieces of files that are sent by `sendfile`.
 
 Sockets are not handled here: `trimaran.wire.transport.endpoint.endpoint` empties the queue.
 """
@@ -12,22 +12,22 @@ from typing import Any
 from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.endpoint.file_piece import FilePiece, read_cached
 
-# Below this a piece is copied behind the one before it, so that a system call carries more of them.
+# A piece smaller than this is appended to the previous one, so that one system call sends more pieces.
 _COPY_BYTES_MAX = 16384
-# Below this reading a file piece into memory is cheaper than a `sendfile` of its own.
+# A file piece smaller than this is cheaper to read into memory than to send by a separate `sendfile`.
 _SPLICE_COPY_BYTES_MAX = 32768
-# The bytes of one answer that are copied; a peer that does not read may be owed no more of it in memory.
+# The most bytes of one answer that are copied: a bound of the memory held for a peer that does not read.
 _SPLICES_COPIED_MAX = 1 << 20
 
 
 Piece = bytearray | memoryview | FilePiece
 
-# An empty deque takes 760 bytes: an idle connection has none of its own. Nothing stays in this one.
+# The empty deque that idle connections share, because each takes 760 bytes. Nothing is ever added to this one.
 NOTHING: deque[Any] = deque(maxlen=0)
 
 
 class SendQueue:
-    """Pieces in order. `size` counts the bytes that are still to be sent, those of files included."""
+    """The pieces in order. `size` counts the bytes still to be sent, including those of files."""
 
     __slots__ = ("of_files", "pieces", "sent", "size")
 
@@ -42,11 +42,11 @@ class SendQueue:
 
     @property
     def in_memory(self) -> int:
-        """Bytes that are held until they are sent."""
+        """Returns the bytes in memory that wait to be sent."""
         return self.size - self.of_files
 
     def add_frame(self, frame: Outgoing) -> None:
-        """Appends a frame, with its size in front. The queue owns `frame` from here on."""
+        """Appends a frame, preceded by its size. The queue owns `frame` from now on."""
         size = frame.wire_size if frame.splices else len(frame)
         head = size.to_bytes(4, "big")
         if size <= _COPY_BYTES_MAX and not frame.splices:
@@ -103,7 +103,7 @@ class SendQueue:
         self.pieces.append(bytearray(data))
 
     def sent_bytes(self, count: int) -> None:
-        """Drops `count` bytes from the front; they must not be of a file."""
+        """Removes `count` bytes from the front; they must not belong to a file."""
         self.size -= count
         self.sent += count
         while count:
@@ -118,7 +118,7 @@ class SendQueue:
             self.pieces = NOTHING
 
     def sent_of_file(self, count: int) -> None:
-        """Drops `count` bytes of the file piece at the front."""
+        """Removes `count` bytes of the file piece at the front."""
         self.size -= count
         self.of_files -= count
         self.sent += count

@@ -1,1 +1,1 @@
-"""Memory of connections and of responses that grow while they are made."""
+"""Memory of connections and of responses under construction."""

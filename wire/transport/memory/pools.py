@@ -1,10 +1,10 @@
 """The memory that connections of one kind of listener may hold together, in bytes.
 
-The pools are separate, so that no connection that waits for one holds a part of it: buffers of frames that arrive
-(given back when the frame's request begins), requests that were begun (given back when they are answered), responses
-that have grown while they are made, the largest of those and the responses that peers have not taken yet.
-Source: KIP-72 and `SimpleMemoryPool`, which bound the first. On by default here: a broker that runs out of memory fails
-all its clients, one that stops reading delays those who send much.
+The pools are separate, so no connection waits for a pool of which it holds a part: buffers of arriving frames (released
+when the frame's request begins), running requests (released when they are answered), growing responses, the largest of
+these, and the responses that peers have not read yet.
+Source: KIP-72 and `SimpleMemoryPool`, which bound the first. Here the bound is on by default: a broker that runs out of
+memory fails all its clients, but one that stops reading only delays clients that send much.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ import trio
 
 from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
-# A thousand busy producers with a megabyte under way each all get their share within a few milliseconds. One client
-# makes a node grow by less than 256 MiB: by this, one request above each half (60 MiB for 150,000 partitions), and
-# answers.
+# A thousand busy producers with a megabyte in flight each all get their share within a few milliseconds. One client
+# makes a node grow by less than 256 MiB: this bound, one request in excess of each half (60 MiB for 150,000
+# partitions), and answers.
 REQUEST_BYTES_MAX = 128 << 20
-# Answers leave by `sendfile`; only metadata, converted messages and TLS are in memory. Two of the largest are made at
-# once (`transport.room`), the second above the bound.
+# Records are sent by `sendfile`; only metadata, converted messages and TLS data are in memory. Two of the largest
+# responses are made at once (`transport.room`), the second in excess of the bound.
 ANSWER_BYTES_MAX = 96 << 20
-# The bytes of responses that are made and have grown beyond what is free: 16 at a time, of a megabyte each
-# (`transport.room`).
+# The bytes of responses that have grown beyond the free size: 16 at a time, of a megabyte each (`transport.room`).
 LARGE_BYTES_MAX = 16 << 20
-# So often others go before the one that has waited longest.
+# How often others are granted before the longest-waiting connection.
 PASSED_MAX = 1000
-# A request, or an answer, is taken to need this much before its size is known, so that few waits end at once.
+# The assumed size of a request or answer whose size is unknown, so that few waits end at once.
 EXPECTED_BYTES = 1 << 20
-# Smaller things are not waited for: every connection may have that much.
+# Smaller amounts never wait: every connection may hold this much.
 SMALL_BYTES = 4096
-# The memory of an element of a decoded request, with its numbers, its share of lists, the state that is looked up for
-# it and its item in the response: structs have 80 to 250. Requests for 150,000 partitions took 400 to 500 an element.
+# The memory of an element of a decoded request, including its numbers, its share of lists, the state that is looked up
+# for it and its item in the response; structs take 80 to 250 bytes. Requests for 150,000 partitions took 400 to 500
+# bytes per element.
 ELEMENT_BYTES = 384
 
 
 class MemoryPool:
     """Bytes that are held; of those that wait the smallest is next, the first of them in order.
 
-    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka anything is granted
-    while fewer than `bytes_max` are held, however large it is: so what is larger than the pool passes too, and at most
-    one grant above the bound is held.
+    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka, any amount is granted
+    while fewer than `bytes_max` are held: an amount larger than the pool is granted, too, and at most one grant exceeds
+    the bound.
     """
 
     __slots__ = ("_pressed", "_waiting", "bytes_max", "used")
@@ -61,11 +61,11 @@ class MemoryPool:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Returns the number of waiting connections."""
         return len(self._waiting)
 
     def take(self, size: int) -> None:
-        """Holds `size` bytes more without asking."""
+        """Holds `size` more bytes without waiting."""
         self.used += size
 
     def give_back(self, size: int) -> None:
@@ -89,7 +89,7 @@ class MemoryPool:
         return smallest
 
     async def acquire(self, size: int) -> None:
-        """Waits until there is room, then holds `size` bytes; no checkpoint if there is."""
+        """Waits until there is room, then holds `size` bytes; no checkpoint if there is room."""
         if not self._waiting and self.used < self.bytes_max:
             self.used += size
             return
@@ -129,8 +129,8 @@ class _Waiting:
 
 
 class Memory:
-    """The pools; a handler that waits for `large` may wait for `answers` then, and for no other pool. A handler that
-    goes on to make a large response holds `making` for one turn of the loop.
+    """The pools. A handler that holds `large` may then wait for `answers`, but for no other pool. A handler that
+    continues a large response holds `making` for one turn of the loop.
     """
 
     __slots__ = ("answers", "frames", "large", "making", "requests")
@@ -140,7 +140,7 @@ class Memory:
         request_bytes_max: int = REQUEST_BYTES_MAX,
         answer_bytes_max: int = ANSWER_BYTES_MAX,
     ) -> None:
-        """`request_bytes_max`: half for frames that arrive, half for requests under way."""
+        """Divides `request_bytes_max` equally between arriving frames and running requests."""
         self.frames = MemoryPool(request_bytes_max // 2)
         self.requests = MemoryPool(request_bytes_max // 2)
         self.large = MemoryPool(LARGE_BYTES_MAX)
@@ -148,5 +148,5 @@ class Memory:
         self.answers = MemoryPool(answer_bytes_max)
 
     def pools(self) -> tuple[MemoryPool, MemoryPool, MemoryPool]:
-        """Those of which a connection may hold something while its peer does nothing."""
+        """Returns the pools of which a connection may hold bytes while its peer does nothing."""
         return self.frames, self.requests, self.answers

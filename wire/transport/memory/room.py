@@ -1,20 +1,19 @@
-"""The room for one response: its bytes are counted, bounded and held against the node's memory while it is made.
+"""The room for one response: its bytes are counted, bounded and charged to the node's memory while it is made.
 
 A handler whose response grows with the state of the node takes the `Room` of its `Call` and encodes each item as soon
-as it is made: an encoded item takes a tenth of the memory of an object, items that are requested twice can share it,
-and the response knows its size all the time. At the bound the item is refused (`ResponseTooLarge`), and the handler
-says so of that item and of those that follow, or of the whole.
+as it is made: an encoded item takes a tenth of the memory of an object, repeated items can share it, and the size of
+the response is always known. At the bound the item is refused (`ResponseTooLarge`), and the handler returns that error
+for this and all further items, or for the whole request.
 
-Memory is taken in three stages, so that small responses never wait long for large ones:
+Memory is acquired in three stages, so that small responses never wait long for large ones:
 
     up to 64 KiB   no pool is used
     up to 1 MiB    one of a few places (`Memory.large`)
     up to the end  twice the largest response in the pool of responses, as its items are joined when it is complete
 
-A response that waits for a stage holds only the stage before, so responses never wait in a circle. One that takes more
-than a first step goes on by one step in a turn of the loop, for all connections together: a thousand such responses
-hold up no other. Not implemented: responses that are linear in their requests are not counted here; encoders bound
-them.
+A response that waits for a stage holds only the previous stage, so responses never deadlock. Responses that take more
+than a first step continue by one step per turn of the loop, for all connections together: a thousand of them do not
+delay others. Responses that are linear in their requests are not counted here; encoders bound them.
 """
 
 from __future__ import annotations
@@ -34,71 +33,73 @@ from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.scheduling.effects import Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# Made between two checkpoints: some 1,000 small items, 5 to 10 ms of work.
+# The bytes made between two checkpoints: some 1,000 small items, 5 to 10 ms of work.
 STEP_BYTES = 64 << 10
-# The same before the first one: half a millisecond, after which a response waits for its turn.
+# The bytes made before the first checkpoint: half a millisecond, after which a response waits for its turn.
 FIRST_STEP_BYTES = 4 << 10
-# An item counts for at least this many bytes, for the work that it takes.
+# An item counts as at least this many bytes, because of the work that it takes.
 ITEM_BYTES = 64
 # The memory that an item takes as an object.
 OBJECT_BYTES = 256
-# An item that is judged by ACLs takes as much work as this many that are only looked at.
+# Checking an item against ACLs takes as much work as visiting this many items.
 JUDGED_WORK = 5
-# How far a response may grow in each stage, and what is held from then on.
+# The size up to which a response may grow in each stage, and the pool held from then on.
 FREE_BYTES = 64 << 10
 LARGE_BYTES = 1 << 20
 HUGE_BYTES = 2 * RESPONSE_BYTES_MAX
 
 
 class Room(Protocol):
-    """The room as a handler sees it."""
+    """The interface of the room for handlers."""
 
     def take(self, size: int) -> None:
-        """Counts `size` bytes of the response. Raises ResponseTooLarge, and counts nothing: it has no room for them."""
+        """Counts `size` bytes of the response. If there is no room for them, it raises ResponseTooLarge and counts
+        nothing.
+        """
         ...
 
     def encoded(self, item: Struct) -> bytes:
-        """An item of an array of the response, counted. Raises as `take`."""
+        """Encodes and counts an item of an array of the response. Raises as `take`."""
         ...
 
     def refusal(self, item: Struct) -> bytes:
-        """The same of an item that only says that, and why, something is not told. For that there is room, unless the
-        request itself names that much; then it raises, and the request is refused as a whole.
+        """Encodes and counts an item that carries only an error. There is room for it, unless the request itself names
+        too many items; then this raises, and the request is refused as a whole.
         """
         ...
 
     @property
     def size(self) -> int:
-        """The bytes that were counted."""
+        """Returns the number of bytes counted."""
         ...
 
     def rewind(self, size: int) -> None:
-        """Counts no more than `size`, as before: what was counted since is part of what comes next, or was dropped."""
+        """Resets the count to an earlier `size`: the bytes counted since belong to the next item, or were dropped."""
         ...
 
     def worked(self, count: int) -> None:
-        """Counts the work of looking at `count` things that are not part of the response."""
+        """Counts the work of visiting `count` objects that are not part of the response."""
         ...
 
     def expect(self, size: int) -> None:
-        """Announces bytes that are taken before they can be counted: `OBJECT_BYTES` for each item made at once. The
+        """Announces bytes that are used before they can be counted: `OBJECT_BYTES` for each item made at once. The
         handler yields `None` next, so that the transport can wait for the memory.
         """
         ...
 
     def encoding(self, items: Iterable[Struct]) -> Handling[EncodedArray]:
-        """An array of the response; pauses in between. Raises as `take`."""
+        """Encodes an array of the response, with pauses between items. Raises as `take`."""
         ...
 
     def encoding_with(self, item: Any, name: str, elements: Iterable[Struct]) -> Handling[bytes]:
-        """An item whose array `name` may be long: its elements are encoded one by one. Raises as `take`, and what
-        `elements` raises; of the item nothing is counted then.
+        """Encodes an item whose array `name` may be long: its elements are encoded one by one. Raises as `take`, and
+        the exceptions of `elements`; nothing of the item is counted then.
         """
         ...
 
 
 class ResponseRoom:
-    """That of a response in one version; `close` gives back what it holds."""
+    """The room for a response of one version; `close` releases the held memory."""
 
     __slots__ = ("_coming", "_held", "_is_full", "_memory", "_of", "_step", "_version", "size")
 
@@ -107,13 +108,13 @@ class ResponseRoom:
         self._of = of
         self._version = version
         self._memory = memory
-        # Counted since the last checkpoint.
+        # Bytes counted since the last checkpoint.
         self._step = STEP_BYTES - FIRST_STEP_BYTES
-        # Expected before the next pause.
+        # Bytes expected before the next pause.
         self._coming = 0
-        # The response may grow to this size until more is acquired.
+        # The size to which the response may grow until more is acquired.
         self._held = FREE_BYTES
-        # Something was refused: so is all that follows, or each would be made first.
+        # Set after a refusal: all later items are refused before they are made.
         self._is_full = False
 
     def take(self, size: int) -> None:
@@ -148,14 +149,14 @@ class ResponseRoom:
         self._coming = size
 
     def wants_pause(self) -> bool:
-        """True if a pause is due; the transport reads this at each boundary of items."""
+        """Whether a pause is due; the transport checks this after each item."""
         if self._step + self._coming >= STEP_BYTES:
             return True
         self._coming = 0
         return False
 
     async def pause(self) -> None:
-        """For the transport: others have their turn when enough was made; a large response waits for memory."""
+        """Lets others run after enough work; a large response waits for memory. Called by the transport."""
         coming, self._coming = self._coming, 0
         if self._step + coming < STEP_BYTES:
             return
@@ -189,7 +190,7 @@ class ResponseRoom:
         return data
 
     def close(self) -> None:
-        """Gives back the memory: the response is handed on, or no client waits for it any more."""
+        """Releases the memory: the response is handed on, or no client waits for it any more."""
         if self._held >= LARGE_BYTES:
             self._memory.large.give_back(LARGE_BYTES)
         if self._held == HUGE_BYTES:

@@ -7,7 +7,7 @@ from trimaran.wire.transport.memory.pools import Memory, MemoryPool
 
 
 class MemoryShare:
-    """Bytes by pool; `frame` is how large a buffer may be: up to `BUFFER_BYTES_KEPT` no pool is used."""
+    """The bytes held, by pool; `frame` is the allowed buffer size: up to `BUFFER_BYTES_KEPT` no pool is used."""
 
     __slots__ = ("_memory", "answers", "frame", "requests")
 
@@ -26,8 +26,8 @@ class MemoryShare:
         return self.answers if pool is memory.answers else 0
 
     async def acquire_frame(self, size: int) -> None:
-        """Waits until a frame of `size` bytes may be received; gives back the bytes of the last frame first, so that no
-        connection waits while it holds some.
+        """Waits until a frame of `size` bytes may be received. It releases the bytes of the last frame first, so that
+        no connection waits while it holds part of the pool.
         """
         self.give_back_frame()
         await self._memory.frames.acquire(size)
@@ -47,7 +47,7 @@ class MemoryShare:
         self._memory.requests.give_back(size)
 
     def set_answers(self, size: int) -> None:
-        """So many bytes of answers are held by now."""
+        """Sets the bytes of answers that are held now."""
         more = size - self.answers
         self.answers = size
         if more > 0:
@@ -56,7 +56,7 @@ class MemoryShare:
             self._memory.answers.give_back(-more)
 
     def give_back_all(self) -> None:
-        """The connection has ended; nothing waits in it any more."""
+        """Releases everything. The connection has ended, and none of its tasks waits."""
         self.give_back_frame()
         self.give_back_request(self.requests)
         self.set_answers(0)

@@ -1,15 +1,16 @@
-"""How long something takes, since the process began, in the form that Prometheus adds up over nodes."""
+"""A histogram of durations since the process started, in the form that Prometheus can sum over nodes."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-# Seconds; powers of two from an eighth of a millisecond to eight seconds, where disks and networks are to be found.
+# Bucket bounds in seconds: powers of two from an eighth of a millisecond to eight seconds, the range of disks and
+# networks.
 BOUNDS = tuple(2.0**power for power in range(-13, 4))
 
 
 class CumulativeHistogram:
-    """Plain integers; an observation costs a microsecond."""
+    """A histogram of plain integers; an observation costs a microsecond."""
 
     __slots__ = ("_counts", "seconds")
 
@@ -26,7 +27,7 @@ class CumulativeHistogram:
         self._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
 
     def buckets(self) -> list[tuple[str, int]]:
-        """Upper bound in seconds as text, and how many took at most so long; the last one is `+Inf`."""
+        """Returns upper bounds in seconds, as text, each with the number of durations up to it; the last is `+Inf`."""
         found, count = [], 0
         for bound, each_count in zip((*map(str, BOUNDS), "+Inf"), self._counts, strict=True):
             count += each_count

@@ -1,6 +1,7 @@
-"""Named lines of the log that a hostile peer can cause: a few of a kind in a while, with a count of those left out.
+"""Rate-limited log lines for events that a hostile peer can cause: a few of each kind per interval, with a count of the
+omitted ones.
 
-Not implemented here: what is logged once by our own doing; that goes to the logger directly.
+Events that only this node can cause go to the logger directly.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _INTERVAL_SECONDS = 10.0
 
 
 class LimitedLog:
-    """Kinds are events and names of our own code, so their number is bounded."""
+    """A limit per kind. Kinds are events and names of our own code, so their number is bounded."""
 
     def __init__(
         self,
@@ -27,11 +28,11 @@ class LimitedLog:
         *,
         lines_max: int = 1,
     ) -> None:
-        """`lines_max` of a kind are written in an interval, which begins with its first line."""
+        """Limits each kind to `lines_max` lines per interval, which begins with the kind's first line."""
         self._logger = logger
         self._interval_seconds = interval_seconds
         self._lines_max = lines_max
-        # event and `of` -> (beginning of its interval, lines of it that were written, or were to be)
+        # event and `of` -> (beginning of its interval, lines written or omitted in it)
         self._kinds: dict[tuple[str, str], tuple[float, int]] = {}
 
     def log(
@@ -42,8 +43,8 @@ class LimitedLog:
         exc_info: BaseException | None = None,
         **fields: object,
     ) -> None:
-        """As `Event.log`; what in `fields` came from a peer must be escaped by the event's text (`%(x)a`). `of` tells
-        kinds of one event apart.
+        """Logs like `Event.log`. The event's text must escape fields that came from a peer (`%(x)a`). `of`
+        distinguishes kinds of one event.
         """
         kind, now = (event.name, of), trio.current_time()
         began, lines = self._kinds.get(kind, (-math.inf, 0))

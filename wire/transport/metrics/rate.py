@@ -1,4 +1,4 @@
-"""How much of something a second, over windows that move along: what quotas are measured by. Does no I/O.
+"""Rates per second over sliding windows, by which quotas are measured. Does no I/O.
 
 Source: `Rate`, `SimpleRate`, `SampledStat` and `QuotaUtils` of Kafka. Time is in seconds, of any clock that does not go
 back.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Windows(NamedTuple):
-    """`quota.window.num` and `quota.window.size.seconds`."""
+    """The number of windows and their length: `quota.window.num` and `quota.window.size.seconds`."""
 
     number: int = 11
     seconds: float = 1.0
@@ -26,7 +26,9 @@ class _Sample:
 
 
 class Rate:
-    """Sums in at most one sample more than there are windows: one may overlap the beginning of the first."""
+    """A rate from sums in at most one sample more than there are windows: one sample may overlap the start of the first
+    window.
+    """
 
     __slots__ = ("_samples", "_total", "_windows")
 
@@ -47,23 +49,23 @@ class Rate:
         self._total += amount
 
     def per_second(self, now: float) -> float:
-        """The rate over the windows up to `now`."""
+        """Returns the rate over the windows up to `now`."""
         return self._over(now)[0]
 
     def delay(self, limit: float, now: float) -> float:
-        """Seconds of silence after which the rate is down to `limit`; 0 where it is not above."""
+        """Returns the idle seconds after which the rate falls to `limit`; 0 if it is not above."""
         rate, elapsed = self._over(now)
         return (rate - limit) / limit * elapsed if rate > limit else 0.0
 
     def _over(self, now: float) -> tuple[float, float]:
-        """The rate, and the seconds that it is over: never fewer than all windows but the last."""
+        """Returns the rate, and the seconds over which it is computed: at least all windows except the last."""
         number, seconds = self._windows
         while self._samples and now - self._samples[0].last >= number * seconds:
             self._drop_oldest()
         if not self._samples:
-            self._total = 0.0  # what is left of rounding
+            self._total = 0.0  # rounding errors remain
         since = now if not self._samples else self._samples[0].start
-        elapsed = max(self._elapsed(now - since), 0.001)  # as Kafka, which counts milliseconds
+        elapsed = max(self._elapsed(now - since), 0.001)  # like Kafka, which counts milliseconds
         return self._total / elapsed, elapsed
 
     def _elapsed(self, seconds: float) -> float:
@@ -78,8 +80,8 @@ class Rate:
 
 
 class SimpleRate(Rate):
-    """A rate over the time since the oldest sample, at least a window: it allows no burst at the beginning. Replication
-    is measured by it.
+    """A rate over the time since the oldest sample, at least one window, so that it allows no initial burst. Used for
+    replication.
     """
 
     __slots__ = ()

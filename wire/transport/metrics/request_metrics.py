@@ -1,8 +1,8 @@
-"""Counts of the requests of one API: how many of each version, how they ended, how long they took.
+"""Counts of the requests of one API by version and by error, and their durations.
 
-Always on: a request costs it less than a microsecond. Source: Kafka's `RequestMetrics`. The time is that from when the
-request is decoded to when its answer is encoded, with all that it waited in between. Not counted: errors of single
-topics or partitions within an answer; answers that another node wrote count as such without error.
+Always on: it costs less than a microsecond per request. Source: Kafka's `RequestMetrics`. The duration runs from when
+the request is decoded to when its answer is encoded, including all waits. Not counted: errors of single topics or
+partitions within an answer; answers that another node encoded count as successes.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ class RequestMetrics:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # By version and error code of the whole answer.
+        # Counts by version and by the top-level error code of the response.
         self.outcomes: dict[tuple[int, int], int] = {}
         self.times = TimeHistogram()
 
     def ended(self, version: int, began: float, response: object) -> None:
-        """`began` on the clock of `time.monotonic`; `response` is a message, or None, or bytes."""
+        """Counts a finished request. `began` is on the clock of `time.monotonic`; `response` is a message, bytes or
+        None.
+        """
         outcome = version, getattr(response, "error_code", 0)
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         now = time.monotonic()

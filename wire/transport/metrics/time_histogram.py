@@ -1,7 +1,7 @@
-"""How long something takes, in plain integers: cheap enough for every request, exact enough for quantiles.
+"""A histogram of durations in plain integers: cheap enough for every request, exact enough for quantiles.
 
-Times are counted in buckets of microseconds, four to each power of two, so a quantile is at most an eighth off. They
-are those of the last one to two minutes; `count` and `seconds` are of all time. Source: the decaying reservoirs of
+Durations are counted in buckets of microseconds, four to each power of two, so a quantile is at most an eighth off.
+Buckets cover the last one to two minutes; `count` and `seconds` cover all time. Source: the decaying reservoirs of
 Kafka's histograms, which look back at about five minutes.
 """
 
@@ -12,13 +12,13 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# An hour: nothing that is timed here lasts longer, and what does counts as that.
+# One hour; longer durations count as this.
 _MICROSECONDS_MAX = 3600 * 1_000_000
 WINDOW_SECONDS = 60.0
 
 
 def bucket_of(microseconds: int) -> int:
-    """Four buckets to a power of two; below four each value has its own."""
+    """Returns the bucket of a duration: four to each power of two; each value below four has its own."""
     bits = microseconds.bit_length()
     if bits < 3:
         return microseconds
@@ -26,12 +26,12 @@ def bucket_of(microseconds: int) -> int:
 
 
 def low_of(bucket: int) -> int:
-    """The least microseconds of a bucket."""
+    """Returns the lower bound of a bucket, in microseconds."""
     return bucket if bucket < 4 else (4 + (bucket & 3)) << ((bucket >> 2) - 1)
 
 
 def middle_of(bucket: int) -> float:
-    """The middle of a bucket, in microseconds."""
+    """Returns the middle of a bucket, in microseconds."""
     if bucket < 4:
         return float(bucket)
     return low_of(bucket) + ((1 << ((bucket >> 2) - 1)) - 1) / 2
@@ -46,7 +46,9 @@ BUCKETS = bucket_of(_MICROSECONDS_MAX) + 1
 
 @dataclass(frozen=True, slots=True)
 class TimeSummary:
-    """`count` and `seconds` are of all time; results from `counts`, by bucket, are of the last minutes."""
+    """A summary. `count` and `seconds` cover all time; results computed from `counts`, by bucket, cover the last
+    minutes.
+    """
 
     count: int
     seconds: float
@@ -57,7 +59,7 @@ class TimeSummary:
         return TimeSummary(self.count + other.count, self.seconds + other.seconds, counts)
 
     def quantiles(self, wanted: tuple[float, ...]) -> list[float]:
-        """In seconds; zeros if nothing happened."""
+        """Returns the quantiles in seconds; zeros if nothing was observed."""
         total = sum(self.counts)
         return [self._quantile(quantile * total) if total else 0.0 for quantile in wanted]
 
@@ -71,7 +73,7 @@ class TimeSummary:
         return middle_of(last) / 1e6
 
     def mean_and_longest(self) -> tuple[float, float]:
-        """In seconds, to an eighth; zeros if nothing happened."""
+        """Returns both in seconds, accurate to an eighth; zeros if nothing was observed."""
         used = [bucket for bucket, count in enumerate(self.counts) if count]
         if not used:
             return 0.0, 0.0
@@ -80,7 +82,7 @@ class TimeSummary:
 
 
 class TimeHistogram:
-    """Two windows, the present one and the last; made of integers when first used."""
+    """Two windows, the current and the previous one; their buckets are allocated at the first use."""
 
     __slots__ = ("_before", "_ends", "_now", "count", "seconds")
 
@@ -92,21 +94,21 @@ class TimeHistogram:
         self._ends = 0.0
 
     def observe(self, seconds: float, now: float | None = None) -> None:
-        """Counts one duration; `now` is that of `time.monotonic`, for callers that have read it already."""
+        """Counts one duration. Callers that have already read `time.monotonic` pass it as `now`."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
             self._turn(now)
         self.count += 1
         self.seconds += seconds
         microseconds = int(seconds * 1e6)
-        if 4 <= microseconds <= _MICROSECONDS_MAX:  # `bucket_of`, without the call
+        if 4 <= microseconds <= _MICROSECONDS_MAX:  # `bucket_of`, inlined
             bits = microseconds.bit_length()
             self._now[((bits - 2) << 2) + ((microseconds >> (bits - 3)) & 3)] += 1
         else:
             self._now[bucket_of(min(max(0, microseconds), _MICROSECONDS_MAX))] += 1
 
     def observe_all(self, seconds: list[float], now: float) -> None:
-        """The same for many at once, a tenth of the work; the list is sorted by it."""
+        """Counts many durations at a tenth of the cost; sorts the list in place."""
         if now >= self._ends:
             self._turn(now)
         self.count += len(seconds)
@@ -120,7 +122,7 @@ class TimeHistogram:
             start = end
 
     def summary(self, now: float | None = None) -> TimeSummary:
-        """Returns all durations that were observed, with those of the last one to two minutes by bucket."""
+        """Returns the totals of all durations, and those of the last one to two minutes by bucket."""
         now = time.monotonic() if now is None else now
         if now >= self._ends:
             self._turn(now)
@@ -128,7 +130,7 @@ class TimeHistogram:
         return TimeSummary(self.count, self.seconds, counts)
 
     def _turn(self, now: float) -> None:
-        """The present window becomes the last, unless it is older than that."""
+        """Makes the current window the previous one, unless it is too old for that."""
         is_recent = now < self._ends + WINDOW_SECONDS
         self._before = self._now if is_recent and self._now else [0] * BUCKETS
         self._now = [0] * BUCKETS
