@@ -40,11 +40,11 @@ ELEMENT_BYTES = 384
 
 
 class MemoryPool:
-    """Bytes that are held; of those that wait the smallest is next, the first of them in order.
+    """A pool of bytes. The smallest waiting amount is granted next; among equal amounts, the first to arrive.
 
-    So those who announce what is large, and send nothing, keep few others waiting. As in Kafka, any amount is granted
-    while fewer than `bytes_max` are held: an amount larger than the pool is granted, too, and at most one grant exceeds
-    the bound.
+    Connections that announce large frames and send nothing therefore keep few others waiting. As in Kafka, any amount
+    is granted while fewer than `bytes_max` are held: an amount larger than the pool is granted, too, and at most one
+    grant exceeds the bound.
     """
 
     __slots__ = ("_pressed", "_waiting", "bytes_max", "used")

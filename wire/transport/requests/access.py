@@ -1,11 +1,11 @@
 """The permissions that a request needs: which operation on which resource. Declared beside the handler, in `@handles(…,
 access=…)`.
 
-A declaration is one `Need` or several, all of which must be met. Nothing is open by default: a registry takes no
-handler that declares nothing. Paths say where the names are: `"group_id"` is a field, `"topics.name"` the field `name`
+A declaration is one `Need`, or several that must all be met. Nothing is open by default: a registry accepts no handler
+without a declaration. Paths locate the names in the request: `"group_id"` is a field, `"topics.name"` the field `name`
 of each item of `topics`, `"groups.*"` each item of `groups` itself.
-Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. See `trimaran.wire.transport.requests.guard` for the decision,
-a `Judge`'s.
+Source: Kafka's `KafkaApis`, `ControllerApis`, `AclApis`. See `trimaran.wire.transport.requests.guard` for the decision
+by a `Judge`.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ class JudgedBy(Enum):
 
 @dataclass(slots=True, frozen=True)
 class Need:
-    """One of `operations` on a resource.
+    """The permission for one of `operations` on a resource.
 
     Args:
-        asked: the place of the names in the request; empty for the cluster, and for what is only listed.
-        answered: the list of the response that tells of the items of `asked`; a client without the permission gets an
+        asked: the path of the names in the request; empty for the cluster, and for resources that are only listed.
+        answered: the path of the response's list for the items of `asked`; a client without the permission gets an
             error for each.
-        listed: the place in the response of resources that the client did not name; those that it may not see are left
-            out.
-        on_cluster: one of these on the cluster is enough, too.
-        why: the reason why no judge decides, or another one than the registry.
-        asks_anyway: the handler is called even if every item is refused, and an error of the whole is answered instead.
+        listed: the path in the response of resources that the client did not name; those that it may not see are
+            omitted.
+        on_cluster: one of these operations on the cluster also suffices.
+        why: the reason why no judge decides, or one other than the registry's.
+        asks_anyway: the handler is called even if every item is refused, so that an error of the whole request is
+            returned instead.
     """
 
     resource_type: ResourceType
@@ -51,7 +52,7 @@ class Need:
     asks_anyway: bool = False
 
     def with_error_of_whole(self) -> Need:
-        """Returns a need by which an error of the whole request goes before the refusal of its items."""
+        """Returns a need for which an error of the whole request takes precedence over the refusal of its items."""
         return replace(self, asks_anyway=True)
 
     def or_cluster(self, *operations: Operation) -> Need:
@@ -59,7 +60,7 @@ class Need:
         return replace(self, on_cluster=operations)
 
     def in_handler(self, why: str) -> Need:
-        """The handler asks the authorizer itself."""
+        """Declares that the handler calls the authorizer itself."""
         return replace(self, judged_by=JudgedBy.HANDLER, why=why)
 
 
@@ -67,7 +68,7 @@ Access = Need | tuple[Need, ...]
 
 
 def cluster(*operations: Operation) -> Need:
-    """One of the operations on the cluster, or the whole request is refused."""
+    """Requires one of the operations on the cluster; otherwise the whole request is refused."""
     return Need(ResourceType.CLUSTER, operations)
 
 
@@ -82,12 +83,14 @@ def groups(operation: Operation, asked: str = "", answered: str = "", *, listed:
 def transactional_ids(
     operation: Operation, asked: str = "", answered: str = "", *, listed: str = ""
 ) -> Need:
-    """None needs nothing."""
+    """Requires the operation on the transactional id; a null id needs no permission."""
     return Need(ResourceType.TRANSACTIONAL_ID, (operation,), asked, answered, listed)
 
 
 def configs(operation: Operation) -> tuple[Need, ...]:
-    """The operation on each topic or group whose configs these are, and on the cluster for those of brokers."""
+    """Requires the operation on each topic or group whose configs are named, and on the cluster for those of
+    brokers.
+    """
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
     why = "the resource of each config says which"
     return tuple(Need(kind, (operation,), "resources").in_handler(why) for kind in kinds)
@@ -106,7 +109,7 @@ def open_to_all(why: str) -> Need:
     return Need(ResourceType.UNKNOWN, (), judged_by=JudgedBy.NOBODY, why=why)
 
 
-# Brokers pass the request on in an Envelope, with the client's principal.
+# Brokers forward the request in an Envelope, with the client's principal.
 BY_CONTROLLER = Need(
     ResourceType.UNKNOWN,
     (),
@@ -116,5 +119,5 @@ BY_CONTROLLER = Need(
 
 
 def needs_of(access: Access | None) -> tuple[Need, ...]:
-    """Returns the needs of a declaration; none if it declares none."""
+    """Returns the needs of a declaration; empty if it declares none."""
     return (access,) if isinstance(access, Need) else tuple(access or ())

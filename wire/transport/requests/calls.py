@@ -1,6 +1,6 @@
 """The arguments of a handler: the call and its connection. Quotas use `Call.throttle`.
 
-The form of a handler: `trimaran.wire.transport.scheduling.effects`.
+See `trimaran.wire.transport.scheduling.effects` for the form of a handler.
 """
 
 from __future__ import annotations
@@ -29,35 +29,38 @@ log = logging.getLogger(__name__)
 
 Callback = Callable[[], object]
 
-# One request may be worth many minutes of a small quota. Kafka has no bound, but forgets a client after an hour.
+# The longest muting: one request may use up many minutes of a small quota. Kafka has no bound, but forgets a client
+# after an hour.
 MUTED_SECONDS_MAX = 3600.0
 
 
 class CloseConnection(Exception):
-    """Raised by a handler that cannot answer (acks=0 with an error): answers owed before it leave, then it closes."""
+    """Raised by a handler that cannot answer (acks=0 with an error): earlier answers are sent, then the connection
+    closes.
+    """
 
 
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
-    """One connection as handlers see it."""
+    """A connection as handlers see it."""
 
     id: int
     listener: str
     peer: Address
     local: Address
-    # (name, version) as told by ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
+    # (name, version) from ApiVersions v3+ (KIP-511), in letters, digits, dots and dashes.
     client_software: tuple[str, str] | None = None
-    # Fixed before the first request that needs one: by the certificate or by SASL.
+    # Set by the certificate or by SASL, before the first request that needs a principal.
     principal: Principal = ANONYMOUS
     closed: bool = False
-    # In seconds of trio's clock, None for never: until then nothing of the connection is read.
+    # Nothing is read from the connection until this time, in seconds of trio's clock; None if it is not muted.
     muted_until: float | None = None
-    # The memory that all connections of this kind of listener hold; handlers that make large responses need it.
+    # The memory shared by the connections of this kind of listener; handlers that make large responses need it.
     memory: Memory = field(default_factory=Memory)
     loop_time: LoopTime = field(default_factory=LoopTime)
-    # When a request that pauses goes on.
+    # The turns of the connection, in which a paused request resumes.
     turn: TurnOfRequests = field(default_factory=Unscheduled)
-    # The address of the peer as Java prints it.
+    # Returns the peer's address as Java formats it.
     peer_text: str = field(init=False)
     _callbacks: dict[Callback, None] = field(default_factory=dict)
 
@@ -65,18 +68,22 @@ class ConnectionInfo:
         self.peer_text = java_text(self.peer[0])
 
     def on_close(self, callback: Callback) -> None:
-        """Calls `callback` as soon as the peer is seen to be gone, or at once if it is; the same one only once."""
+        """Calls `callback` when the peer is found to be gone, or at once if it is; registers each callback only
+        once.
+        """
         if self.closed:
             _call(callback)
         else:
             self._callbacks[callback] = None
 
     def forget_on_close(self, callback: Callback) -> None:
-        """Takes a callback back; one that is not there is no error."""
+        """Removes a callback; an unknown one is no error."""
         self._callbacks.pop(callback, None)
 
     def mute(self, seconds: float) -> float:
-        """Nothing is read for so long, answers still leave. Returns how long: at most `MUTED_SECONDS_MAX`."""
+        """Stops reading for this long; answers are still sent. Returns the actual duration, at most
+        `MUTED_SECONDS_MAX`.
+        """
         seconds = min(seconds, MUTED_SECONDS_MAX)
         self.muted_until = max(trio.current_time() + seconds, self.muted_until or 0.0)
         return seconds
@@ -94,49 +101,49 @@ class ConnectionInfo:
 def _call(callback: Callback) -> None:
     try:
         callback()
-    except Exception:  # one part's callback must not keep the others from theirs  # noqa: BLE001 - it is logged, with its traceback
+    except Exception:  # a failure must not stop the others  # noqa: BLE001 - it is logged, with its traceback
         events.CONNECTION_CALLBACK_FAILED.log(log, exc_info=True)
 
 
 @dataclass(slots=True)
 class Call:
-    """One request beside its body."""
+    """A request apart from its body."""
 
     header: RequestHeader
     connection: ConnectionInfo
-    # When it was decoded, on the clock of `time.monotonic`.
+    # When the request was decoded, on the clock of `time.monotonic`.
     began: float = field(default_factory=time.monotonic)
-    # Bytes of the request as it came, its header with it.
+    # The bytes of the received request, including its header.
     frame_bytes: int = 0
-    # The bytes that the call holds in memory, about.
+    # The approximate bytes that the call holds in memory.
     held: int = 0
-    # The frame was large, or the answer is: what is computed of the whole of either belongs into the thread for that
+    # True if the request or the response is large: computations over all of either belong into the compute thread
     # (`compute_thread.run_apart`).
     heavy: bool = False
-    # The connection is muted for this long on account of this request.
+    # The seconds for which the connection is muted because of this request.
     throttle_ms: int = 0
-    # True if the call's time on the event loop counts for no quota.
+    # True if the call's time on the event loop is not counted against quotas.
     is_exempt: bool = False
     _room: ResponseRoom | None = None
 
     def room(self) -> Room:
-        """The room for the response, the same at each access."""
+        """Returns the room for the response; the same object each time."""
         if self._room is None:
             of, version = RESPONSES[self.header.api_key], self.header.api_version
             self._room = ResponseRoom(of, version, self.connection.memory)
         return self._room
 
     def share_room(self, outer: Call) -> None:
-        """Puts the response into the room of `outer`, a call with a response that will contain it."""
+        """Makes the response share the room of `outer`, whose response will contain it."""
         self._room = outer._room = self.room()  # type: ignore[assignment]
 
     @property
     def wants_pause(self) -> bool:
-        """For the transport: whether the response has grown by so much that others are to be served first."""
+        """Whether the response has grown so much that others are to be served first. Read by the transport."""
         return self._room is not None and self._room.wants_pause()
 
     async def pause(self) -> None:
-        """For the transport: waits for the memory that the response needs from now on, and lets others run."""
+        """Waits for the memory that the response needs next, and lets others run. Called by the transport."""
         assert self._room is not None
         await self._room.pause()
 
@@ -146,12 +153,12 @@ class Call:
         return self.heavy or (self._room is not None and self._room.size > LARGE_BYTES)
 
     def close_room(self) -> None:
-        """For the transport: the response is handed on, or there will be none."""
+        """Releases the room: the response is handed on, or there will be none. Called by the transport."""
         if self._room is not None:
             self._room.close()
 
     def throttle(self, seconds: float) -> int:
-        """Mutes the connection for so long; returns the throttle time to put in the response, in ms (KIP-219)."""
+        """Mutes the connection for this long; returns the throttle time in milliseconds for the response (KIP-219)."""
         muted_ms = round(self.connection.mute(seconds) * 1000) if seconds > 0 else 0
         self.throttle_ms = max(self.throttle_ms, muted_ms)
         return self.throttle_ms

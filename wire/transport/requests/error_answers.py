@@ -1,7 +1,7 @@
 """The response that carries an error code, for requests whose response has one at the top.
 
-Other requests (Produce, Metadata, …) answer errors per topic or partition: their handlers say how, by
-`@handles(on_error=…)`. In Kafka this is `AbstractRequest.getErrorResponse`.
+The responses of other requests (Produce, Metadata, …) carry errors per topic or partition: their handlers build them,
+by `@handles(on_error=…)`. In Kafka this is `AbstractRequest.getErrorResponse`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ class GeneralError:
 
 
 def general_error(request_class: type[Message]) -> GeneralError | None:
-    """None if no version of the response has an `error_code` at the top."""
+    """Returns the error response of a message class; None if no version of the response has a top-level
+    `error_code`.
+    """
     response = RESPONSES[request_class.KEY]
     fields = {field.name: field for field in response.__fields__}
     if "error_code" not in fields:
@@ -43,7 +45,7 @@ def general_error(request_class: type[Message]) -> GeneralError | None:
     hints = get_type_hints(response, include_extras=True)
     zeros = {name: _zero(hints[name]) for name, field in fields.items() if field.required}
     message = fields.get("error_message")
-    # A message that some version cannot carry would make the whole answer impossible to write.
+    # An error message that the version cannot carry would make the response impossible to encode.
     has_message = message is not None and (
         message.ignorable or message.versions == fields["error_code"].versions
     )
@@ -63,7 +65,7 @@ def _zero(hint: Any) -> Callable[[], Any]:
 
 
 def in_version(said: Message, version: int) -> Message:
-    """Takes away the error code of the whole response if this version has no field for it: its items have the code."""
+    """Resets the top-level error code if this version has no field for it: its items carry the code."""
     for field in said.__fields__:
         if field.name == "error_code" and version not in field.versions and not field.ignorable:
             return said.replace(error_code=ErrorCode.NONE)

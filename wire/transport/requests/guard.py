@@ -1,9 +1,9 @@
-"""Handlers behind a guard: requests that a client may not make do not reach them.
+"""Guarded handlers: requests that a client is not authorized to make do not reach them.
 
-A handler without needs of its own stays what it is, and a node without rules calls each as it is. A whole request is
-refused by its `on_error`. If it has several items, the refused ones are taken out of it; the answer of `on_error` for
-them is added to the response, behind the others, as in Kafka.
-Not implemented here: items that name a topic by its id, which the handler of that request must look up.
+A handler without needs is not wrapped, and a node without rules calls each handler directly. A whole request is refused
+by its `on_error`. If it has several items, the refused ones are removed from it; the answer of `on_error` for them is
+appended to the response, as in Kafka.
+Not implemented here: items that name a topic by id, which the request's handler must resolve.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CODES = {
 
 
 class Judge(Protocol):
-    """The authority that decides, for one kind of node."""
+    """The interface of the authorization decision, for one kind of node."""
 
     def judges(self, context: Any) -> bool:
         """Returns whether there are rules; called first for each request, so that a node without rules pays nothing."""
@@ -55,8 +55,8 @@ class Judge(Protocol):
         *,
         asked_for: bool,
     ) -> bool:
-        """Returns whether the client may do it; `asked_for`: a denial is a refusal. Raises KafkaError: no decision is
-        possible.
+        """Returns whether the client may perform the operation. With `asked_for` a denial is logged as a refusal.
+        Raises KafkaError: no decision is possible.
         """
         ...
 
@@ -64,7 +64,7 @@ class Judge(Protocol):
 def guarded(
     handler: Handler, needs: Sequence[Need], judge: Judge | None, on_error: OnError | None
 ) -> Handler:
-    """`handler` behind a guard for the needs that the registry judges; itself where there are none."""
+    """Returns `handler` behind a guard for the needs that the registry checks; `handler` itself if there are none."""
     own = [need for need in needs if need.judged_by is JudgedBy.REGISTRY]
     if judge is None or not own:
         return handler
@@ -90,7 +90,7 @@ class _Refused:
     def merged(self, response: Any, call: Call) -> Any:
         if self.response is None:
             return response
-        if response is None:  # acks=0: the client learns of an error by the end of the connection
+        if response is None:  # acks=0: closing the connection is the only way to report an error
             raise CloseConnection("part of a request without an answer is not allowed")
         if self.asks_anyway and response.error_code:
             return response
@@ -115,10 +115,10 @@ class _Guard:
         assert not self.need.answered or self.on_error, "items are refused by on_error"
 
     def admit(self, request: Any, context: Any, call: Call) -> Handling[tuple[Any, _Refused]]:
-        """Returns the allowed part of the request, None if that is empty, and the answer for the rest.
+        """Returns the permitted part of the request (None if it is empty), and the answer for the rest.
 
         Raises:
-            KafkaError: the whole of it is refused.
+            KafkaError: the whole request is refused.
         """
         if not self._is_judged_by_item(request, context, call):
             return request, _NOTHING
@@ -135,7 +135,7 @@ class _Guard:
         return divided
 
     def _is_judged_by_item(self, request: Any, context: Any, call: Call) -> bool:
-        """Raises KafkaError: the whole of it is refused."""
+        """Whether the request is judged item by item. Raises KafkaError: the whole request is refused."""
         need = self.need
         if self._may_on_cluster(context, call):
             return False
@@ -183,7 +183,9 @@ class _Guard:
         return (request.replace(**{field: left}) if is_asked else None), refused
 
     def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
-        """Decides about `name`; among several operations the last one is the requested one."""
+        """Returns whether the client may act on `name`; the last of several operations is the one that was
+        requested.
+        """
         kind, *others = self.need.resource_type, *self.need.operations
         last = others.pop()
         allows = self.judge.allows

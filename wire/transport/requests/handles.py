@@ -1,4 +1,4 @@
-"""`@handles`: the declaration of a handler, next to its code."""
+"""`@handles`: declares a handler, next to its code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(slots=True, frozen=True)
 class Handled:
-    """What `handles` notes on a function."""
+    """The declaration that `handles` attaches to a function."""
 
     request: type[Message]
     versions: Versions
@@ -37,14 +37,13 @@ def handles(
     takes_frame: bool = False,
     once: Callable[[Any], Any] | None = None,
 ) -> Callable[[F], F]:
-    """Declares which request, in which versions (`"3-13"`), a function answers, and which clients may send it; does
-    nothing else.
+    """Declares which request, in which versions (`"3-13"`), a function answers, and which clients may send it.
 
-    `on_error`, `(request, code, message) -> response`, answers an exception out of the handler if Kafka's error is not
-    just the top-level `error_code` of the response. More than `elements_max` of all its arrays together are refused.
-    `once` makes of the request one in which nothing is named twice (`trimaran.wire.transport.requests.once`), which the
-    function sees. A function that `takes_frame` gets the bytes of the request, header and all: they are decoded only to
-    answer an error.
+    `on_error`, `(request, code, message) -> response`, builds the response to an exception of the handler, unless that
+    is just the top-level `error_code`. A request is refused if its arrays have more than `elements_max` elements
+    together. `once` removes repeated items from the request before the function sees it
+    (`trimaran.wire.transport.requests.once`). A function that `takes_frame` receives the bytes of the request,
+    including the header: they are decoded only to answer an error.
     """
 
     def note(function: F) -> F:
@@ -69,8 +68,8 @@ def handles_as(
     access: Access | None = None,
     takes_frame: bool = False,
 ) -> Callable[[F], F]:
-    """Declares of a function what `declared` declares of itself, with other versions or another access if they are
-    given: an API that two kinds of nodes serve has one declaration.
+    """Declares a function like `declared`, with other versions or another access if they are given: an API that two
+    kinds of nodes serve has one declaration.
     """
     handled = declaration_of(declared)
     if versions is not None:
@@ -88,7 +87,7 @@ def handles_as(
 
 
 def declaration_of(handler: Callable[..., Any]) -> Handled:
-    """Returns what `handles` or `handles_as` has noted on a function."""
+    """Returns the declaration that `handles` or `handles_as` attached to a function."""
     handled = getattr(handler, "__handles__", None)
     assert isinstance(handled, Handled), f"{handler!r} lacks @handles"
     return handled

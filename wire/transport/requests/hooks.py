@@ -23,9 +23,10 @@ class Hooks:
     """Plain functions, called on the event loop: a slow one holds up every connection.
 
     Args:
-        before: called when the request is decoded. Answers the seconds for which its connection is muted, 0 for none.
-        charge: called when the answer is known, None where none is owed; answers the same of what the request took.
-        after: called with the answer before it is written: bytes that another node wrote, None where none is owed.
+        before: called when the request is decoded. Returns the seconds for which its connection is muted, 0 for none.
+        charge: called when the answer is known (None if there is none); returns the same for the resources that the
+            request used.
+        after: called with the answer before it is encoded: bytes if another node encoded it, None if there is none.
     """
 
     before: Callable[[Call], float] | None = None

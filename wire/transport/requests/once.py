@@ -1,7 +1,7 @@
-"""Reduces items that a request names twice to one: else a repeated item is looked up, and answered, again and again.
+"""Removes repeated items of a request; otherwise each repetition would be looked up and answered.
 
-For requests whose answers clients find by name, as they find Apache Kafka's. If Kafka refuses a repeated name, or
-clients find answers by their place, handlers see every item.
+This applies to requests whose results clients find by name, also in Apache Kafka. If Kafka refuses a repeated name, or
+clients find results by position, handlers see every item.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def itself(item: Any) -> Hashable:
 
 @dataclass(slots=True, frozen=True)
 class Once:
-    """The place of the items, `"groups"` or `"topics.partitions"`. Items with the same `key` are one: the first, or the
-    `last`. If there are two levels, the inner items of those are merged; with the same `inner_key` they are one, too.
+    """The path of the items, `"groups"` or `"topics.partitions"`. Of items with the same `key` the first is kept, or
+    the last if `last`. If there are two levels, the inner items of equal items are merged, and reduced by `inner_key`.
     """
 
     asked: str
@@ -31,7 +31,7 @@ class Once:
     last: bool = False
 
     def __call__(self, request: Any) -> Any:
-        """The request without repetitions."""
+        """Returns the request without repeated items."""
         outer, _, inner = self.asked.partition(".")
         items = getattr(request, outer)
         if not items or (len(items) == 1 and not inner):
@@ -42,7 +42,7 @@ class Once:
         return request if len(distinct) == len(items) else request.replace(**{outer: distinct})
 
     def _distinct(self, items: list[Any], key: Key) -> list[Any]:
-        """In order of where each is named first."""
+        """Returns the distinct items, in order of first occurrence."""
         if key is itself:
             return list(dict.fromkeys(items))
         found: dict[Hashable, Any] = {}

@@ -1,1 +1,1 @@
-"""Turns of the loop: which connection runs, for how long, and the thread for work that computes."""
+"""Scheduling on the event loop: which connection runs and for how long, and the compute thread."""

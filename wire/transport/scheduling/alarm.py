@@ -1,7 +1,7 @@
-"""Calls back when a moment has come that moves all the time: every answer of a peer puts a timeout off.
+"""An alarm for a time that changes often: every answer of a peer postpones a timeout.
 
-A task that waits for an event with a deadline pays for a cancel scope each time; here one sleeps, and is disturbed only
-when the moment comes nearer.
+A task that waits for an event with a deadline pays for a cancel scope each time; here one task sleeps, and is woken
+only if the time moves closer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import trio
 
 
 class Alarm:
-    """`run` rings once for each `set`, at that moment or as soon after it as the loop has time; times are trio's."""
+    """An alarm: `run` rings once for each `set`, at that time or as soon afterwards as the loop allows; times are
+    trio's.
+    """
 
     __slots__ = ("_at", "_ring", "_sleep")
 
@@ -23,7 +25,7 @@ class Alarm:
         self._sleep = trio.CancelScope()
 
     def set(self, at: float) -> None:
-        """Sets another time in place of the last one; infinite: never."""
+        """Replaces the time; infinity means never."""
         self._at = at
         if at < self._sleep.deadline:
             self._sleep.deadline = at

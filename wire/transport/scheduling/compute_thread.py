@@ -1,13 +1,13 @@
-"""The thread for work that computes: decoding and encoding of large messages, conversions, checks of records.
+"""The compute thread, for CPU-bound work: decoding and encoding of large messages, conversions, checks of records.
 
-One item runs at a time; a second one would double what is held in memory. Among the connections that wait, the one that
-has used the thread least lately is next, as in `trimaran.wire.transport.scheduling.turn`. An item is never interrupted,
-so the time that it is expected to take counts, too. A connection that needs the thread seldom, and for little, thus
-waits for the item that runs and hardly for another. No connection waits for ever: one that is passed over uses nothing
-meanwhile, and the others do.
+One item runs at a time; a second one would double the memory in use. Among the waiting connections, the one with the
+least recent use of the thread is next, as in `trimaran.wire.transport.scheduling.turn`. An item is never interrupted,
+so its expected time counts, too. A connection that needs the thread rarely and briefly therefore waits for the running
+item, and hardly for another. No connection waits forever: while it is passed over, its use decays, and that of the
+others grows.
 
-Shares are those of connections, not of principals: one principal may represent all services of a company, or for all
-peers if none has to log in. Connections of one address are bounded by `max.connections.per.ip`.
+Shares belong to connections, not to principals: one principal may represent all services of a company, or all peers if
+none has to log in. Connections of one address are bounded by `max.connections.per.ip`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,10 @@ Ts = TypeVarTuple("Ts")
 # The expected duration of one item.
 ITEM_SECONDS = 0.05
 
-# Use this long ago counts a third of present use. Short enough that a connection that comes again after a crowd of long
-# items was served is known by its requests; long enough that one that asks again at once is not first again.
+# The time in which use decays to a third. It is short enough that a connection that returns after a queue of long items
+# is judged by its own requests, and long enough that one that returns at once is not first again.
 MEMORY_SECONDS = 2.0
-# The bound of connections with known use: as many have computed within some seconds at the most. The others used
-# nothing.
+# The most connections whose use is remembered: no more can compute within some seconds. The others count as unused.
 KNOWN_MAX = 10_000
 
 
@@ -43,8 +42,8 @@ class _QueuedWork:
 
 
 class Shares:
-    """The shares of one thread: `enter` returns when it is free for the caller, which then calls `leave`, whatever
-    happens.
+    """The shares of one thread: `enter` returns when it is free for the caller, which must then call `leave` in any
+    case.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -57,7 +56,7 @@ class Shares:
         """Waits for the turn of an item that is expected to take `expected` seconds. No checkpoint if the thread is
         free.
 
-        `whom` is a connection's id; None counts as one that has used nothing.
+        `whom` is a connection's id; None counts as a connection without recent use.
         """
         if not self._is_taken:
             self._is_taken = True
@@ -90,7 +89,7 @@ class Shares:
         return seconds * math.exp((at - now) / MEMORY_SECONDS)
 
     def _forget_half(self) -> None:
-        """Forgets the half that used the thread the longest ago."""
+        """Forgets the half whose use is oldest."""
         kept = sorted(self._used.items(), key=lambda one: one[1][1])[KNOWN_MAX // 2 :]
         self._used = dict(kept)
 
@@ -103,7 +102,7 @@ _thread: trio.lowlevel.RunVar[tuple[trio.CapacityLimiter, Shares]] = trio.lowlev
 async def run_apart(fn: Callable[[*Ts], T], *args: *Ts, whom: Hashable = None) -> T:
     """Runs `fn(*args)` in the thread.
 
-    `whom` is the id of the connection that it is for; None counts as one that has not used the thread lately.
+    `whom` is the id of the connection that needs the result; None counts as a connection without recent use.
     """
     try:
         limiter, shares = _thread.get()

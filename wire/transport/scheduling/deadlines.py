@@ -1,4 +1,4 @@
-"""Calls back at moments that seldom come: nearly every wait with a time limit ends before its limit.
+"""Deadlines that are rarely reached: nearly every wait with a time limit ends before its limit.
 
 A cancel scope for each wait costs some forty calls, more than the wait. Here one task sleeps until the earliest moment.
 """
@@ -15,7 +15,7 @@ from trimaran.wire.transport.scheduling.alarm import Alarm
 
 
 class Deadline:
-    """One moment, until it has come or `stop` is called."""
+    """A deadline, pending until it is reached or `stop` is called."""
 
     __slots__ = ("_all", "ring")
 
@@ -24,26 +24,26 @@ class Deadline:
         self.ring: Callable[[], object] | None = ring
 
     def stop(self) -> None:
-        """Does not call back any more."""
+        """Cancels the callback."""
         if self.ring is not None:
             self.ring = None
             self._all.stopped += 1
 
 
 class Deadlines:
-    """Those of one trio run; `deadlines` finds them. Bounded by twice the waits of the run."""
+    """The deadlines of one trio run; see `deadlines`. Their number is bounded by twice the pending waits of the run."""
 
     __slots__ = ("_alarm", "_heap", "_next_at", "_serial", "stopped")
 
     def __init__(self) -> None:
-        self.stopped = 0  # of those in the heap
+        self.stopped = 0  # the number of stopped deadlines in the heap
         self._alarm = Alarm(self._ring)
         self._heap: list[tuple[float, int, Deadline]] = []
         self._next_at = inf
         self._serial = 0
 
     def add(self, at: float, ring: Callable[[], object]) -> Deadline:
-        """Calls `ring` once at that moment, in trio's seconds, or as soon after it as the loop has time. It must not
+        """Calls `ring` once at that time, in trio's seconds, or as soon afterwards as the loop allows. It must not
         raise.
         """
         if self.stopped * 2 > len(self._heap):
@@ -71,7 +71,7 @@ class Deadlines:
         self._alarm.set(self._next_at)
 
     async def run(self) -> None:
-        """Calls back for as long as the run lasts."""
+        """Calls back until the trio run ends."""
         await self._alarm.run()
 
 

@@ -4,7 +4,7 @@
     def handler(request, ctx, call) -> Handling[Response]
 
 A generator function is for a request with many items, or one whose response depends on something that completes later.
-It yields one of four effects; the transport alone decides when it goes on, in which thread the work runs, and whether
+It yields one of four effects; only the transport decides when it resumes, in which thread the work runs, and whether
 the connection's next request may begin meanwhile:
 
     None      a boundary between two items: the request may pause here, so that other connections are served
@@ -13,14 +13,14 @@ the connection's next request may begin meanwhile:
     Wait      something that completes later, and that only the response depends on
 
 Order of effects: the requests of a connection take effect in the order in which they came. While a request has paused
-at `None`, `Compute` or `Blocking`, the next request of its connection does not begin. From its first `Wait` on it may;
-so a handler that has yielded a `Wait` only makes its response afterwards.
+at `None`, `Compute` or `Blocking`, the next request of its connection does not begin. After the first `Wait` it may, so
+a handler that has yielded a `Wait` must only make its response afterwards.
 
 Errors: an exception out of an effect is raised in the handler at its `yield`. A KafkaError that leaves the handler is
 answered by `on_error` of `@handles`. When the connection closes the generator is closed: its `finally` blocks run.
 
-Memory: a generator keeps its request until the response is known, unless it deletes its own name of it before a `Wait`
-with `holds_request=False`. A response that grows with the state of the node is encoded item by item (`Call.room`).
+Memory: a generator keeps its request until the response is known, unless it deletes its reference before a `Wait` with
+`holds_request=False`. A response that grows with the state of the node is encoded item by item (`Call.room`).
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from typing import Any, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
-# Work that takes more is run in the thread: 1 to 3 ms of checking records.
+# Work that costs more runs in the compute thread: 1 to 3 ms of checking records.
 INLINE_COST_MAX = 2 << 20
-# The cost of looking at one item in Python, as bytes of `Compute`: 2 to 3 µs.
+# The cost of visiting one item in Python, as bytes of `Compute`: 2 to 3 µs.
 ITEM_COST_BYTES = 2 << 10
 
 
@@ -42,7 +42,7 @@ class Compute:
     """Pure work: `call` neither waits nor changes state that the event loop uses.
 
     Args:
-        cost_bytes: how long it takes, in bytes of records that could be checked in that time (some 1 ms a MiB).
+        cost_bytes: the cost, in bytes of records that could be checked in the same time (some 1 ms per MiB).
             `ITEM_COST_BYTES` for each item that Python code looks at.
         call: returns the value that `yield` evaluates to, or raises.
     """
@@ -70,10 +70,11 @@ class Wait:
     Args:
         wait: awaited once all earlier responses of the connection have been handed to the socket. `yield` evaluates to
             its result.
-        ready: says whether `wait` would return without waiting; responses that are ready together leave in one packet.
-        holds_request: the handler still refers to the request, or to most of it, which counts as held until then.
-            False lets further requests of the connection begin; the handler must have deleted its names of it, and
-            errors are answered by the general form of the response, not by `on_error`.
+        ready: returns whether `wait` would return without waiting; responses that are ready together are sent in one
+            packet.
+        holds_request: whether the handler still refers to the request, or to most of it, which then counts as held in
+            memory. False lets further requests of the connection begin; the handler must have deleted its references,
+            and errors are answered by the general error response, not by `on_error`.
     """
 
     wait: Callable[[], Awaitable[Any]]
@@ -82,5 +83,5 @@ class Wait:
 
 
 Effect: TypeAlias = Compute | Blocking | Wait | None
-# A generator that makes a response, or a part of one by `yield from`.
+# A generator that returns a response, or a part of one for `yield from`.
 Handling: TypeAlias = Generator[Effect, Any, R]

@@ -1,6 +1,7 @@
-"""Events that happen again and again, unlike `trio.Event`, which happens once; and how tasks let others run.
+"""Events that can be set repeatedly, unlike `trio.Event`, which is set once; and functions by which tasks let others
+run.
 
-An event does not say which waiter is woken first, nor what has happened: the waiter looks at the state.
+An event defines no order of waking and carries no value: the waiter checks the state.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ functions have one.
 
 
 class AutoResetEvent:
-    """An event for one waiting task, which resets it by waiting: a `set` that comes before, or while it works, is not
-    lost.
+    """An event for one waiting task, which resets it by waiting: a `set` before the wait, or while the task works, is
+    not lost.
 
-    Any number of `set` between two waits are one.
+    Several `set` between two waits count as one.
     """
 
     __slots__ = ("_is_set", "_task")
 
     def __init__(self) -> None:
         self._is_set = False
-        self._task: trio.lowlevel.Task | None = None  # the one that waits
+        self._task: trio.lowlevel.Task | None = None  # the waiting task
 
     def set(self) -> None:
         self._is_set = True
@@ -44,7 +45,7 @@ class AutoResetEvent:
         return self._is_set
 
     async def wait(self, deadline: float = inf) -> bool:
-        """Returns True once it is set, or False at `deadline`, in trio's seconds; a wait that is cancelled leaves it
+        """Returns True once the event is set, or False at `deadline`, in trio's seconds; a cancelled wait leaves it
         set.
         """
         if self._is_set:
@@ -67,14 +68,12 @@ class AutoResetEvent:
 
 
 class Notifier:
-    """Wakes all tasks that wait at this moment, as `trio.Condition` does, without a lock: state changes between
-    checkpoints only.
-    """
+    """Wakes all waiting tasks, like `trio.Condition`, but without a lock: state changes only between checkpoints."""
 
     __slots__ = ("_event",)
 
     def __init__(self) -> None:
-        self._event: trio.Event | None = None  # none as long as no task waits
+        self._event: trio.Event | None = None  # None while no task waits
 
     def notify_all(self) -> None:
         event, self._event = self._event, None
@@ -82,7 +81,7 @@ class Notifier:
             event.set()
 
     async def wait(self) -> None:
-        """Returns at the next `notify_all`. Look at the state before: an earlier event is not repeated."""
+        """Returns at the next `notify_all`. Check the state first: earlier notifications are not repeated."""
         if self._event is None:
             self._event = trio.Event()
         await self._event.wait()

@@ -1,5 +1,5 @@
-"""How long a connection keeps the event loop: reading, decoding, handling, encoding and sending, not what it waits for,
-nor work in threads.
+"""The time for which a connection occupies the event loop: reading, decoding, handling, encoding and sending, without
+waits and work in threads.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class LoopTime:
-    """The loop time of one connection, in seconds. Source: Kafka counts the time of its network threads, too, for
+    """The loop time of one connection, in seconds. Source: Kafka also counts the time of its network threads for
     `request_percentage` (`KafkaChannel.addNetworkThreadTimeNanos`).
     """
 
@@ -24,28 +24,28 @@ class LoopTime:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.taken = 0.0
-        # The start of the step that runs; None between two.
+        # The start of the current step; None between steps.
         self.began: float | None = None
 
     def take(self, now: float) -> float:
-        """Returns the seconds since the last call, those of the step that runs included."""
+        """Returns the seconds counted since the last call, including the current step."""
         seconds = self.seconds if self.began is None else self.seconds + now - self.began
         before, self.taken = self.taken, seconds
         return seconds - before
 
 
 class Timed(Protocol):
-    """An owner of steps that are counted."""
+    """The owner of steps whose time is counted."""
 
     def resume(self) -> object:
-        """A step begins."""
+        """Takes note that a step begins."""
 
     def pause(self) -> object:
-        """It has ended."""
+        """Takes note that the step has ended."""
 
 
 class TurnOfRequests(Timed, Protocol):
-    """When the requests of a connection go on: `trimaran.wire.transport.scheduling.turn.Turn`."""
+    """The turn of a connection's requests. Implemented by `trimaran.wire.transport.scheduling.turn.Turn`."""
 
     async def begin(self) -> None:
         """Waits until others have been served, then begins a slice of time."""
@@ -58,7 +58,7 @@ class TurnOfRequests(Timed, Protocol):
 
 
 class Unscheduled:
-    """The turn of requests outside of a connection: others run between two slices, which last `seconds`."""
+    """The turn of requests without a connection: others run between two slices, which last `seconds`."""
 
     __slots__ = ("_ends", "_seconds")
 
@@ -84,7 +84,7 @@ class Unscheduled:
 
 
 class LoopTimed(Generic[T]):
-    """Awaits `coroutine`, and tells `timed` of each of its steps."""
+    """Awaits `coroutine`, and notifies `timed` of each of its steps."""
 
     __slots__ = ("_coroutine", "_timed")
 
@@ -104,7 +104,7 @@ class LoopTimed(Generic[T]):
                 result: T = ended.value
                 return result
             finally:
-                given = None  # an error keeps this frame, which would keep the error: a cycle, with all it holds
+                given = None  # the error keeps this frame, which would keep the error: a cycle
                 timed.pause()
             try:
                 given, step = (yield awaited), send

@@ -1,6 +1,6 @@
-"""The turns of a trio loop: how many there were, and when the newest began. A trio instrument, one for each run.
+"""The turns of a trio loop: their number, and when the newest began. A trio instrument, one for each run.
 
-Each instrument costs time in each turn: trio takes a microsecond for a hook. So all users of turns share this one.
+All users of turns share it, because trio takes a microsecond per turn for each instrument's hook.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import trio
 
 
 class LoopTurns(trio.abc.Instrument):
-    """`number` counts the turns; `woken` is when the newest began, in seconds of `time.monotonic`."""
+    """The counter of turns. `number` counts them; `woken` is when the newest began, in seconds of `time.monotonic`."""
 
     __slots__ = ("number", "woken")
 
@@ -20,7 +20,7 @@ class LoopTurns(trio.abc.Instrument):
         self.woken = monotonic()
 
     def after_io_wait(self, _timeout: float) -> None:
-        """trio: another turn of the loop."""
+        """Counts a turn of the loop; called by trio."""
         self.number += 1
         self.woken = monotonic()
 
@@ -31,7 +31,7 @@ _of_run: trio.lowlevel.RunVar[LoopTurns] = trio.lowlevel.RunVar(
 
 
 def loop_turns() -> LoopTurns:
-    """Returns the turns of this run, counted since the first call in it."""
+    """Returns the turns of this trio run, counted since the first call."""
     try:
         return _of_run.get()
     except LookupError:

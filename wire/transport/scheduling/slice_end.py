@@ -1,8 +1,8 @@
-"""The work that begins when a slice of requests ends, and their answers have left.
+"""Work that begins when a slice of requests ends and their answers have been sent.
 
-The requests of a slice begin one after another, and no other task runs in between (`turn.py`). Work that costs as much
-for one request as for all, e.g. an fsync, is done for all that have come by then (`then_for_all`). Work that no answer
-needs, e.g. the markers of a transaction, holds up none (`then`). No request waits for another turn of the loop.
+The requests of a slice begin one after another, with no other task in between (`turn.py`). Work that costs as much for
+one request as for many, e.g. an fsync, is done once for all that have arrived by then (`then_for_all`). Work that no
+answer needs, e.g. the markers of a transaction, delays none (`then`). No request waits for another turn of the loop.
 """
 
 from __future__ import annotations
@@ -13,35 +13,36 @@ import trio
 
 
 class SliceEnd:
-    """That of the slice which runs, of one trio run; `slice_end` finds it."""
+    """The end of the current slice, in one trio run; see `slice_end`."""
 
     __slots__ = ("_is_coming", "_waiting", "is_shared")
 
     def __init__(self) -> None:
-        # Whether what begins then is for all requests that have come by then: one more gains by being of the slice.
+        # Whether the deferred work serves all requests that have arrived by then: a further request gains by joining
+        # the slice.
         self.is_shared = False
         self._is_coming = False
-        # A few for each write of the slice: bounded by its time.
+        # A few functions for each write of the slice: bounded by its duration.
         self._waiting: list[Callable[[], object]] = []
 
     def then(self, work: Callable[[], object]) -> None:
-        """Does `work` when the slice ends that runs now; at once outside of slices. It must not raise."""
+        """Calls `work` when the current slice ends; at once outside of slices. It must not raise."""
         if self._is_coming:
             self._waiting.append(work)
         else:
             work()
 
     def then_for_all(self, work: Callable[[], object]) -> None:
-        """Does as `then`, for work that takes along all that has come by then."""
+        """Calls `work` like `then`, for work that serves all requests that have arrived by then."""
         self.is_shared = self._is_coming
         self.then(work)
 
     def begin_slice(self) -> None:
-        """A slice runs from now on, until `end_slice` without a checkpoint."""
+        """Begins a slice; no checkpoint follows until `end_slice`."""
         self._is_coming = True
 
     def end_slice(self) -> None:
-        """It has ended."""
+        """Ends the slice and does its deferred work."""
         self._is_coming = self.is_shared = False
         if self._waiting:
             waiting, self._waiting = self._waiting, []
@@ -55,7 +56,7 @@ _of_run: trio.lowlevel.RunVar[SliceEnd] = trio.lowlevel.RunVar(
 
 
 def slice_end() -> SliceEnd:
-    """Returns the slice end of this run."""
+    """Returns the slice end of this trio run."""
     try:
         return _of_run.get()
     except LookupError:

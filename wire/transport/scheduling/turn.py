@@ -1,11 +1,10 @@
-"""The order in which requests begin: at once while the loop has little to do, else those of the lightest users first.
+"""The order in which requests begin: at once while the loop is not busy, else those of the lightest users first.
 
-trio runs every task that is ready once in each turn of its loop. With a hundred connections that always have something
-to do a turn would take a hundred slices, and a connection that asks for little would wait that long for each step of
-its request. So between two turns only `TURN_SECONDS` of requests are begun; a connection that comes later waits in
-line, and one that has taken little lately goes before those that took much, or at once. Everything that a connection
-does on the loop counts; work that follows from its requests is held back as they are. Not implemented here: other tasks
-of the loop.
+trio runs every ready task once in each turn of its loop. With a hundred busy connections, a turn would take a hundred
+slices, and a connection that requests little would wait that long for each step of its request. Therefore only
+`TURN_SECONDS` of requests begin between two turns; a connection that arrives later waits in line, and one with little
+recent use goes before those with much, or at once. Everything that a connection does on the loop counts; work caused by
+its requests is delayed like them. Not implemented here: other tasks of the loop.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from trimaran.wire.transport.scheduling.loop_time import LoopTime
 from trimaran.wire.transport.scheduling.loop_turns import LoopTurns
 from trimaran.wire.transport.scheduling.slice_end import slice_end
 
-# Requests are begun for this long between two turns of the loop; the slice of one connection is as long. A turn of the
-# loop itself takes some 40 µs; and a request waits for some five turns.
+# Requests begin for this long between two turns of the loop; the slice of one connection has the same length. A turn of
+# the loop itself takes some 40 µs, and a request waits for about five turns.
 TURN_SECONDS = 0.00025
-# The slice of a connection beside which no other was served for `MEMORY_SECONDS`: a shorter one would help no other,
-# and cost a turn of the loop and a packet of answers each.
+# The slice of a connection if no other was served for `MEMORY_SECONDS`: shorter slices would help no other, and each
+# costs a turn of the loop and a packet of answers.
 ALONE_SECONDS = 0.001
-# Use this long ago counts a third of present use: some hundred slices.
+# The time in which use decays to a third: some hundred slices.
 MEMORY_SECONDS = 0.1
-# Use fades in steps of this length: each request of each connection has several steps.
+# Use decays in steps of this length, because each request has several steps.
 _FADING_SECONDS = MEMORY_SECONDS / 20
-# This much of each turn is kept for connections that took little lately: however full the turn is, one of them does not
-# wait for another. It is two slices, as one is often taken by a busy connection that was kept from asking for a while.
+# This much of each turn is reserved for connections with little recent use: however full the turn is, one of them is
+# served. It is two slices, because one is often taken by a busy connection that was blocked for a while.
 RESERVED_SECONDS = 2 * TURN_SECONDS
-# Use is little below this part of the geometric mean of those in line; if the line is empty, of the use of the
-# connection that was let in last, or of a twentieth of the loop. If eight share the loop, each takes a tenth of it, and
-# one that asks for one thing after the other takes half of that. The first in line is no measure: that is often a busy
-# connection that was kept from asking.
+# Use is little below this fraction of the geometric mean of those in line; if the line is empty, of the use of the
+# connection that was last let in, or of a twentieth of the loop. If eight connections share the loop, each takes a
+# tenth of it, and one that sends one request after another takes half of that. The first in line is no measure: it is
+# often a busy connection that was blocked for a while.
 LITTLE_SHARE = 0.7
 LITTLE_SECONDS = MEMORY_SECONDS / 20
 _LITTLE_ORDER = math.log(LITTLE_SHARE)
-# Taken for who took nothing.
+# The order of a connection that used nothing.
 _LEAST_SECONDS = 1e-6
 
 
 class _QueuedConnection:
-    """In line. `task` is None once it gave up."""
+    """A connection in line. `task` is None once it gave up."""
 
     __slots__ = ("expected", "task")
 
@@ -69,28 +68,28 @@ class TurnQueue:
         self.clock = clock
         self.slice_end = slice_end()
         self._loop = loop
-        # The turn that `_taken` is of.
+        # The turn to which `_taken` refers.
         self.number = loop.number
-        # Seconds of that turn of the loop, with those that are expected of who was let in and has not run.
+        # The seconds used in that turn, including those expected of connections that were let in and have not run.
         self._taken = 0.0
-        # The same of the next one.
+        # The same for the next turn.
         self._granted = 0.0
         # The seconds expected of connections that began although the turn was full.
         self._reserved = 0.0
         # A heap; it includes connections that gave up, which do not count.
         self._waiting: list[tuple[float, int, _QueuedConnection]] = []
         self._in_line = 0
-        # The sum of their orders.
+        # The sum of the orders of the connections in line.
         self._orders = 0.0
-        # The order of who left the line last, or would have been the only one in it.
+        # The order of the connection that left the line last, or would have been the only one in it.
         self._ahead = -math.inf
         self._numbers = itertools.count()
-        # The connection that had the last step, and when that was another one than before.
+        # The connection that ran the last step, and when this last changed.
         self.last: Turn | None = None
         self.shared_at = -math.inf
 
     def _begin_turn(self) -> None:
-        """The loop has gone on since this was last called."""
+        """Begins the accounting of a new turn of the loop."""
         number = self._loop.number
         self._taken = self._granted if number == self.number + 1 else 0.0
         self._granted = 0.0
@@ -98,7 +97,9 @@ class TurnQueue:
         self.number = number
 
     def lets_begin(self, turn: Turn, expected: float) -> bool:
-        """Lets one more connection begin in this turn if there is room for the `expected` seconds."""
+        """Admits one more connection in this turn if there is room for the `expected` seconds; returns whether it
+        did.
+        """
         if self.number != self._loop.number:
             self._begin_turn()
         if self._taken < TURN_SECONDS and not self._in_line:
@@ -109,8 +110,8 @@ class TurnQueue:
         return True
 
     def _took_little(self, turn: Turn) -> bool:
-        """Returns whether the connection took little; never after a slice in this turn: it goes on with its next
-        requests.
+        """Returns whether the connection used little; False after a slice in this turn, because it continues with its
+        next requests.
         """
         if turn.ended_in == self.number:
             return False
@@ -122,8 +123,8 @@ class TurnQueue:
         return turn.order() < self._orders / self._in_line + _LITTLE_ORDER
 
     async def enter(self, order: float, expected: float) -> None:
-        """Waits in line for another turn of the loop: those with the least `order` go first. The slice is then expected
-        to take `expected` seconds, until `took` says how many it took.
+        """Waits in line for another turn of the loop; the connections with the least `order` go first. The slice is
+        expected to take `expected` seconds, until `took` reports the actual number.
         """
         if self.number != self._loop.number:
             self._begin_turn()
@@ -153,8 +154,8 @@ class TurnQueue:
         self._orders = self._orders - order if self._in_line else 0.0
 
     def took(self, seconds: float, expected: float) -> None:
-        """Counts `seconds` of this turn for a slice that was expected to take `expected`, and lets in those that may
-        run in the next turn. Each connection that entered calls this in that turn, so none is forgotten.
+        """Counts `seconds` of this turn for a slice that was expected to take `expected`, and admits connections to the
+        next turn. Each admitted connection calls this in its turn, so none is forgotten.
         """
         if self.number != self._loop.number:
             self._begin_turn()
@@ -173,7 +174,7 @@ class TurnQueue:
 
 
 class Turn:
-    """The turn of one connection: its slices, and its use of the loop lately. Its steps never overlap."""
+    """The turn of one connection: its slices, and its recent use of the loop. Its steps never overlap."""
 
     __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "ended_in", "loop_time")
 
@@ -183,15 +184,15 @@ class Turn:
         self._lately = 0.0
         self._at = 0.0
         self._ends = 0.0
-        # The seconds that the queue expects of a slice that it let in, and those that the last one took.
+        # The seconds that the queue expects of an admitted slice, and those that the last slice took.
         self._entered = 0.0
         self._last = TURN_SECONDS
-        # The turn of the loop that the last slice ended in.
+        # The turn of the loop in which the last slice ended.
         self.ended_in = -1
 
     async def begin(self, since: float | None = None, spent: float = 0.0) -> None:
-        """Begins a slice; no checkpoint where there is room for it. `since`: it has kept the loop since then; `spent`
-        are seconds before that, which count but do not shorten the slice.
+        """Begins a slice; no checkpoint if there is room for it. `since` is when the connection began to occupy the
+        loop; `spent` are seconds before that, which count but do not shorten the slice.
         """
         queue = self._queue
         expected = min(self._last, TURN_SECONDS)
@@ -209,15 +210,17 @@ class Turn:
         queue.slice_end.begin_slice()
 
     def is_over(self) -> bool:
-        """Whether others are to have their turn, as a slice has ended, or none began."""
+        """Whether others are to run next, because the slice has ended or none began."""
         return self._queue.clock() > self._ends
 
     def may_be_joined(self) -> bool:
-        """Returns whether what begins when the slice ends is for all that have come, and it has time left."""
+        """Returns whether the deferred work of the slice serves all requests that have arrived, and the slice has time
+        left.
+        """
         return self._queue.slice_end.is_shared and not self.is_over()
 
     def end(self) -> None:
-        """Ends a slice, if one runs."""
+        """Ends the current slice, if any."""
         began = self.loop_time.began
         if began is None:
             return
@@ -230,11 +233,11 @@ class Turn:
         self.ended_in = self._queue.number
 
     def resume(self) -> None:
-        """A step begins."""
+        """Takes note that a step begins."""
         self.loop_time.began = self._queue.clock()
 
     def pause(self) -> float:
-        """It has ended; answers how long it took."""
+        """Takes note that the step has ended; returns its duration."""
         began, now = self.loop_time.began, self._queue.clock()
         assert began is not None
         self.loop_time.began = None
@@ -256,9 +259,11 @@ class Turn:
         queue.took(seconds, entered)
 
     def took_lately(self, now: float) -> float:
-        """The seconds of the loop that the connection took lately; older ones hardly count."""
+        """Returns the connection's recent seconds on the loop; older ones hardly count."""
         return self._lately * math.exp((self._at - now) / MEMORY_SECONDS)
 
     def order(self) -> float:
-        """Greater for a connection that took more lately, at whatever time it is read: all fade alike."""
+        """Returns a number that is greater for a connection with more recent use; it may be read at any time, because
+        all use decays alike.
+        """
         return math.log(self._lately + _LEAST_SECONDS) + self._at / MEMORY_SECONDS

@@ -1,1 +1,1 @@
-"""Listeners: accepting, quotas of connections, idle ones, shutdown."""
+"""Listeners: accepting, quotas of connections, idle connections, shutdown."""

@@ -1,6 +1,6 @@
-"""How many connections a server may have, in all, by listener and by address, and how fast new ones may come.
+"""Limits of a server's connections, in total, by listener and by address, and of the rate of new connections.
 
-The bounds may change while there are connections. Does no I/O. Source: `ConnectionQuotas` of Kafka, KIP-402, KIP-612.
+The bounds may change while connections are open. Does no I/O. Source: `ConnectionQuotas` of Kafka, KIP-402, KIP-612.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class ConnectionBounds:
     """Kafka's keys about connections.
 
     Args:
-        connections_max: `max.connections` of all listeners together. Above it only other nodes are accepted.
-        of_listeners: `listener.name.NAME.max.connections`, by name; above it that one accepts no connection.
-        per_ip_max: `max.connections.per.ip`; above it a connection is closed as soon as it is accepted.
+        connections_max: `max.connections`, of all listeners together. Beyond it only other nodes are accepted.
+        of_listeners: `listener.name.NAME.max.connections`, by name; beyond it the listener accepts no connection.
+        per_ip_max: `max.connections.per.ip`; beyond it a connection is closed as soon as it is accepted.
         per_ip: `max.connections.per.ip.overrides`, by address.
-        rate: `max.connection.creation.rate`, in connections a second; those that come faster wait.
+        rate: `max.connection.creation.rate`, in connections per second; further ones wait.
         rates_of_listeners: `listener.name.NAME.max.connection.creation.rate`, by name.
     """
 
@@ -40,12 +40,12 @@ class ConnectionBounds:
 class ConnectionQuotas:
     """Counts connections of all listeners of a server.
 
-    A `protected` listener is the one where other nodes come, beside those of clients: however many clients there are
-    and however fast they come, it has only bounds of its own.
+    A `protected` listener is the one for other nodes, apart from those of clients: only its own bounds apply to it,
+    however many clients connect and however fast.
 
     Args:
-        too_early: counts a new connection of an address, and tells by how many seconds it comes too early. An early
-            connection is not served, and closed after that time: a client that reconnects at once is slowed down
+        too_early: counts a new connection of an address, and returns by how many seconds it is too early. An early
+            connection is not served, but closed after that time, which slows down a client that reconnects at once
             (KIP-612).
     """
 
@@ -56,47 +56,49 @@ class ConnectionQuotas:
         too_early: Callable[[str], float] | None = None,
     ) -> None:
         self.bounds = bounds or ConnectionBounds()
-        self.freed = Notifier()  # one more may come
+        self.freed = Notifier()  # one more may be accepted
         self.total = 0
         self._windows = windows or Windows()
         self._too_early = too_early
         self._of_listeners: Counter[str] = Counter()
         self._of_addresses: Counter[str] = Counter()
         self._rate = Rate(self._windows)
-        self._rates: dict[str, Rate] = {}  # one for each listener
+        self._rates: dict[str, Rate] = {}  # one per listener
 
     def change(self, bounds: ConnectionBounds) -> None:
-        """Sets other bounds; connections that wait look again, and the server closes those above the new bounds."""
+        """Replaces the bounds; waiting connections check again, and the server closes those in excess of the new
+        bounds.
+        """
         self.bounds = bounds
         self.freed.notify_all()
 
     @property
     def excess(self) -> int:
-        """How many connections of clients are to be closed: as in Kafka nodes take the places of clients."""
+        """Returns the number of client connections to close: as in Kafka, nodes displace clients."""
         return max(0, self.total - self.bounds.connections_max)
 
     def is_full(self, listener: str, *, protected: bool) -> bool:
-        """Whether that listener must wait until a connection closes."""
+        """Whether the listener must wait until a connection closes."""
         bounds = self.bounds
         if self._of_listeners[listener] >= bounds.of_listeners.get(listener, UNBOUNDED):
             return True
         return not protected and self.total >= bounds.connections_max
 
     def of_listener(self, listener: str) -> int:
-        """How many connections it has."""
+        """Returns the number of connections of a listener."""
         return self._of_listeners[listener]
 
     def of_address(self, ip: str) -> int:
-        """How many connections an address has."""
+        """Returns the number of connections of an address."""
         return self._of_addresses[ip]
 
     def is_too_many_of(self, ip: str) -> bool:
-        """Whether an address has all the connections that it may have."""
+        """Whether an address has reached its number of connections."""
         bounds = self.bounds
         return self._of_addresses[ip] >= bounds.per_ip.get(ip, bounds.per_ip_max)
 
     def came(self, listener: str, now: float, *, protected: bool) -> float:
-        """Counts a new connection; for how many seconds it is to wait, at most a window."""
+        """Counts a new connection; returns the seconds for which it must wait, at most a window."""
         bounds = self.bounds
         delay = self._measured(
             self._rate_of(listener), bounds.rates_of_listeners.get(listener), now
@@ -106,7 +108,9 @@ class ConnectionQuotas:
         return delay
 
     def too_early(self, listener: str, ip: str, now: float, *, protected: bool) -> float:
-        """By how many seconds an address comes too early; then it does not count for the listener."""
+        """Returns by how many seconds a connection of an address is too early; if it is, it does not count for the
+        listener.
+        """
         early = 0.0 if self._too_early is None else self._too_early(ip)
         if early > 0:
             self._rate_of(listener).record(-1, now)
@@ -127,13 +131,13 @@ class ConnectionQuotas:
         return min(rate.delay(max(limit, 1e-3), now), self._windows.seconds)
 
     def opened(self, listener: str, ip: str) -> None:
-        """A connection is served from now on."""
+        """Counts a connection that is served from now on."""
         self._of_listeners[listener] += 1
         self._of_addresses[ip] += 1
         self.total += 1
 
     def closed(self, listener: str, ip: str) -> None:
-        """One that was `opened` is no more."""
+        """Takes note that a connection counted by `opened` has closed."""
         self._of_listeners[listener] -= 1
         self._of_addresses[ip] -= 1
         if not self._of_addresses[ip]:

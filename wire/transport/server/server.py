@@ -1,4 +1,4 @@
-"""Listeners: accept, serve each connection, close those that are idle, finish in order.
+"""Listeners: accept and serve connections, close idle ones, shut down in order.
 
 Source: `SocketServer` and the idle expiry of `Selector` of Kafka.
 """
@@ -35,30 +35,32 @@ log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
-# Clients of a whole fleet come back at once after a restart; Kafka's 50 makes a thousand of them wait 17 s.
+# The backlog. After a restart a whole fleet of clients reconnects at once; with Kafka's 50, a thousand of them wait for
+# 17 s.
 BACKLOG = 4096
-# Accepted in one go before other tasks get their turn.
+# The most connections accepted before other tasks run.
 _ACCEPTS_PER_TURN = 64
-# No descriptors or memory left: wait for some to be freed; there is no event for it.
+# No descriptors or memory left: the server retries after a while, because no event reports that some are free.
 _ACCEPT_PAUSE_SECONDS = 0.1
 _ACCEPT_PAUSE_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _LAST_DESCRIPTORS = OSError(errno.EMFILE, "the last descriptors of this process are for files")
-# The idle are looked for this often within the idle time: one is closed at most an eighth late.
+# The number of sweeps per idle time: an idle connection is closed at most an eighth late.
 _SWEEPS_PER_IDLE_TIME = 8
-# While connections wait for memory, quiet ones give theirs back this often: a millisecond of work for a thousand.
+# While connections wait for memory, memory is reclaimed from quiet ones at this interval: a millisecond of work for a
+# thousand.
 _RELIEF_SECONDS = 0.1
 
 
 @dataclass(slots=True, eq=False)
 class Listener:
-    """A listening socket under its name in Kafka's `listeners`. `security` is that of the connections which are
-    accepted from now on.
+    """A listening socket with its name in Kafka's `listeners`. `security` applies to connections that are accepted from
+    now on.
     """
 
     name: str
     socket: socket.socket
     security: ListenerSecurity = PLAINTEXT_LISTENER
-    # Other nodes come here: clients do not use up its memory or its share of connections.
+    # True for the listener of other nodes: clients cannot use up its memory or its share of connections.
     for_nodes: bool = False
 
     @classmethod
@@ -75,7 +77,7 @@ class Listener:
         """Listens on `host` (empty: all interfaces) and `port` (0: a free one).
 
         Raises:
-            OSError: the address, its `filename`, is taken or not ours.
+            OSError: the address (`filename`) is in use or not ours.
         """
         try:
             sock = _listening_socket(host, port, backlog)
@@ -98,7 +100,7 @@ def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:  # takes IPv4 too, as Java's sockets do
+        if family == socket.AF_INET6:  # also accepts IPv4, as Java's sockets do
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         sock.bind(address)
         sock.listen(backlog)
@@ -115,22 +117,24 @@ def _endpoint(sock: socket.socket, security: ListenerSecurity) -> TransportLayer
 
 
 def _ip(address: Any) -> str:
-    """A socket for both families names the old addresses in the new way."""
+    """Returns the address in IPv4 form: a dual-stack socket reports IPv4 addresses as mapped IPv6 ones."""
     return str(address[0]).removeprefix("::ffff:")
 
 
 async def _close_later(sock: socket.socket, seconds: float) -> None:
-    """Nothing is read or sent; the number of such sockets is bounded by `descriptors_end`."""
+    """Closes a socket after a delay, without reading or sending; the number of such sockets is bounded by
+    `descriptors_end`.
+    """
     with sock:
         await trio.sleep(seconds)
 
 
-# What `Connection.progress` said, and since when it says so.
+# The value of `Connection.progress`, and since when it is unchanged.
 _Seen = tuple[tuple[int, int, int] | None, float]
 
 
 class Server:
-    """What `serve_listener` reports when it has started."""
+    """The handle that `serve_listener` reports when it has started."""
 
     def __init__(
         self, listeners: Sequence[Listener], registry: Registry[Any], limits: ConnectionLimits
@@ -144,7 +148,7 @@ class Server:
         self._drain = trio.Event()
         self._drained = trio.Event()
         self._drain_seconds = 0.0
-        # Clients and nodes have queues of their own: neither waits for the other.
+        # Clients and nodes have separate queues: neither waits for the other.
         turns = loop_turns()
         self._turns = {for_nodes: TurnQueue(turns) for for_nodes in (False, True)}
         self._memory = {
@@ -153,11 +157,13 @@ class Server:
         }
 
     def pools(self) -> list[MemoryPool]:
-        """All memory that connections may wait for."""
+        """Returns all memory pools for which connections may wait."""
         return [pool for memory in self._memory.values() for pool in memory.pools()]
 
     async def drain(self, seconds: float) -> None:
-        """Stops accepting and reading, lets what was begun be answered for at most `seconds`, closes all."""
+        """Stops accepting and reading, lets running requests be answered for at most `seconds`, then closes all
+        connections.
+        """
         self._drain_seconds = seconds
         self._drain.set()
         await self._drained.wait()
@@ -186,7 +192,7 @@ class _Acceptor(Server):
         self._accepting = trio.CancelScope()
 
     async def accept_all(self, listeners: Sequence[Listener], serving: trio.Nursery) -> None:
-        """Accepts until drained; after that no listener is open."""
+        """Accepts connections until the server is drained; then closes the listeners."""
         try:
             with self._accepting:
                 async with trio.open_nursery() as nursery:
@@ -230,7 +236,7 @@ class _Acceptor(Server):
             await quotas.freed.wait()
 
     async def _pace(self, listener: Listener) -> None:
-        """Waits if connections come faster than they may: with this one those that are in the kernel."""
+        """Waits if connections arrive faster than permitted; connections queued in the kernel wait with this one."""
         now = trio.current_time()
         delay = self._quotas.came(listener.name, now, protected=listener.for_nodes)
         if delay > 0:
@@ -242,7 +248,7 @@ class _Acceptor(Server):
         if error.errno in _ACCEPT_PAUSE_ERRORS:
             self._log.log(events.LISTENER_CANNOT_ACCEPT, error=error)
             await trio.sleep(_ACCEPT_PAUSE_SECONDS)
-        # Everything else is about a connection that ended before it was accepted (see accept(2)).
+        # All other errors concern a connection that ended before it was accepted (see accept(2)).
 
     def _admit(
         self, listener: Listener, accepted: socket.socket, peer: Any, nursery: trio.Nursery
@@ -265,7 +271,7 @@ class _Acceptor(Server):
         try:
             local = accepted.getsockname()
             endpoint = _endpoint(accepted, listener.security)
-        except OSError:  # reset before we looked
+        except OSError:  # already reset
             accepted.close()
             return
         memory = self._memory[listener.for_nodes]
@@ -294,14 +300,14 @@ class _Acceptor(Server):
             self._quotas.closed(listener.name, ip)
 
     async def close_excess(self) -> None:
-        """For ever: when fewer connections are allowed, clients that are too many are closed."""
+        """Loops forever: when the bounds are lowered, closes client connections in excess of them."""
         while True:
             await self._quotas.freed.wait()
             if self._quotas.excess:
                 self._close_excess()
 
     def _close_excess(self) -> None:
-        """Closes the clients that sent nothing for the longest; other nodes stay."""
+        """Closes the clients that have been silent the longest; connections of other nodes stay open."""
         closing = [connection for connection in self.connections.values() if connection.is_closing]
         excess = self._quotas.excess - len(closing)
         of_clients = [
@@ -315,7 +321,7 @@ class _Acceptor(Server):
             client.abort()
 
     async def close_idle(self) -> None:
-        """Sweeps for ever; a look at each connection is all that idle time costs."""
+        """Sweeps forever. Enforcing the idle time costs no more than a check of each connection."""
         seen: dict[int, _Seen] = {}
         while True:
             await trio.sleep(self._limits.idle_seconds / _SWEEPS_PER_IDLE_TIME)
@@ -326,7 +332,7 @@ class _Acceptor(Server):
             }
 
     def _look(self, connection: Connection, seen: dict[int, _Seen], now: float) -> _Seen:
-        """Notes the progress of the connection since the last sweep, and closes it if there was none for too long."""
+        """Records the progress of the connection since the last sweep, and closes it if there was none for too long."""
         if connection.is_abandoned():
             connection.abort()
         progress = connection.core.progress()
@@ -340,8 +346,8 @@ class _Acceptor(Server):
         return progress, since
 
     async def relieve(self, pool: MemoryPool) -> None:
-        """For ever: when connections wait for memory, has quiet ones give back theirs, then closes those
-        that keep it.
+        """Loops forever: when connections wait for memory, reclaims it from quiet ones, then closes those that hold
+        it.
         """
         while True:
             await pool.wait_pressed()
@@ -362,7 +368,7 @@ class _Acceptor(Server):
         ]
 
     def _close_stalled(self, pool: MemoryPool, before: Mapping[int, object]) -> None:
-        """The largest first, until a quarter of the pool is free."""
+        """Closes stalled connections, the largest first, until a quarter of the pool is free."""
         excess = pool.used - pool.bytes_max * 3 // 4
         for holder in sorted(
             self._holders(pool), key=lambda one: one.core.share.of(pool), reverse=True
@@ -376,7 +382,7 @@ class _Acceptor(Server):
                 holder.abort()
 
     async def wait_drained(self) -> None:
-        """Waits for `drain` to be asked, then does it."""
+        """Waits for a call of `drain`, then drains the server."""
         await self._drain.wait()
         self._accepting.cancel()
         for connection in list(self.connections.values()):
@@ -397,7 +403,7 @@ async def serve_listener(
 ) -> None:
     """Serves until it is cancelled, or drained through the `Server` that it reports as started.
 
-    The listening sockets are closed on return. Cancelling closes every connection at once.
+    The listening sockets are closed on return. Cancellation closes every connection at once.
     """
     acceptor = _Acceptor(
         listeners, registry, context, limits or ConnectionLimits(), quotas or ConnectionQuotas()
