@@ -1,5 +1,5 @@
-"""The pause before the next attempt: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. It does not
-wait itself.
+"""The pause before the next attempt: KIP-580's `ExponentialBackoff`, for clients, nodes and the Raft core. This module
+only computes it.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from collections.abc import Callable
 
 
 def exponential_seconds(initial: float, maximum: float, failures: int) -> float:
-    """`initial · 2^failures`, at most `maximum`; 0 failures come before the first doubling."""
-    # 2^30 is beyond every maximum, and larger exponents overflow one day.
+    """Returns `initial · 2^failures`, at most `maximum`; 0 failures give `initial`."""
+    # 2^30 exceeds every maximum, and larger exponents would overflow eventually.
     return min(initial * 2.0 ** min(failures, 30), maximum)
 
 
 class ExponentialBackoff:
-    """`exponential_seconds`, each drawn from ± `jitter` around it.
+    """A sequence of `exponential_seconds`, each with a random deviation of up to ± `jitter`.
 
     Args:
-        uniform: gives numbers in [0, 1), as `random.random` does; passed in so that a run can be repeated. Without it
+        uniform: returns numbers in [0, 1), like `random.random`; passed in so that a run can be repeated. Without it
             there is no jitter.
     """
 
@@ -45,5 +45,5 @@ class ExponentialBackoff:
         return seconds * (1 + self._jitter * (2 * self._uniform() - 1))
 
     def succeeded(self) -> None:
-        """The next failure is the first again."""
+        """Resets the count: the next failure counts as the first."""
         self.failures = 0

@@ -1,4 +1,4 @@
-"""The addresses a client begins with, tried in turn. Name resolution, which blocks, is the shells'."""
+"""The addresses with which a client begins, tried in turn. Name resolution, which blocks, belongs to the shells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def parse_bootstrap(text: str) -> list[Address]:
     """Reads Kafka's `bootstrap.servers`: `host:port,host:port`, IPv6 as `[::1]:9092`.
 
     Raises:
-        ValueError: says which part is wrong.
+        ValueError: the text names the invalid part.
     """
     addresses = [_parse(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
@@ -21,7 +21,7 @@ def parse_bootstrap(text: str) -> list[Address]:
 
 def _parse(part: str) -> Address:
     host, colon, port = part.rpartition(":")
-    if "://" in host:  # PLAINTEXT://host:port, as `listeners` has it
+    if "://" in host:  # PLAINTEXT://host:port, as in `listeners`
         host = host.partition("://")[2]
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -31,7 +31,9 @@ def _parse(part: str) -> Address:
 
 
 class Bootstrap:
-    """A ring of addresses: `current` until it fails, then the next; first those given, then those learned since."""
+    """A ring of addresses: `current` is used until it fails, then the next; first the given addresses, then the learned
+    ones.
+    """
 
     def __init__(self, addresses: Iterable[Address], start: int = 0) -> None:
         self._given = tuple(addresses)
@@ -44,12 +46,12 @@ class Bootstrap:
         return self.addresses[self._index]
 
     def failed(self, address: Address) -> None:
-        """Moves on, if it is the current one that failed."""
+        """Moves to the next address, if the current one has failed."""
         if address == self.current:
             self._index = (self._index + 1) % len(self.addresses)
 
     def learned(self, addresses: Iterable[Address]) -> None:
-        """Replaces what was learned before: the cluster may have moved away from the addresses given."""
+        """Replaces the learned addresses: the cluster may have moved away from the given ones."""
         current = self.current
         self.addresses = tuple(dict.fromkeys((*self._given, *addresses)))
         self._index = self.addresses.index(current) if current in self.addresses else 0

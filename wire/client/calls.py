@@ -1,7 +1,7 @@
 """A call to the responsible node, including finding that node and retrying: a generator that does no I/O.
 
 The generator yields actions for its shell and receives their results; the trio client and the blocking client drive the
-same generator. Deadlines belong to the shell: it stops driving the generator when one has passed.
+same generator. Deadlines belong to the shell, which closes the generator when one has passed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from trimaran.wire.schema import Message
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Send `request` to `address` and send me the response, or throw me the ConnectionLost."""
+    """The action of sending `request` to `address`; the shell sends the response to the generator, or throws
+    ConnectionLost.
+    """
 
     address: Address
     request: Message
@@ -35,7 +37,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait; `because` is the error."""
+    """The action of waiting; `because` is the error that causes it."""
 
     seconds: float
     because: Exception
@@ -62,10 +64,10 @@ RETRIED: frozenset[int] = frozenset(
     }
 )
 
-# Their responses describe faults: partitions without a leader, log directories that are offline.
+# Requests whose responses report faults as data: partitions without a leader, offline log directories.
 _DESCRIBING = frozenset({ApiKey.METADATA, ApiKey.DESCRIBE_LOG_DIRS})
 
-# The highest version of FindCoordinator with one key in a request; more is not needed here.
+# The highest version of FindCoordinator with a single key; more keys are not needed here.
 _ONE_COORDINATOR_VERSION = 3
 
 
@@ -85,7 +87,7 @@ def routed_call(
     carried out; that is wrong for a request that must not happen twice.
 
     Raises:
-        KafkaError: no node names the responsible one.
+        KafkaError: no node can name the responsible node.
     """
     while True:
         address = yield from _find(routing, destination, backoff)

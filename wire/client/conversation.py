@@ -1,8 +1,8 @@
 """One connection of a client without its socket: the bytes to send, and the request of each response.
 
 A node responds to the requests of a connection in order, so a response belongs to the oldest unanswered request. Its
-correlation id must match, else the rest of the connection cannot be trusted. Time, waiting and sockets belong to the
-shell.
+correlation id must match; otherwise the rest of the connection cannot be trusted. Time, waiting and sockets belong to
+the shell.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class _Sent(Generic[T]):
 
 
 class Conversation(Generic[T]):
-    """`T` is the token by which the shell finds its waiter.
+    """The state of a connection. `T` is the token by which the shell finds its waiter.
 
-    `copy_records`: responses own their record bytes; else these are views that pin the receive buffer while held (see
-    `trimaran.wire.buffers.framing`), never overwritten, never invalid.
+    With `copy_records` responses own their record bytes; otherwise these are views that stay valid and pin the receive
+    buffer while referenced (see `trimaran.wire.buffers.framing`).
     """
 
     def __init__(self, client_id: str | None, *, copy_records: bool = True) -> None:
@@ -71,10 +71,11 @@ class Conversation(Generic[T]):
         return self._send(request, version, token)
 
     def negotiate(self, response: ApiVersionsResponse) -> int | None:
-        """Takes the response to `hello`; returns the version in which to repeat it, or None when it is settled.
+        """Takes the response to `hello`; returns the version in which to repeat it, or None when negotiation is
+        complete.
 
         Raises:
-            VersionMismatch: the node refuses, or serves no version of ApiVersions that we speak.
+            VersionMismatch: the node refuses, or serves no version of ApiVersions that we support.
         """
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             offered = next((k for k in response.api_keys if k.api_key == ApiKey.API_VERSIONS), None)
@@ -89,18 +90,18 @@ class Conversation(Generic[T]):
         return None
 
     def request(self, request: Message, version: int | None, token: T | None) -> Outgoing:
-        """Returns the frame (without its size) of a request; `version` None takes the best common one.
+        """Returns the frame (without its size) of a request; if `version` is None, the highest common one is used.
 
-        `token` None: no response will come (Produce with acks=0).
+        `token` None means that no response follows (Produce with acks=0).
 
         Raises:
-            VersionMismatch: the node does not serve it, or not in that version.
-            LocalProtocolError: that version cannot express this.
+            VersionMismatch: the node does not serve the request, or not in that version.
+            LocalProtocolError: the version cannot express the request.
         """
         return self._send(request, self.version_of(request, version), token)
 
     def version_of(self, request: Message, version: int | None) -> int:
-        """Returns the version in which `request` would be sent. Raises VersionMismatch as it would."""
+        """Returns the version in which `request` would be sent. Raises VersionMismatch like `request`."""
         assert self.negotiated is not None, "hello first"
         if version is None:
             return self.negotiated.best(type(request))
@@ -122,7 +123,7 @@ class Conversation(Generic[T]):
         """Returns the token of the request that `frame` answers, and the response.
 
         Raises:
-            RemoteProtocolError: drop the connection: nothing after this can be trusted.
+            RemoteProtocolError: the connection must be closed, because no later response can be trusted.
         """
         if not self._unanswered:
             raise RemoteProtocolError("an answer to no request")
@@ -133,7 +134,7 @@ class Conversation(Generic[T]):
                 f"an answer to request {correlation_id} where {sent.correlation_id} is the next"
             )
         response = self._decode(sent, frame[body:])
-        # Only now: a request with a malformed response is still unanswered, and its waiter must get the error.
+        # Removed only now: a request with a malformed response is still unanswered, and its waiter must get the error.
         self._unanswered.popleft()
         return sent.token, response
 

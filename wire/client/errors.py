@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ConnectionLost(Exception):
-    """No connection, or it broke before the answer came: what the request did is unknown."""
+    """There is no connection, or it broke before the answer arrived: the effect of the request is unknown."""
 
 
 class ConnectRefused(ConnectionLost):
@@ -12,14 +12,12 @@ class ConnectRefused(ConnectionLost):
 
 
 class AuthenticationRefused(ConnectionLost):
-    """TLS or SASL says no: the peer is not who it should be, or does not take us for whom we say; trying
-    again is vain.
-    """
+    """TLS or SASL failed: the peer is not the expected one, or does not accept our identity. Retrying is pointless."""
 
 
 class RequestTimedOut(Exception):
-    """No answer in time: what the request did is unknown. `__cause__` is the last failure, if there was one."""
+    """No answer arrived in time: the effect of the request is unknown. `__cause__` is the last failure, if any."""
 
 
 class VersionMismatch(Exception):
-    """The node does not serve the request in any version that we speak; nothing was sent."""
+    """The node does not serve the request in any version that we support; nothing was sent."""

@@ -1,6 +1,6 @@
-"""Checks of responses: a request for one item gets one item.
+"""Checks that the response to a request for one item has one item.
 
-A node may send any response that its schema allows, also an empty one.
+A node may send any response that the schema allows, even an empty one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 def single_item(listed: Sequence[T] | None, what: str) -> T:
-    """Returns the single entry of a list in a response; `what` names it, in the singular.
+    """Returns the single entry of a list in a response; `what` is the singular name of the entry.
 
     Raises:
-        RemoteProtocolError: there is none, or more than one.
+        RemoteProtocolError: the list has no entry, or more than one.
     """
     if listed is None or len(listed) != 1:
         count = "none" if not listed else str(len(listed))

@@ -1,7 +1,7 @@
 """The routes that a client knows: nodes, leaders of partitions, coordinators, the controller.
 
-Everything here may be out of date; an error that shows it makes the client forget the route and request it again.
-Leaders only move to newer epochs (KIP-320): a response of a node that lags behind does not restore an old leader.
+Any route may be out of date; when an error shows that, the client forgets the route and requests it again. Leaders only
+move to newer epochs (KIP-320): a response of a node that lags behind does not restore an old leader.
 Requests: see `trimaran.wire.client.calls`.
 """
 
@@ -48,7 +48,9 @@ _NO_TOPIC = _RoutedTopic(b"", {})
 
 
 class Routing:
-    """`of_controllers`: the bootstrap addresses are those of controllers, which serve no Metadata (KIP-919)."""
+    """The known routes. `of_controllers`: the bootstrap addresses are those of controllers, which do not serve Metadata
+    (KIP-919).
+    """
 
     def __init__(self, bootstrap: Bootstrap, *, of_controllers: bool = False) -> None:
         self.bootstrap = bootstrap
@@ -75,7 +77,7 @@ class Routing:
                 return self.nodes.get(self._coordinators.get(destination, NO_NODE))
 
     def leader(self, partition: TopicPartition) -> LeaderOf | None:
-        """Returns the leader last heard of."""
+        """Returns the last known leader."""
         known = self._topics.get(partition.topic)
         return known.leaders.get(partition.partition) if known else None
 
@@ -140,7 +142,7 @@ class Routing:
     def update_coordinator(
         self, wanted: CoordinatorNode, response: FindCoordinatorResponse
     ) -> None:
-        """Takes an answer of version 3 or below; one with an error is ignored."""
+        """Updates the coordinator from a response of version 3 or below; one with an error is ignored."""
         if response.error_code:
             return
         node_id = NodeId(response.node_id)

@@ -1,4 +1,4 @@
-"""Which version of a request two nodes have in common. Source: KIP-35 (`NodeApiVersions`),
+"""The version of a request that two nodes have in common. Source: KIP-35 (`NodeApiVersions`),
 KIP-896 (lowest versions).
 """
 
@@ -13,9 +13,8 @@ from trimaran.wire.messages.api_versions import ApiVersionsResponse
 from trimaran.wire.messages.registry import ApiKey
 from trimaran.wire.schema import Message
 
-# The lowest versions that our clients can use: below, records have older formats, and topics, epochs or filters cannot
-# be named. They are the lowest that Kafka 4.0 serves; older ones are declared for captures and old peers that speak to
-# us.
+# The lowest versions that our clients use: in lower ones, records have older formats, and topics, epochs or filters
+# cannot be named. They are the lowest that Kafka 4.0 serves; lower ones are declared for captures and for old peers.
 _LOWEST: Mapping[int, int] = {
     ApiKey.PRODUCE: 3,
     ApiKey.FETCH: 4,
@@ -59,10 +58,10 @@ class Negotiated:
         )
 
     def best(self, request: type[Message]) -> int:
-        """The highest version that both sides know.
+        """Returns the highest version that both sides support.
 
         Raises:
-            VersionMismatch: there is none.
+            VersionMismatch: there is no common version.
         """
         theirs = self.versions.get(request.KEY)
         if theirs is None:

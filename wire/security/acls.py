@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-# The one resource of its type.
+# The name of the only cluster resource.
 CLUSTER_NAME = "kafka-cluster"
 
 
@@ -24,7 +24,9 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """ANY and MATCH are of filters only; MATCH finds what would apply to a resource of that name."""
+    """The types of patterns. ANY and MATCH occur only in filters; MATCH selects all patterns that apply to a resource
+    of the given name.
+    """
 
     UNKNOWN = 0
     ANY = 1

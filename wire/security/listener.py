@@ -1,4 +1,4 @@
-"""The security of a listener, and that of a client."""
+"""The security settings of a listener and of a client."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from trimaran.wire.security.sasl.exchange import ClientMechanism
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """Both None: PLAINTEXT. `names` makes principals of certificates."""
+    """The security of a listener; PLAINTEXT if both are None. `names` maps certificates to principals."""
 
     tls: ssl.SSLContext | None = None
     sasl: SaslSettings | None = None
     names: PrincipalMapping = AS_THEY_ARE
 
 
-# One request after the other; each is sent the answer to the one before. At the end: the milliseconds for which the
-# login holds, 0 for ever.
+# Yields one request after another and is sent the answer to each. Returns the lifetime of the login in milliseconds, 0
+# if unlimited.
 Login = Generator[Message, Any, int]
 
 
 @dataclass(slots=True, eq=False)
 class ClientSecurity:
-    """Both None: PLAINTEXT. Each new connection looks, so that a certificate may be replaced while a node runs."""
+    """The security of a client; PLAINTEXT if both are None. Each new connection reads it, so a certificate may be
+    replaced while a node runs.
+    """
 
     tls: ssl.SSLContext | None = None
     sasl: ClientMechanism | None = None
 
     def login(self) -> Login:
-        """As the function `login`, with the credentials of `sasl`; there are some."""
+        """Calls the function `login` with the credentials in `sasl`, which must not be None."""
         assert self.sasl is not None, "this client has no credentials"
         return login(self.sasl)
 
@@ -49,10 +51,10 @@ PLAINTEXT = ClientSecurity()
 
 
 def login(credentials: ClientMechanism) -> Login:
-    """The requests that authenticate a connection, after ApiVersions and before any other. `prepare` comes before.
+    """Yields the requests that authenticate a connection, after ApiVersions and before any other. Call `prepare` first.
 
     Raises:
-        AuthenticationRefused: the node says no, or is not the one that knows our password.
+        AuthenticationRefused: the node refuses the login, or does not prove that it knows our password.
     """
     mechanism = credentials.mechanism
     response = yield SaslHandshakeRequest(mechanism=mechanism)

@@ -1,12 +1,12 @@
-r"""The principal of a connection, and `ssl.principal.mapping.rules`, which make its name of the distinguished name of
-a certificate.
+r"""The principal of a connection, and `ssl.principal.mapping.rules`, which map the distinguished name of a certificate
+to its name.
 
     rules  := rule ("," rule)*
     rule   := "DEFAULT" | "RULE:" pattern "/" replacement "/" ["L" | "U"]
 
-The first rule whose pattern matches the whole name counts; `$1` is its first group, `L` and `U` make it lower or upper
-case. If none does, the connection is refused. Patterns are matched in linear time, whatever a certificate says (RE2,
-which knows no look-ahead and no back-references in patterns). Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`,
+The first rule whose pattern matches the whole name applies; `$1` is its first group, `L` and `U` convert to lower or
+upper case. If no rule matches, the connection is refused. Patterns are matched in linear time, whatever the certificate
+(RE2, which supports no look-ahead and no back-references). Source: `KafkaPrincipal`, `DefaultKafkaPrincipalBuilder`,
 `SslPrincipalMapper` of Kafka, KIP-371; RFC 2253 for names of certificates.
 """
 
@@ -32,12 +32,12 @@ _PIECE = re.compile(r"\\(.)|\$([0-9]+)|(\$)", re.DOTALL)
 
 
 class NoMatchingRule(Exception):
-    """The certificate is valid, and no rule makes a principal of its name."""
+    """The certificate is valid, but no rule maps its name to a principal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """`pattern` None: the name as it is."""
+    """A mapping rule; with `pattern` None the name is unchanged."""
 
     pattern: Any = None
     replacement: str = ""
@@ -70,7 +70,9 @@ class _Rule:
 
 
 def _group(digits: str, groups: int) -> tuple[int | None, str]:
-    """As Java reads `$123`: the longest number that is a group, then digits; None if there is none."""
+    """Returns the group and the remaining digits as Java reads `$123`: the longest number that is a group, then digits;
+    None if there is no such group.
+    """
     for end in range(len(digits), 0, -1):
         if int(digits[:end]) <= groups:
             return int(digits[:end]), digits[end:]
@@ -78,10 +80,10 @@ def _group(digits: str, groups: int) -> tuple[int | None, str]:
 
 
 class PrincipalMapping:
-    """The rules of one listener."""
+    """The mapping rules of one listener."""
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError: a rule is not written so, or its pattern is none."""
+        """Raises ValueError: a rule or its pattern is invalid."""
         self._rules: list[_Rule] = []
         place, text = 0, text.strip()
         while place < len(text):
@@ -95,7 +97,7 @@ class PrincipalMapping:
             place = found.end()
 
     def name_of(self, distinguished_name: str) -> str:
-        """Raises NoMatchingRule."""
+        """Returns the name of the principal. Raises NoMatchingRule."""
         for rule in self._rules:
             found = rule.apply(distinguished_name)
             if found is not None:
@@ -118,7 +120,9 @@ AS_THEY_ARE = PrincipalMapping(DEFAULT)
 
 
 class Principal(NamedTuple):
-    """`User:alice`; fixed on a connection when it authenticates. `by_token`: it did so with a delegation token."""
+    """A principal, such as `User:alice`; set on a connection when it authenticates. `by_token`: authenticated with a
+    delegation token.
+    """
 
     name: str
     type: str = "User"
@@ -130,7 +134,7 @@ class Principal(NamedTuple):
 
 ANONYMOUS = Principal("ANONYMOUS")
 
-# The keywords of RFC 2253 and of Java; all other attributes are written with their object id.
+# The attribute keywords of RFC 2253 and Java; all other attributes are written with their object id.
 _SHORT = {
     "commonName": "CN",
     "countryName": "C",
@@ -155,7 +159,7 @@ def principal_of_certificate(
     there is none.
 
     Raises:
-        NoMatchingRule: the mapping has no rule for it, or it holds a NUL, behind which some readers see nothing.
+        NoMatchingRule: the mapping has no rule for the name, or the name contains a NUL, at which some readers stop.
     """
     if not certificate:
         return ANONYMOUS
@@ -166,7 +170,9 @@ def principal_of_certificate(
 
 
 def distinguished_name(subject: Sequence[_Rdn]) -> str:
-    """RFC 2253, as Java's `X500Principal.getName()`: the last part of the name comes first."""
+    """Returns the name in the format of RFC 2253, like Java's `X500Principal.getName()`: the last part of the name
+    comes first.
+    """
     return ",".join("+".join(_attribute(*pair) for pair in rdn) for rdn in reversed(subject))
 
 
@@ -185,8 +191,8 @@ def _der_length(size: int) -> bytes:
 
 
 def _escaped(value: str) -> str:
-    """As `AVA.toRFC2253String` of OpenJDK, which escapes more than RFC 2253 asks for: `=`, each `#`, and each blank at
-    the beginning and at the end.
+    """Escapes a value like `AVA.toRFC2253String` of OpenJDK, which escapes more than RFC 2253 requires: `=`, each `#`,
+    and each leading and trailing blank.
     """
     text = "".join("\\" + c if c in ',=+<>#;"\\' else c for c in value)
     inner = text.strip(_BLANKS)

@@ -1,4 +1,4 @@
-"""Reads a small file that a setting names: a store, a token, a set of keys.
+"""Reading of small files that settings name: a store, a token, a set of keys.
 
 Clients may name such a path (`ssl.keystore.location` of a listener is a dynamic config), so it may be a FIFO, which
 has no writer, or a device without end.
@@ -11,17 +11,18 @@ import os
 import stat
 from pathlib import Path
 
-# A truststore with all public authorities has 250 KiB.
+# A truststore with all public authorities takes 250 KiB.
 SMALL_FILE_BYTES_MAX = 4 << 20
 
 
 def read_small_file(path: str | Path, bytes_max: int = SMALL_FILE_BYTES_MAX) -> bytes:
-    """The whole content of a regular file. May block while its disk does, so it belongs into a thread.
+    """Returns the whole content of a regular file. It may block on the disk, so it belongs into a thread.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or has more than `bytes_max` bytes; `strerror` says which.
+        OSError: the file cannot be read, is not regular, or has more than `bytes_max` bytes; `strerror` gives the
+            reason.
     """
-    # Without O_NONBLOCK the opening of a FIFO waits for a writer.
+    # Without O_NONBLOCK, opening a FIFO waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -1,1 +1,1 @@
-"""SASL: mechanisms from both sides, and the authentication of a connection."""
+"""SASL: both sides of the mechanisms, and the authentication of a connection."""

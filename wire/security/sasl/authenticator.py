@@ -1,13 +1,13 @@
-"""The state of a connection before it is open for other requests: SASL, without sockets and time.
+"""The SASL state of a connection before it is open for other requests, without sockets and time.
 
     hello      -> ApiVersions: answered; SaslHandshake v0: raw; v1: wrapped; anything else: refused
     wrapped    -> SaslAuthenticate: one round of the mechanism; anything else: ILLEGAL_SASL_STATE
     raw        -> the frame is a token, and so is the answer (the peer knows no SaslAuthenticate, before KIP-152)
     done       -> the connection is open
 
-Whatever is refused also closes the connection. An open connection may do the same again, as the same principal by the
-same mechanism, if its session ends some time (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152.
-Not implemented: GSSAPI tokens without a handshake. For the end of a session, see
+A refusal also closes the connection. An open connection may authenticate again, as the same principal by the same
+mechanism, if its session has a lifetime (KIP-368). Source: `SaslServerAuthenticator` of Kafka, KIP-43, KIP-152. Not
+implemented: GSSAPI tokens without a handshake. For the end of a session, see
 `trimaran.wire.transport.connection.session`.
 """
 
@@ -43,8 +43,8 @@ M = TypeVar("M", bound=Message)
 class SaslSettings:
     """The settings of one listener: mechanism name → factory of exchanges.
 
-    `session_ms_max`: `connections.max.reauth.ms` by mechanism; without one a session lasts as long as its credential.
-    `blocks`: an exchange may block, and so belongs into a thread.
+    `session_ms_max`: `connections.max.reauth.ms` by mechanism; without an entry a session lasts as long as its
+    credential. `blocks`: an exchange may block, so it runs in a thread.
     """
 
     mechanisms: Mapping[str, Callable[[], Exchange]]
@@ -54,7 +54,7 @@ class SaslSettings:
     blocks: bool = False
 
     def session_ms(self, mechanism: str, done: Done) -> int | None:
-        """How long a login holds; None for ever."""
+        """Returns the lifetime of a login; None if it is unlimited."""
         bounds = [self.session_ms_max.get(mechanism) or None, done.lifetime_ms]
         known = [bound for bound in bounds if bound is not None]
         return max(0, min(known)) if known else None
@@ -62,7 +62,7 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A proven principal, and its mechanism; `session_ms` is the login's lifetime, None for ever."""
+    """An authenticated principal and its mechanism; `session_ms` is the login's lifetime, None if unlimited."""
 
     principal: Principal
     mechanism: str
@@ -71,14 +71,14 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class LoginAction:
-    """The action for a frame. `answer` None: nothing is sent.
+    """The action for a frame. If `answer` is None, nothing is sent.
 
     Args:
         refused: the request is not handled; its response has this code, if it can carry one.
         passes: the request is ApiVersions; it is handled as on an open connection.
         login: the peer's identity from now on; the connection is open.
-        closes: the reason to close the connection behind the response.
-        delayed: the response reports a failure and leaves late, so that guessing is slow.
+        closes: the reason to close the connection after the response.
+        delayed: the response reports a failure and is sent late, which slows down guessing.
     """
 
     answer: Outgoing | None = None
@@ -90,21 +90,21 @@ class LoginAction:
 
 
 class Authenticator(Protocol):
-    """Holds a connection until its peer is known."""
+    """The interface of an authenticator, which handles the frames of a connection until its peer is authenticated."""
 
     def receive(self, frame: memoryview) -> LoginAction:
-        """Takes one frame of a peer that is not known yet.
+        """Handles one frame of an unauthenticated peer.
 
         Raises:
-            RemoteProtocolError: it makes no sense; the connection closes.
+            RemoteProtocolError: the frame is malformed; the connection closes.
         """
 
 
 @dataclass(slots=True)
 class SaslAuthenticator:
-    """One connection's state; `receive` until a reply has a login.
+    """The state of one connection; call `receive` until a reply has a login.
 
-    `before`: of an open connection; neither principal nor mechanism may change.
+    `before` is the login of an open connection, whose principal and mechanism may not change.
     """
 
     settings: SaslSettings

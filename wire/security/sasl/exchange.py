@@ -1,5 +1,4 @@
-"""One authentication by one SASL mechanism, seen from either side: tokens in, tokens out, independent of Kafka's
-requests.
+"""One authentication by a SASL mechanism, for both sides: tokens in, tokens out, independent of Kafka's requests.
 
 Source: RFC 4422; `SaslServer` and `SaslClient` of Java, as Kafka uses them.
 """
@@ -14,21 +13,21 @@ from trimaran.wire.security.principal import Principal
 
 
 class AuthenticationFailed(Exception):
-    """The peer did not prove its identity. The text is sent to it and reveals nothing that it does not know."""
+    """The peer did not prove its identity. The text is sent to the peer and reveals nothing that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The mechanism wants another token."""
+    """The mechanism needs another token."""
 
     token: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The peer is `principal`; `token` is the last word of the mechanism.
+    """The result: the peer is `principal`; `token` is the mechanism's last token.
 
-    `lifetime_ms`: what is left of the credential's life; None for ever.
+    `lifetime_ms` is the remaining lifetime of the credential; None if unlimited.
     """
 
     principal: Principal
@@ -40,14 +39,15 @@ class Exchange(Protocol):
     """The server's side of one authentication."""
 
     def evaluate(self, token: bytes) -> Challenge | Done:
-        """Takes a token of the peer.
+        """Evaluates a token of the peer.
 
         Raises:
             AuthenticationFailed: the peer is refused.
         """
 
 
-# The client's side: yields tokens, is sent what the node answers, ends when the node has proved what it must.
+# The client's side: yields tokens, is sent the node's answers, and ends when the node has proved its identity if
+# required.
 Tokens = Generator[bytes, bytes, None]
 
 
@@ -56,22 +56,22 @@ class ClientMechanism(Protocol):
 
     @property
     def mechanism(self) -> str:
-        """The name in SaslHandshake."""
+        """Returns the name in SaslHandshake."""
 
     @property
     def blocks(self) -> bool:
-        """Whether `prepare` may wait for a file or another server, and so belongs into a thread."""
+        """Whether `prepare` may wait for a file or another server, so that it belongs into a thread."""
 
     def prepare(self) -> None:
-        """Called before each `exchange`.
+        """Prepares the credentials; called before each `exchange`.
 
         Raises:
-            AuthenticationRefused: there is nothing to log in with.
+            AuthenticationRefused: there are no credentials to log in with.
         """
 
     def exchange(self) -> Tokens:
-        """One login.
+        """Returns the exchange of one login.
 
         Raises:
-            AuthenticationRefused: the node has not proved itself, or says no in the mechanism's own words.
+            AuthenticationRefused: the node has not proved its identity, or refuses by the mechanism's own message.
         """

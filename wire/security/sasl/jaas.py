@@ -19,14 +19,14 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """The class is a name to us, nothing is loaded by it."""
+    """A login module. Its class is only a name here: nothing is loaded."""
 
     name: str
     options: dict[str, str]
 
 
 class _Token(NamedTuple):
-    """A word or a mark; `";"` in quotes is a word."""
+    """A token of the grammar: a word or a mark; `";"` in quotes is a word."""
 
     text: str
     is_mark: bool = False
@@ -37,10 +37,10 @@ _EQUALS = _Token("=", is_mark=True)
 
 
 def parse_jaas(text: str) -> LoginModule:
-    """The one entry of `text`; its values are secrets and never appear in an error.
+    """Parses the single entry in `text`; its values are secrets and never appear in an error.
 
     Raises:
-        ValueError: it is not written so, and what is missing.
+        ValueError: the text does not match the grammar; the error names the missing part.
     """
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[1].text.lower() not in _FLAGS:

@@ -42,7 +42,7 @@ class BearerToken:
     lifetime_ms: int
 
 
-# Raises TokenRefused.
+# A check of tokens; raises TokenRefused.
 Validate = Callable[[str], BearerToken]
 
 
@@ -54,7 +54,7 @@ class OAuthBearerExchange:
         self._refused = False
 
     def evaluate(self, token: bytes) -> Challenge | Done:
-        """Raises AuthenticationFailed."""
+        """Evaluates the client's token. Raises AuthenticationFailed."""
         if self._refused:
             raise AuthenticationFailed(_REFUSED.decode())
         name, bearer = _parse(token)
@@ -69,7 +69,7 @@ class OAuthBearerExchange:
 
 
 def _parse(token: bytes) -> tuple[str, str]:
-    """The authorization id, empty for none, and the bearer token."""
+    """Returns the authorization id, empty if absent, and the bearer token."""
     try:
         found = _INITIAL.fullmatch(token.decode())
     except UnicodeDecodeError:
@@ -85,12 +85,12 @@ def _parse(token: bytes) -> tuple[str, str]:
 
 
 def client_tokens(bearer: str) -> Tokens:
-    """The client's side of one login with that token.
+    """Yields the client's messages of one login with the token.
 
     Raises:
-        AuthenticationRefused: the node's answer is no answer of the mechanism.
+        AuthenticationRefused: the node's answer does not follow the mechanism.
     """
     answer = yield b"n,,\x01auth=Bearer " + bearer.encode() + b"\x01\x01"
     if answer:
-        yield _END  # and the node answers with its error
+        yield _END  # the node then answers with its error
         raise AuthenticationRefused(f"the node refuses the token: {answer[:200]!a}")

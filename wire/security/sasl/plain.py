@@ -14,13 +14,13 @@ from trimaran.wire.text import events
 log = logging.getLogger(__name__)
 
 MECHANISM = "PLAIN"
-# RFC 4616 gives names and passwords 255 characters; Kafka bounds the token alone.
+# RFC 4616 limits names and passwords to 255 characters; Kafka limits only the token.
 _REFUSED = "invalid credentials with SASL mechanism PLAIN"
 
 
 @dataclass(frozen=True, slots=True)
 class PlainCredentials:
-    """A client's."""
+    """The credentials of a client."""
 
     username: str
     password: str = field(repr=False)
@@ -29,7 +29,7 @@ class PlainCredentials:
     blocks = False
 
     def prepare(self) -> None:
-        """There is nothing to fetch."""
+        """Does nothing: there is nothing to fetch."""
 
     def exchange(self) -> Tokens:
         yield b"\0".join((b"", self.username.encode(), self.password.encode()))
@@ -40,14 +40,18 @@ AskForPassword = Callable[[str, str], object]
 
 
 class PlainExchange:
-    """One authentication: one token, no challenge. `passwords` by user name; `ask`, if given, checks other users."""
+    """One authentication: one token, no challenge. `passwords` is keyed by user name; `ask`, if given, checks other
+    users.
+    """
 
     def __init__(self, passwords: Mapping[str, str], ask: AskForPassword | None = None) -> None:
         self._passwords = passwords
         self._ask = ask
 
     def evaluate(self, token: bytes) -> Done:
-        """Raises AuthenticationFailed; an unknown user costs the same time as a wrong password."""
+        """Checks name and password. Raises AuthenticationFailed; an unknown user takes the same time as a wrong
+        password.
+        """
         try:
             parts = token.decode().split("\0")
         except UnicodeDecodeError:

@@ -2,8 +2,8 @@
 
 A server has two keys that do not reveal the password, and never sees the password itself. An unknown user gets the same
 responses as a known one, with a made-up salt, and fails at the same step as a wrong password, after the same work.
-Source: RFC 5802, RFC 7677; `ScramSaslServer`, `ScramMessages`, `ScramFormatter` of Kafka, KIP-84. Stricter than those:
-the nonce must be the very same, and the channel binding what was said first (`docs/security.md`).
+Source: RFC 5802, RFC 7677; `ScramSaslServer`, `ScramMessages`, `ScramFormatter` of Kafka, KIP-84. This is stricter than
+Kafka: the nonce must be identical, and the channel binding must repeat that of the first message (`docs/security.md`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from trimaran.wire.security.sasl.exchange import AuthenticationFailed, Challenge
 
 # Mechanism → its hash.
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-# Fewer can be guessed, more would let one peer hold the other up. Kafka's numbers.
+# The bounds of iterations, as in Kafka: fewer make guessing easy, more would let one peer slow down the other.
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
 # Names, nonces and salts are short; a message is matched by patterns and echoed in part.
 MESSAGE_BYTES_MAX = 8192
-# The extension that says that name and password are id and HMAC of a delegation token (KIP-48).
+# The extension which declares that name and password are the id and HMAC of a delegation token (KIP-48).
 TOKEN_EXTENSION = "tokenauth"
 _NONCE_BYTES = 24
 
@@ -56,19 +56,21 @@ class ScramCredential:
 
 @dataclass(frozen=True, slots=True)
 class ScramAccount:
-    """The account of a credential. `principal` None: the credential is made up, and no proof is accepted."""
+    """The account of a credential. If `principal` is None, the credential is made up and no proof is accepted."""
 
     credential: ScramCredential
     principal: Principal | None
     lifetime_ms: int | None = None
 
 
-# (mechanism, name, whether it is the id of a delegation token) → whose it is.
+# (mechanism, name, whether it is the id of a delegation token) → account.
 FindAccount = Callable[[str, str, bool], ScramAccount]
 
 
 def salted_password(digest: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """`Hi` of RFC 5802; the password is taken as it is, as Kafka takes it. A millisecond for 4096 iterations."""
+    """Returns `Hi` of RFC 5802; the password is not normalized, as in Kafka. It takes a millisecond for 4096
+    iterations.
+    """
     return hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
 
 
@@ -97,7 +99,7 @@ def made_up_credential(
     """
     noise = hmac.digest(secret, name.encode(), "sha512")
     salt = (noise * (1 + len(like.salt) // len(noise)))[: len(like.salt)]
-    if like.salt.isalnum():  # as Kafka's own tools make them
+    if like.salt.isalnum():  # the alphabet of salts made by Kafka's own tools
         letters = b"0123456789abcdefghijklmnopqrstuvwxyz"
         salt = bytes(letters[byte % len(letters)] for byte in salt)
     size = hashlib.new(digest).digest_size
@@ -105,17 +107,17 @@ def made_up_credential(
 
 
 def escaped_name(name: str) -> str:
-    """A `saslname` of RFC 5802."""
+    """Returns the name as a `saslname` of RFC 5802."""
     return name.replace("=", "=3D").replace(",", "=2C")
 
 
 def unescaped_name(text: str) -> str:
-    """The name in a `saslname` that its pattern has matched."""
+    """Returns the name in a `saslname` that matched the pattern."""
     return text.replace("=2C", ",").replace("=3D", "=")
 
 
 def text_of(message: bytes) -> str | None:
-    """A message that is no text, or too long, is none."""
+    """Returns the text of a message; None if it is too long or not UTF-8."""
     if len(message) > MESSAGE_BYTES_MAX:
         return None
     try:
@@ -165,7 +167,7 @@ class ScramExchange:
         self._begun: _Begun | None = None
 
     def evaluate(self, token: bytes) -> Challenge | Done:
-        """Raises AuthenticationFailed, with the same words for whatever is wrong with name or password."""
+        """Evaluates a token. Raises AuthenticationFailed, with the same text whether name or password is wrong."""
         text = text_of(token)
         if text is None:
             raise AuthenticationFailed(f"the token is no message of {self._mechanism}")

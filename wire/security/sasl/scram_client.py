@@ -1,7 +1,7 @@
-"""SCRAM, the client's side: with a password, or with the id and HMAC of a delegation token.
+"""The client's side of SCRAM: with a password, or with the id and HMAC of a delegation token.
 
-Source: RFC 5802; `ScramSaslClient` of Kafka, KIP-48 for tokens. The iterations that a node asks for are bounded before
-any work is done for it (CVE-2026-10143).
+Source: RFC 5802; `ScramSaslClient` of Kafka, KIP-48 for tokens. The number of iterations that a node requests is
+checked before any work is done (CVE-2026-10143).
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^\x00,=]+)|v=(?P<signature>{BASE64
 
 @dataclass(frozen=True, slots=True)
 class ScramCredentials:
-    """A client's. `by_token`: name and password are a delegation token's id and, in base64, its HMAC."""
+    """The credentials of a client. `by_token`: name and password are a delegation token's id and its HMAC in base64."""
 
     mechanism: str
     username: str
     password: str
     by_token: bool = False
     make_nonce: Callable[[], str] = field(default=new_nonce, compare=False, repr=False)
-    # The last salted password: a node asks all connections of a user for the same, and it costs milliseconds.
+    # The last salted password: a node requests the same for all connections of a user, and it costs milliseconds.
     _salted: dict[tuple[bytes, int], bytes] = field(default_factory=dict, compare=False, repr=False)
 
     blocks = False
@@ -55,7 +55,7 @@ class ScramCredentials:
         return f"ScramCredentials({self.mechanism!r}, {self.username!r})"
 
     def prepare(self) -> None:
-        """There is nothing to fetch."""
+        """Does nothing: there is nothing to fetch."""
 
     def exchange(self) -> Tokens:
         nonce = self.make_nonce()

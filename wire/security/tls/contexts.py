@@ -1,8 +1,7 @@
 """TLS contexts from Kafka's `ssl.*` settings: PEM in files or in the settings themselves, PKCS12 and JKS files.
 
-Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java a store that is called JKS may be
-PKCS12, and the other way round. For certificates that change while a node runs, see
-`trimaran.quorum.serving.altered_security`.
+Source: `DefaultSslEngineFactory` of Kafka (KIP-651 for PEM), `SslConfigs`. As in Java, a store declared as JKS may be
+PKCS12, and vice versa. For certificates that change while a node runs, see `trimaran.quorum.serving.altered_security`.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ _VERIFY = {
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
 }
-# Suites that belong to TLS 1.3; OpenSSL has all of them on or the version off.
+# The cipher suites of TLS 1.3: OpenSSL enables all of them, or the version is disabled.
 _SUITES_OF_13 = frozenset(
     {"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"}
 )
 
 
-_DER_SEQUENCE = b"\x30"  # how PKCS12 begins
+_DER_SEQUENCE = b"\x30"  # the first bytes of PKCS12
 
 
 class TlsError(Exception):
-    """A setting that makes no TLS context: which key, why, and what to do."""
+    """A setting from which no TLS context can be made; the text names the key, the cause and the remedy."""
 
     def __init__(self, key: str, why: str, fix: str) -> None:
         super().__init__(f"{key}: {why}; {fix}")
@@ -57,9 +56,10 @@ class TlsSettings:
     Args:
         keystore_location: a file with private key and certificate chain; needed by listeners.
         keystore_key, keystore_chain: the same as PEM text, instead of the file.
-        truststore_location, truststore_certificates: trusted authorities; neither: those of the machine.
-        crl_location: a PEM file with revocation lists; a peer whose issuer has none in it, or an old one, is refused.
-        check_hostname: a client compares the server's name (`ssl.endpoint.identification.algorithm=https`).
+        truststore_location, truststore_certificates: trusted authorities; if neither is set, those of the machine.
+        crl_location: a PEM file with revocation lists; a peer is refused if its issuer has no list in it, or an expired
+            one.
+        check_hostname: whether a client verifies the server's name (`ssl.endpoint.identification.algorithm=https`).
     """
 
     keystore_type: str = "JKS"
@@ -101,7 +101,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Returns the context of a client; with a certificate of its own if there is a keystore.
+    """Returns the context of a client, with its own certificate if there is a keystore.
 
     Raises:
         TlsError: a setting is wrong, or a file cannot be used.
@@ -127,7 +127,7 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: TlsSettings) -> 
             "name TLSv1.2, TLSv1.3 or both, and suites of them",
         )
     context.minimum_version, context.maximum_version = min(versions), max(versions)
-    # A client may ask for ever new handshakes, which cost us more than it.
+    # Otherwise a client may request renegotiation endlessly, which costs us more than the client.
     context.options |= ssl.OP_NO_RENEGOTIATION
     older = [suite for suite in suites if suite not in _SUITES_OF_13]
     if older:
@@ -142,7 +142,9 @@ def _set_versions_and_suites(context: ssl.SSLContext, settings: TlsSettings) -> 
 
 
 def openssl_name(suite: str) -> str:
-    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256` to OpenSSL; its own names pass."""
+    """Returns OpenSSL's name of a suite: `TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`;
+    OpenSSL's own names are unchanged.
+    """
     exchange, found, cipher = suite.removeprefix("TLS_").partition("_WITH_")
     if not found:
         return suite
@@ -168,7 +170,7 @@ def _load_key(context: ssl.SSLContext, settings: TlsSettings) -> None:
             *(settings.keystore_password, settings.key_password),
         )
         if settings.keystore_type != "PEM":
-            password = None  # the store's own password has opened it
+            password = None  # the store's password has already decrypted it
     key = "ssl.keystore.location" if settings.keystore_location else "ssl.keystore.key"
     if password is None and "ENCRYPTED" in pem:
         raise TlsError("ssl.key.password", "the private key is encrypted", "set its password")
@@ -224,8 +226,8 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_revoked(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Loads revocation lists for the peer's own certificate, not for its issuers: few higher authorities publish
-    lists.
+    """Loads revocation lists for the peer's own certificate, not for its issuers, because few higher authorities
+    publish lists.
     """
     if not settings.crl_location:
         return
@@ -254,7 +256,9 @@ def _require_pem(prefix: str, given: str, key: str) -> None:
 def _read_store(
     prefix: str, kind: str, location: str, password: str | None, key_password: str | None = None
 ) -> str:
-    """The PEM text of a store; `key_password` opens a private key of JKS, else `password` does."""
+    """Returns the PEM text of a store; a private key in JKS is decrypted with `key_password`, or with `password` if
+    that is None.
+    """
     try:
         data = read_small_file(location)
     except OSError as error:
@@ -308,8 +312,8 @@ def _pem_of_pkcs12(prefix: str, data: bytes, location: str, password: str | None
 
 @contextmanager
 def _as_file(pem: str) -> Iterator[str]:
-    """Yields a file with the key, since OpenSSL reads keys from files only; if the system can, it never touches a
-    disk.
+    """Yields a file with the key, because OpenSSL reads keys only from files; if the system permits, it is never
+    written to a disk.
     """
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("pem")

@@ -1,7 +1,8 @@
-"""Java's own keystores (JKS), read: private keys with their chains, and certificates, as PEM.
+"""A reader of Java keystores (JKS): private keys with their chains, and certificates, as PEM.
 
-Our own reader, as the format is small and closed, and the one package for it has had no release since 2020 and brings
-ciphers that need a compiler. It has no secrets worth the name: SHA-1 over the password, once. PKCS12 is better.
+It is our own, because the format is small and fixed, and the only package for it has had no release since 2020 and
+depends on ciphers that need a compiler. The format hardly protects its secrets: it applies SHA-1 once to the password.
+PKCS12 is better.
 Source: `sun.security.provider.JavaKeyStore` and `KeyProtector` of OpenJDK. Not implemented: JCEKS, writing.
 """
 
@@ -21,7 +22,7 @@ _U32, _U16, _I64 = struct.Struct(">I"), struct.Struct(">H"), struct.Struct(">q")
 
 
 class JksError(ValueError):
-    """No such store, or not that password."""
+    """The store is damaged, or the password is wrong."""
 
 
 @dataclass(slots=True)
@@ -48,12 +49,12 @@ class _Reader:
 
 
 def pem_of_jks(data: bytes, password: str | None, key_password: str | None = None) -> str:
-    """The first private key with its chain, if there is one, then all trusted certificates.
+    """Returns the first private key with its chain, if there is one, then all trusted certificates.
 
-    Without `password` the store is not checked for changes, as in Java, and private keys stay closed.
+    Without `password` the integrity of the store is not checked, as in Java, and private keys are not decrypted.
 
     Raises:
-        JksError: it is damaged, or the password is wrong.
+        JksError: the store is damaged, or the password is wrong.
     """
     if not data.startswith(MAGIC):
         raise JksError("it is no JKS store")
@@ -68,7 +69,7 @@ def pem_of_jks(data: bytes, password: str | None, key_password: str | None = Non
     for _ in range(count):  # each takes some of the bytes, of which there are SMALL_FILE_BYTES_MAX
         tag = reader.number()
         reader.take(reader.number(_U16))  # the alias
-        reader.number(_I64)  # when it was made
+        reader.number(_I64)  # the creation time
         if tag == _CERTIFICATE:
             trusted.append(_pem("CERTIFICATE", reader.certificate(version)))
         elif tag == _KEY:
@@ -92,7 +93,7 @@ def _check_digest(data: bytes, password: str) -> None:
 
 
 def _plain_key(protected: bytes, password: str) -> bytes:
-    """PKCS #8 out of an EncryptedPrivateKeyInfo with Sun's own cipher: a key stream of SHA-1."""
+    """Returns the PKCS #8 key in an EncryptedPrivateKeyInfo with Sun's own cipher: a key stream of SHA-1."""
     inner = _content(protected, 0x30)[0]
     _, rest = _content(inner, 0x30)
     sealed, _ = _content(rest, 0x04)
@@ -112,7 +113,7 @@ def _plain_key(protected: bytes, password: str) -> bytes:
 
 
 def _content(data: bytes, tag: int) -> tuple[bytes, bytes]:
-    """The content of the DER value at the front, and what follows it."""
+    """Returns the content of the first DER value, and the rest."""
     reader = _Reader(data)
     if reader.take(1)[0] != tag:
         raise JksError("a private key is not written as it should be")

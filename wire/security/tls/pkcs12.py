@@ -1,4 +1,6 @@
-"""PKCS12 stores as PEM, read by the package `cryptography`, an extra: importing this module may fail."""
+"""A reader of PKCS12 stores, as PEM. It uses the package `cryptography`, an optional extra, so importing this module
+may fail.
+"""
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -6,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 
 def pem_of_pkcs12(data: bytes, password: str | None) -> str:
     """Returns the private key, if there is one, and the certificates of a store. Raises ValueError: the password is
-    wrong, or this is no store.
+    wrong, or the store is invalid.
     """
     store = pkcs12.load_pkcs12(data, None if password is None else password.encode())
     pem = serialization.Encoding.PEM

@@ -1,8 +1,8 @@
-"""Names the weaknesses for which OpenSSL refuses a certificate: OpenSSL itself only returns a code.
+"""The weaknesses for which OpenSSL refuses a certificate, in words: OpenSSL itself only returns a code.
 
-Java takes SHA-1 under authorities of one's own, and RSA keys of 1,024 bits. OpenSSL at its level 2 takes neither, nor
-does a peer that uses it. Reads as much of X.509 (RFC 5280) as that needs. As in OpenSSL a signature on itself is not
-looked at.
+Java accepts SHA-1 under private authorities, and RSA keys of 1,024 bits. OpenSSL at security level 2 accepts neither,
+nor does a peer that uses it. This module reads only the necessary parts of X.509 (RFC 5280). As in OpenSSL, the
+signature of a self-signed certificate is not checked.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 
-# Errors of OpenSSL about chains that `weaknesses` explains.
+# OpenSSL's errors about chains that `weaknesses` explains.
 REASONS = frozenset({"CA_MD_TOO_WEAK", "CA_KEY_TOO_SMALL", "EE_KEY_TOO_SMALL"})
 RSA_BITS_MIN = 2048
 
@@ -35,7 +35,7 @@ _NAMES = {
 
 
 def weaknesses(pem: str) -> list[str]:
-    """A sentence for each certificate of the PEM text that OpenSSL refuses; what cannot be read is left out."""
+    """Returns a sentence for each certificate of the PEM text that OpenSSL refuses; unreadable ones are omitted."""
     found: list[str] = []
     for der in _certificates(pem):
         try:
@@ -80,7 +80,7 @@ def _rsa_bits(key: bytes) -> int | None:
 
 
 def _name(name: bytes) -> str:
-    """`CN=localhost,O=Example`, the most special part first."""
+    """Returns the name, such as `CN=localhost,O=Example`, the most specific part first."""
     parts = []
     for _, part in _values(name):
         for _, pair in _values(part):
@@ -90,7 +90,7 @@ def _name(name: bytes) -> str:
 
 
 def _values(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tags and contents of the DER values that follow each other. Raises IndexError where they end too early."""
+    """Yields the tags and contents of consecutive DER values. Raises IndexError if they are truncated."""
     place = 0
     while place < len(data):
         tag, size = data[place], data[place + 1]
