@@ -1,7 +1,7 @@
-"""Which of the batches that a leader sent continue a follower's log.
+"""The choice of the batches sent by a leader that continue a follower's log.
 
-Source: `UnifiedLog.analyzeAndValidateRecords` of Kafka, which leaves out what is of a later epoch, too. Stricter:
-epochs do not descend.
+Source: `UnifiedLog.analyzeAndValidateRecords` of Kafka, which also omits batches of a later epoch. This check is
+stricter: epochs must not decrease.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ def sound_batches(
     leader_epoch: LeaderEpoch,
     may_begin_lower: bool,
 ) -> tuple[list[BatchView], KafkaError | RemoteProtocolError | None]:
-    """The batches that continue a log which ends at `end_offset` in `epoch`, and what is wrong with the one after them.
+    """Returns the batches that continue a log which ends at `end_offset` in `epoch`, and the fault of the batch after
+    them.
 
-    None where batches contradict each other. `may_begin_lower`: if the leader's log starts inside a batch, a log
-    without records takes the whole batch and starts there too.
+    None if batches contradict each other. `may_begin_lower`: if the leader's log starts inside a batch, an empty log
+    takes the whole batch and starts at the same offset.
     """
     views: list[BatchView] = []
     try:
@@ -33,10 +34,10 @@ def sound_batches(
             if view.leader_epoch > leader_epoch or view.next_offset > OFFSET_MAX:
                 raise RemoteProtocolError(f"no leader of epoch {leader_epoch} has {view!r}")
             is_first = may_begin_lower and not views and end_offset <= view.last_offset
-            # Recovery takes an older epoch behind a newer one for what was truncated, and cuts there.
+            # Recovery treats an older epoch after a newer one as truncated records, and cuts there.
             is_stale = 0 <= view.leader_epoch < epoch
             if is_stale or (view.base_offset < end_offset and not is_first):
-                # No CRC covers these fields: it may be the batch before that lies.
+                # No CRC covers these fields, so the previous batch may be the wrong one.
                 return [], KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
                     f"{view!r} does not continue the log at {end_offset}, epoch {epoch}",

@@ -1,10 +1,10 @@
-"""The log of one partition as bytes on a disk: segments that are rolled, written, read as slices, flushed and cut.
+"""The log of one partition as bytes on disk: segments that are written, rolled, read as slices, flushed and truncated.
 
-Source: Kafka's `LocalLog`. `log/partitions/partition_log.py` knows the meaning of the records: epochs, producers, the
+Source: Kafka's `LocalLog`. `log/partitions/partition_log.py` handles the meaning of the records: epochs, producers, the
 start of the log.
 
-Errors: KafkaError with the code a client gets. An OSError anywhere takes the whole log directory offline
-(`log/durability/health.py`): from the first failed append on, none succeeds (KAFKA-10778).
+Errors: KafkaError with the code for the client. Any OSError takes the whole log directory offline
+(`log/durability/health.py`): after the first failed append, no append succeeds (KAFKA-10778).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ T = TypeVar("T")
 
 
 class Cut(NamedTuple):
-    """The place of a truncation: `segment` at the batch at `position`, or behind its last one (None); the log then ends
-    at `offset`.
+    """The place of a truncation: in `segment`, at the batch at `position`, or after its last batch (None); the log then
+    ends at `offset`.
     """
 
     segment: Segment
@@ -44,11 +44,11 @@ class Cut(NamedTuple):
 
 
 class LocalLog:
-    """Segments up to `log_end_offset`; those below `flushed_offset` are durable.
+    """Segments up to `log_end_offset`; records below `flushed_offset` are durable.
 
-    Invariants: segments ascend without overlap, the last is the one appended to; `flushed_offset` never passes what a
-    finished flush covered, and is lowered by truncation. Methods with an underscore are for `PartitionLog` and raise
-    OSError and SegmentDamaged where they do not say otherwise.
+    Invariants: segments ascend without overlap, and the last one is active; `flushed_offset` never exceeds the end of
+    the last completed flush, and truncation lowers it. Methods with an underscore are for `PartitionLog`; unless
+    documented otherwise they raise OSError and SegmentDamaged.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class LocalLog:
         files: Files,
         health: DirectoryHealth,
     ) -> None:
-        """`segments` has one element at the least; `epochs` are flushed with them, as they explain them."""
+        """Takes at least one segment; `epochs` are flushed with the segments, because they describe them."""
         self.directory = directory
         self.config = config
         self.files = files
@@ -85,7 +85,7 @@ class LocalLog:
 
     @property
     def sealed_segments(self) -> Sequence[Segment]:
-        """All but the active one, ascending."""
+        """Returns all segments except the active one, in ascending order."""
         return self._segments.all[:-1]
 
     @property
@@ -94,7 +94,7 @@ class LocalLog:
 
     @property
     def removals(self) -> int:
-        """How many segments have left the log since it was opened: cut, expired or compacted."""
+        """Returns the number of segments removed since the log was opened: truncated, expired or compacted."""
         return self._segments.removals
 
     @property
@@ -103,18 +103,18 @@ class LocalLog:
 
     @property
     def names(self) -> Names:
-        """The names of the files, for renaming of the directory."""
+        """Returns the names of the files, which change when the directory is renamed."""
         return self._flushing.names
 
     def storage(self, what: str) -> AbstractContextManager[None]:
-        """For file calls on behalf of this log: an OSError takes the directory offline
-        and becomes KAFKA_STORAGE_ERROR.
+        """Guards the file operations of this log: an OSError takes the directory offline and becomes
+        KAFKA_STORAGE_ERROR.
         """
         return self.health.guard(what)
 
     @contextmanager
     def _lookup(self, what: str) -> Iterator[None]:
-        """As `storage`, for what finds its way by indexes and headers."""
+        """Guards like `storage`, for look-ups by indexes and headers."""
         with self.health.guard(f"{what} in {self.directory}"):
             try:
                 yield
@@ -122,8 +122,8 @@ class LocalLog:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
 
     def _while_it_lasts(self, steps: Steps[T], removals: int | None = None) -> Steps[T]:
-        """Runs `steps` unless the log changes under them: a truncation makes what they found wrong, and a closed log
-        gives its files other names. Given `removals`, no segment may have left the log since then either.
+        """Runs `steps` unless the log changes meanwhile: a truncation invalidates their result, and a closed log may
+        rename its files. If `removals` is given, no segment may have been removed since then either.
 
         Raises KafkaError: NOT_LEADER_OR_FOLLOWER, the log has changed.
         """
@@ -143,7 +143,9 @@ class LocalLog:
     # Writing
 
     def _base_of_next(self, first_offset: Offset, last_offset: Offset) -> Offset:
-        """The base of a segment for these offsets: the log's end, unless the last is too far from it for an index."""
+        """Returns the base offset of a segment for these offsets: the log's end, unless the last offset is too far from
+        it for an index.
+        """
         is_near = last_offset - self.log_end_offset <= RELATIVE_OFFSET_MAX
         return self.log_end_offset if is_near else first_offset
 
@@ -152,12 +154,12 @@ class LocalLog:
         if active.size:
             active.seal()
             self._segments.add(base_offset, now_ms, self._preallocated_bytes)
-        else:  # the next offset is too far from its base
+        else:  # the next offset is too far from the segment's base
             self._segments.replace_active(base_offset, now_ms, self._preallocated_bytes)
         self._flushing.names_changed()
 
     def _create_files(self, active: Segment, now_ms: int) -> None:
-        """Makes the files of the active segment before its first append."""
+        """Creates the files of the active segment before its first append."""
         active.opened_ms = now_ms
         active.create(self._preallocated_bytes)
         self._flushing.names_changed()
@@ -171,12 +173,12 @@ class LocalLog:
     def _read(
         self, offset: Offset, max_bytes: int, limit: Offset, *, min_one: bool
     ) -> LogSlice | None:
-        """See `PartitionLog.read`; `limit` is at most the log's end, and above `offset`."""
+        """Reads as `PartitionLog.read`; `limit` is at most the log's end, and above `offset`."""
         segments, interval = self._segments, self.config.index_interval_bytes
         at = bisect_right(segments.bases, offset) - 1
         start = None
         segment = segments.active
-        while start is None:  # the offset may fall into a gap at a segment's end
+        while start is None:  # the offset may lie in a gap at a segment's end
             if at >= len(segments.all):
                 return None
             segment = segments.all[at]
@@ -209,11 +211,11 @@ class LocalLog:
 
     @property
     def lacks_index(self) -> bool:
-        """Whether a read was refused for that, until `rebuild_lost` is through."""
+        """Whether a read found an index lost, until `rebuild_lost` is done."""
         return bool(self._lost_indexes)
 
     def rebuild_lost(self) -> Steps[None]:
-        """Rebuilds the indexes that reads did without. Raises KafkaError as `_while_it_lasts`."""
+        """Rebuilds the indexes that reads found lost. Raises KafkaError as `_while_it_lasts`."""
         with self._lookup("rebuilding indexes"):
             while self._lost_indexes:
                 segment = next(iter(self._lost_indexes))
@@ -222,9 +224,7 @@ class LocalLog:
                 self._lost_indexes.discard(segment)
 
     def date_oldest(self, now_ms: int, segments_max: int) -> Steps[None]:
-        """Learns how old the oldest segments are, before `apply_retention` asks. Raises KafkaError as
-        `_while_it_lasts`.
-        """
+        """Determines the ages of the oldest segments for `apply_retention`. Raises KafkaError as `_while_it_lasts`."""
         with self.storage(f"retention of {self.directory}"):
             oldest = self._segments.all[:segments_max]
             yield from self._while_it_lasts(date_oldest(oldest, self.config, now_ms))
@@ -233,7 +233,7 @@ class LocalLog:
 
     @property
     def must_flush(self) -> bool:
-        """Write-behind has left enough: a whole segment, or `flush.messages`."""
+        """Whether the unflushed records require a flush: a whole segment, or `flush.messages` of them."""
         flushed = self._flushing.flushed_offset
         unflushed = self.log_end_offset - flushed
         is_rolled = self._segments.active.base_offset > flushed
@@ -241,25 +241,25 @@ class LocalLog:
 
     @property
     def needs_only_a_sync(self) -> bool:
-        """As `Flushing.needs_only_a_sync`."""
+        """Whether an fsync of the active segment suffices; see `Flushing.needs_only_a_sync`."""
         return self._flushing.needs_only_a_sync(self._segments.active)
 
     def prepare_flush(self) -> Flush:
-        """Returns the files to fsync now; cheap, on the loop. `Flush.run()` may then run in a thread, `finish_flush` on
-        the loop.
+        """Returns the files to fsync; cheap, called on the loop. Then `Flush.run()` may run in a thread, and
+        `finish_flush` runs on the loop.
 
-        Raises OSError: the directory is offline, now or before.
+        Raises OSError: the directory is or was offline.
         """
-        # A segment that was sealed since its last flush has indexes to be synced, although all of its batches are.
+        # A segment that was sealed since the last flush has unsynced indexes, even if all its batches are synced.
         unflushed = self._segments.since(self.flushed_offset - 1)
         return self._flushing.prepare(self.log_end_offset, unflushed, self._segments.active)
 
     def finish_flush(self, flush: Flush) -> int:
-        """Notes what a flush made durable, and returns the flushed offset. A failed flush changes nothing."""
+        """Records the result of a flush, and returns the flushed offset. A failed flush changes nothing."""
         return self._flushing.finish(flush)
 
     def flush(self) -> int:
-        """All three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        """Flushes in all three steps; blocks. Raises KafkaError KAFKA_STORAGE_ERROR."""
         with self.storage("flush"):
             flush = self.prepare_flush()
             try:
@@ -269,13 +269,13 @@ class LocalLog:
         return self.flushed_offset
 
     def note_synced(self) -> None:
-        """The volume was synced after `PartitionLog.close_unsynced`."""
+        """Takes note that the volume was synced after `PartitionLog.close_unsynced`."""
         self._flushing.flushed_offset = self.log_end_offset
         self._flushing.touched = False
 
     @property
     def must_close(self) -> bool:
-        """Whether a clean close has anything to write: not where nothing was written since the log was opened. A log
+        """Whether a clean close has anything to write; False if nothing was written since the log was opened. A log
         that was emptied has a file, too, which may be preallocated.
         """
         is_written = self.log_end_offset > 0 or self.active_segment.exists
@@ -284,12 +284,12 @@ class LocalLog:
     # Shortening
 
     def _place_of_cut(self, offset: Offset) -> Cut:
-        """For an end at `offset`, above the first segment's base; a batch with a record at `offset` or above goes as a
-        whole.
+        """Returns the cut for an end at `offset`, above the first segment's base; a batch with a record at `offset` or
+        above is removed as a whole.
         """
         segment, interval = self._segments.since(offset - 1)[0], self.config.index_interval_bytes
         position = segment.locate(offset, interval)
-        # Not in a gap that compaction left: a recovery would find another end, below what counts as flushed.
+        # The end must not lie in a gap left by compaction: recovery would find a lower end, below the flushed offset.
         end = segment.end_before(segment.size if position is None else position, interval)
         return Cut(segment, position, end)
 
@@ -299,7 +299,7 @@ class LocalLog:
         if segments.active is not segment:
             while segments.active is not segment:
                 segments.drop_last()
-            # Else a crash could bring them back behind what is cut below; in a compacted log the hole would not be
+            # Otherwise a crash could restore them after the cut segment; in a compacted log the hole would not be
             # noticed.
             self.files.fsync_directory(self.directory)
         if position is not None:
@@ -310,18 +310,19 @@ class LocalLog:
         self.log_end_offset = offset
 
     def _begin_anew(self, offset: Offset) -> None:
-        """Removes all segments; an empty one starts at `offset`."""
+        """Removes all segments and adds an empty one at `offset`."""
         while len(self._segments):
             self._segments.drop_last()
         self._segments.add(offset, 0, self._preallocated_bytes)
-        self.files.fsync_directory(self.directory)  # else a crash could bring the old end back
+        self.files.fsync_directory(self.directory)  # otherwise a crash could restore the old end
         self.log_end_offset = offset
         self._flushing.emptied(offset)
 
     def purge(self, now_ms: int | None = None) -> None:
-        """Unlinks the files of removed segments; given the time, those removed `file.delete.delay.ms` ago.
+        """Unlinks the files of removed segments; if the time is given, only of those removed at least
+        `file.delete.delay.ms` ago.
 
-        Blocks (a large file takes a while); may run in a thread. Raises KafkaError.
+        It blocks (a large file takes a while) and may run in a thread. Raises KafkaError.
         """
         with self.storage(f"deleting in {self.directory}"):
             self._segments.purge(now_ms, self.config.file_delete_delay_ms)

@@ -1,7 +1,6 @@
 """Names of partition directories.
 
-Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its siblings, `Topic` (which names are
-legal).
+Source: Kafka's `LocalLog.parseTopicPartitionName`, `logDeleteDirName` and its siblings, `Topic` (legal names).
 
 ```
 orders-3                           a partition:            TOPIC-PARTITION
@@ -39,7 +38,9 @@ def is_partition_directory(name: str) -> bool:
 
 
 def partition_of(name: str) -> TopicPartition | None:
-    """The partition of a directory such as `orders-3`; None for other names. A start asks for thousands, in order."""
+    """Returns the partition of a directory such as `orders-3`; None for other names. At startup it is called thousands
+    of times, in order.
+    """
     topic, _, number = name.rpartition("-")
     if not number.isdecimal() or not number.isascii() or len(number) > PARTITION_DIGITS_MAX:
         return None
@@ -54,7 +55,9 @@ def _legal_topic(topic: str) -> str | None:
 
 
 def parse_directory_name(name: str) -> TopicPartition:
-    """The partition of a directory such as `orders-3`, also of a future one; raises ValueError for other names."""
+    """Returns the partition of a directory such as `orders-3`, or of a future one; raises ValueError for other
+    names.
+    """
     found = partition_of(_renamed_from(name, FUTURE_SUFFIX))
     if found is None:
         raise ValueError(f"{name!r} is not TOPIC-PARTITION")
@@ -62,12 +65,14 @@ def parse_directory_name(name: str) -> TopicPartition:
 
 
 def is_deleted_directory(name: str) -> bool:
-    """Whether `name` is that of a partition's directory that is to be removed; a name alone does not prove it."""
+    """Whether `name` has the form of a partition directory that is to be removed; the name alone does not prove it."""
     return partition_of(_renamed_from(name, DELETE_SUFFIX)) is not None
 
 
 def put_aside_from(name: str) -> TopicPartition | None:
-    """The partition of a `-delete` or `-stray` directory, its topic cut as there; None for other names."""
+    """Returns the partition of a `-delete` or `-stray` directory, with the topic truncated as in the name; None for
+    other names.
+    """
     for suffix in (DELETE_SUFFIX, STRAY_SUFFIX):
         if name.endswith(suffix):
             return partition_of(_renamed_from(name, suffix))
@@ -75,7 +80,7 @@ def put_aside_from(name: str) -> TopicPartition | None:
 
 
 def _renamed_from(name: str, suffix: str) -> str:
-    """`orders-3` for `orders-3.0f…9a-delete`; other names as they are."""
+    """Returns `orders-3` for `orders-3.0f…9a-delete`; other names unchanged."""
     if not name.endswith(suffix):
         return name
     unique = _UNIQUE.search(name.removesuffix(suffix))
@@ -83,17 +88,17 @@ def _renamed_from(name: str, suffix: str) -> str:
 
 
 def aside_name(key: TopicPartition, suffix: str) -> str:
-    """A new name for a directory that is no partition's any more (`-delete`, `-stray`)."""
+    """Returns a new name for a directory that no longer belongs to a partition (`-delete`, `-stray`)."""
     return f"{aside_topic(key, suffix)}-{key.partition}.{uuid.uuid4().hex}{suffix}"
 
 
 def aside_topic(key: TopicPartition, suffix: str) -> str:
-    """As much of the topic's name as there is room for in an `aside_name`."""
+    """Returns the part of the topic's name that fits into an `aside_name`."""
     return key.topic[: FILE_NAME_BYTES_MAX - len(f"-{key.partition}.{suffix}") - UNIQUE_CHARS]
 
 
 def future_name(key: TopicPartition) -> str:
-    """A new name for a replica that is copied here. Raises ValueError: the topic's name leaves no room for it."""
+    """Returns a new name for a replica that is copied here. Raises ValueError: the topic's name is too long for it."""
     name = f"{key}.{uuid.uuid4().hex}{FUTURE_SUFFIX}"
     if len(name) > FILE_NAME_BYTES_MAX:
         raise ValueError(f"{name} is longer than a file name can be")

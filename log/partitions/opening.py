@@ -1,6 +1,6 @@
-"""Loading a partition's directory into segments and leader epochs that agree with each other.
+"""Loading of a partition's directory into segments and consistent leader epochs.
 
-Source: Kafka's `LogLoader.load`. The checks that cut or refuse are in `log/segments/recovery.py`.
+Source: Kafka's `LogLoader.load`. The checks that truncate or refuse are in `log/segments/recovery.py`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ LOG_START = Offset(0)
 
 
 class LastRun(NamedTuple):
-    """The facts about a log that the last process left in the files of the log directory.
+    """The facts about a log that the last process stored in the files of the log directory.
 
-    Every offset below `recovery_point` was flushed: only records above it may be cut. After a `clean_shutdown` all was
-    flushed, and only the end is checked. The log starts at `log_start_offset`, or at its first segment if that is
-    higher. Below `cleaned_to` compaction may have left gaps between segments.
+    Every offset below `recovery_point` was flushed: only records above it may be cut. After a `clean_shutdown`
+    everything was flushed, and only the end is checked. The log starts at `log_start_offset`, or at its first segment
+    if that is higher. Below `cleaned_to` compaction may have left gaps between segments.
     """
 
     clean_shutdown: bool
@@ -51,10 +51,10 @@ class LastRun(NamedTuple):
 def load_log(
     directory: Path, config: LogConfig, files: Files, last_run: LastRun
 ) -> tuple[list[Segment], LeaderEpochs]:
-    """The segments, the last one ready for appending, and the epochs of what they hold.
+    """Returns the segments, with the last one ready for appending, and their epochs.
 
     Raises:
-        SegmentDamaged: what was flushed is not there any more, or not intact.
+        SegmentDamaged: flushed records are missing or damaged.
         OSError
     """
     clean_shutdown, recovery_point, log_start_offset, cleaned_to = last_run
@@ -77,7 +77,8 @@ def load_log(
             f"{directory} ends at {end_offset}, {recovery_point} offsets were flushed"
         )
     if clean_shutdown and end_offset < log_start_offset:
-        # Only a crash can take records behind the start. After a clean stop the start is wrong, or they are gone.
+        # Only a crash can remove records after the log's start. After a clean shutdown the start is wrong, or the
+        # records are lost.
         raise SegmentDamaged(
             f"{directory} ends at {end_offset}, and starts at {log_start_offset} by {LOG_START_OFFSETS}"
         )
@@ -94,7 +95,7 @@ def load_log(
     epochs.truncate_from_start(start_offset)
     epochs.truncate_from_end(
         end_offset
-    )  # last: an empty log has none, also where emptying it was not noted
+    )  # last: an empty log has none, even if the emptying was not recorded
     return segments, epochs
 
 
@@ -116,10 +117,10 @@ def _recover(
     epochs: LeaderEpochs,
     files: Files,
 ) -> None:
-    """Checks all segments that reach over the recovery point; those after a cut or a hole go.
+    """Checks all segments that extend beyond the recovery point; those after a cut or a hole are removed.
 
-    Compaction leaves holes too, but in the flushed part only: what it cleans is below the recovery point, or
-    `cleaned_to` of a Kafka.
+    Compaction also leaves holes, but only in the flushed part: below the recovery point, or below the `cleaned_to` of a
+    log written by Kafka.
     """
 
     def note(view: BatchView) -> None:
@@ -127,11 +128,11 @@ def _recover(
             epochs.assign(view.leader_epoch, view.base_offset)
 
     bases = [segment.base_offset for segment in segments]
-    # With the one that ends at the recovery point: a truncation to there may be undone.
+    # The segment that ends at the recovery point is included: a crash may have undone a truncation to that point.
     first = max(0, bisect_right(bases, recovery_point - 1) - 1)
     epochs.truncate_from_end(
         recovery_point
-    )  # the batches say it; the file may be from before a cut
+    )  # the batches are the authority; the file may predate a cut
     keep = first
     for segment in segments[first:]:
         before = segments[keep - 1].next_offset if keep > first else segment.base_offset
@@ -155,15 +156,15 @@ def _recover(
     del segments[keep:]
     for segment in segments[first:]:
         segment.transaction_index.truncate_to(recovery_point)
-    # So that the aborts above it are read, and indexed, again; all of them if an index was damaged.
+    # Later snapshots go, so that the aborts above it are read and indexed again; all aborts if an index was damaged.
     remove_snapshots(segments[0].directory, files, above=recovery_point)
     if any(segment.transaction_index.lacks_entries for segment in segments):
         remove_snapshots(segments[0].directory, files, above=-1)
 
 
 def _begin_anew(segments: list[Segment], start_offset: Offset, files: Files) -> list[Segment]:
-    """The start is noted, and a crash took the records that it was moved to: what is left was deleted, and nothing may
-    follow it.
+    """Empties the log. The checkpointed start is beyond the end, because a crash removed the records there: the
+    remaining records were deleted, and nothing may follow them.
     """
     directory = segments[0].directory
     events.LOG_BEGINS_ANEW.log(
@@ -182,7 +183,7 @@ def _remove(segment: Segment, files: Files) -> None:
 
 
 def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
-    """None when the file is missing or damaged: the log itself says it then."""
+    """Returns the epochs in the file; None if it is missing or damaged: they are then read from the log."""
     try:
         return LeaderEpochs.read(directory, files)
     except FileDamaged as damage:
@@ -191,8 +192,8 @@ def _read_epochs(directory: Path, files: Files) -> LeaderEpochs | None:
 
 
 def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: Offset) -> bool:
-    """After a crash the log may start lower again than the file says: deletions come back that
-    were not checkpointed. Segments below the start may still be there.
+    """Whether the epochs cover the log's start. After a crash the log may start below the epochs in the file, because
+    deletions that were not checkpointed are undone. Segments below the start may still exist.
     """
     if epochs.epoch_for(start_offset) >= 0:
         return True
@@ -207,7 +208,7 @@ def _knows_start(epochs: LeaderEpochs, segments: list[Segment], start_offset: Of
 
 
 def _knows_end(epochs: LeaderEpochs, active: Segment) -> bool:
-    """An old copy of the file would not know the epoch of the last batch."""
+    """Whether the epochs include that of the last batch; those of an old copy of the file do not."""
     if active.last_epoch is None or active.last_epoch < 0:
         return True
     return epochs.epoch_for(active.next_offset - 1) == active.last_epoch

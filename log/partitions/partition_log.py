@@ -1,10 +1,10 @@
-"""The log of one partition: append, truncate, retain; its leader epochs, its producers, and where it starts.
+"""The log of one partition: appending, truncation, retention; its leader epochs, its producers, and its start.
 
-Source: Kafka's `UnifiedLog`; the bytes are of `log/partitions/local_log.py`, reads of `log/partitions/readable_log.py`.
-The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and called from one thread (the event
-loop), except `Flush.run`. See `broker/partitions` for high watermark and leadership.
+Source: Kafka's `UnifiedLog`. `log/partitions/local_log.py` stores the bytes, and `log/partitions/readable_log.py` reads
+them. The same class serves data partitions and `__cluster_metadata-0`. Synchronous, and called from one thread (the
+event loop), except `Flush.run`. See `broker/partitions` for high watermark and leadership.
 
-Errors: as those of `LocalLog`.
+Errors: as in `LocalLog`.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class AppendInfo(NamedTuple):
 
 
 class PartitionLog(ReadableLog):
-    """Offsets [log_start_offset, log_end_offset), the epochs they were written in and the producers that wrote them.
+    """The offsets [log_start_offset, log_end_offset), the epochs in which they were written and the producers that
+    wrote them.
 
-    `before_truncate` is called with the new recovery point before bytes below the old one go, or below the log's start,
-    so that its owner can lower the checkpoints first.
+    `before_truncate` is called with the new recovery point before bytes below the old one, or below the log's start,
+    are removed, so that the owner can lower the checkpoints first.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class PartitionLog(ReadableLog):
         files: Files = REAL_FILES,
         health: DirectoryHealth | None = None,
     ) -> None:
-        """For `open`, which recovers; `segments` has one element at the least."""
+        """Creates the log; used by `open`, which recovers it. `segments` has at least one element."""
         health = health or DirectoryHealth()
         super().__init__(directory, config, segments, epochs, files=files, health=health)
         self.topic_partition = parse_directory_name(directory.name)
@@ -95,8 +96,8 @@ class PartitionLog(ReadableLog):
         """Opens an existing directory (an empty one is an empty log) and recovers it after a crash.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR, the flushed part is damaged or something else lies where a file should
-                (this replica only), or the disk failed (the directory).
+            KafkaError: KAFKA_STORAGE_ERROR: the flushed part is damaged or a file has the wrong type (only this replica
+                fails), or the disk failed (the whole directory fails).
         """
         health = health or DirectoryHealth()
         with health.guard_names(f"opening {directory}"):
@@ -109,25 +110,25 @@ class PartitionLog(ReadableLog):
         log.log_start_offset = max(last_run.log_start_offset, segments[0].base_offset)
         is_clean = last_run.clean_shutdown
         log._flushing.flushed_offset = log.log_end_offset if is_clean else last_run.recovery_point
-        # Recovery may have made indexes, and damaged epochs must be written again.
+        # Recovery may have created indexes, and damaged epochs must be rewritten.
         log._flushing.touched = not is_clean or epochs.version > 0
         return log
 
     # Facts
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """KIP-279: the largest epoch not above `epoch`, and where it ended; (-1, -1) when unknown."""
+        """Returns the largest epoch not above `epoch` and its end offset (KIP-279); (-1, -1) if unknown."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     @property
     def knows_producers(self) -> bool:
-        """Whether `producers` was built already."""
+        """Whether `producers` has been built."""
         return self._producers.state is not None
 
     def prepare(self) -> None:
-        """Makes indexes that are missing, and builds the state of producers, as Kafka's `LogLoader` does before a log
-        is served. Reads the active segment at the worst, and those without an index. The next use of the log reports
-        damage or a failing disk. Blocks, for a thread that has the log alone.
+        """Creates missing indexes and builds the state of producers, like Kafka's `LogLoader` before a log is served.
+        It reads at most the active segment and those without an index. The next use of the log reports damage or a
+        failing disk. It blocks, and is for a thread with exclusive use of the log.
         """
         with suppress(KafkaError, SegmentDamaged):
             with self.storage(f"rebuilding indexes in {self.directory}"):
@@ -140,14 +141,16 @@ class PartitionLog(ReadableLog):
 
     @property
     def producers(self) -> ProducerState:
-        """State of idempotent producers at the log's end; built from snapshot and headers when first asked for."""
+        """Returns the state of idempotent producers at the log's end; built from snapshot and headers at the first
+        access.
+        """
         state = self._producers.state
         if state is None:
             state = at_once(self.load_producers())
         return state
 
     def load_producers(self) -> Steps[ProducerState]:
-        """As `producers`, in steps. Raises KafkaError as `find_aborted`."""
+        """Builds `producers` in steps. Raises KafkaError as `find_aborted`."""
         state = self._producers.state
         if state is not None:
             return state
@@ -158,21 +161,22 @@ class PartitionLog(ReadableLog):
     # Appending
 
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
-        """A leader's epoch begins at the log's end, before it answers any request; after a restart the same epoch keeps
+        """Begins a leader's epoch at the log's end, before it answers any request; after a restart the same epoch keeps
         its start.
 
-        So it is known although nothing was written in it, and no follower can know a later one (KAFKA-7415). Not
-        flushed: an epoch without a record is forgotten with the process, and the leader begins it again.
+        The epoch is therefore known even if nothing was written in it, and no follower can know a later one
+        (KAFKA-7415). It is not flushed: an epoch without records is lost with the process, and the leader begins it
+        again.
         """
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def append_as_leader(
         self, batches: memoryview, views: list[BatchView], *, leader_epoch: LeaderEpoch, now_ms: int
     ) -> AppendInfo:
-        """Gives the batches the next offsets and `leader_epoch`, and writes them with one call.
+        """Assigns the next offsets and `leader_epoch` to the batches, and writes them with one call.
 
-        `batches` are exactly the bytes of `views`, validated; they are stamped in place when writable, else copied.
-        Raises KafkaError: RECORD_LIST_TOO_LARGE, more than a segment holds; KAFKA_STORAGE_ERROR.
+        `batches` are exactly the validated bytes of `views`; they are stamped in place if writable, otherwise copied.
+        Raises KafkaError: RECORD_LIST_TOO_LARGE: more than a segment can hold; KAFKA_STORAGE_ERROR.
         """
         if self.health.offline is not None:
             self.health.check()
@@ -199,17 +203,17 @@ class PartitionLog(ReadableLog):
     def append_as_follower(
         self, records: memoryview, *, now_ms: int = 0, leader_epoch: LeaderEpoch = EPOCH_MAX
     ) -> AppendInfo:
-        """Appends fetched batches with the offsets and epochs they have; a partial batch at the end is left out.
+        """Appends fetched batches with their offsets and epochs; a partial batch at the end is ignored.
 
-        Epochs do not descend, and none is later than `leader_epoch`, the one that is followed: no CRC covers them.
+        Epochs must not decrease, and none may be later than `leader_epoch`, the current leader's: no CRC covers them.
         Batches before a damaged one are appended.
 
-        A leader whose log an old Kafka began sends messages of v0 and v1 as they are: they have no epoch.
+        A leader whose log began under an old Kafka sends messages of v0 and v1 unchanged: they have no epoch.
 
         Raises:
-            KafkaError: CORRUPT_MESSAGE, wrong CRC; OFFSET_OUT_OF_RANGE, they do not continue the log or each other;
-                KAFKA_STORAGE_ERROR.
-            RemoteProtocolError: these are no batches, end above the last offset that there is, or are of a later epoch.
+            KafkaError: CORRUPT_MESSAGE: wrong CRC; OFFSET_OUT_OF_RANGE: the batches do not continue the log or each
+                other; KAFKA_STORAGE_ERROR.
+            RemoteProtocolError: the bytes are not batches, exceed the largest offset, or are of a later epoch.
         """
         self.health.check()
         first_offset = self.log_end_offset
@@ -234,7 +238,7 @@ class PartitionLog(ReadableLog):
             for view in run:
                 if view.leader_epoch != self.epochs.latest_epoch and view.magic == MAGIC:
                     self.epochs.assign(view.leader_epoch, view.base_offset)
-        # Changes something only where the first batch began lower.
+        # This changes the start only if the first batch began below it.
         self.delete_records_before(start_offset)
         if flaw is not None:
             raise flaw
@@ -268,20 +272,20 @@ class PartitionLog(ReadableLog):
         self.log_end_offset = producers.end_offset = last_offset + 1
 
     def _follow_producer(self, producers: ProducerState, view: BatchView) -> None:
-        # Before the state moves on, so that a failure leaves the last stable offset where it is (KAFKA-7866).
+        # Done before the state advances, so that a failure leaves the last stable offset unchanged (KAFKA-7866).
         aborted = producers.aborted_by(view)
         if aborted is not None and self._segments.active.transaction_index.append(aborted):
             self._flushing.names_changed()
         producers.update(view)
 
     def roll(self, now_ms: int) -> None:
-        """Begins a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
+        """Rolls a new segment at the log's end, unless the active one is empty. Raises KafkaError."""
         if self._segments.active.size:
             with self.storage(f"new segment in {self.directory}"):
                 self._roll(self.log_end_offset, now_ms)
 
     def skip_to(self, offset: Offset, now_ms: int) -> None:
-        """Ends the log at `offset`, above its end, with an empty segment: compaction has left nothing before it. Raises
+        """Extends the log to `offset` with an empty segment: compaction has removed all records before it. Raises
         KafkaError.
         """
         with self.storage(f"new segment in {self.directory}"):
@@ -290,15 +294,15 @@ class PartitionLog(ReadableLog):
 
     def _roll(self, base_offset: Offset, now_ms: int) -> None:
         if self._segments.active.size:
-            _ = self.producers  # it leaves a snapshot that was not requested
+            _ = self.producers  # rolling leaves a snapshot that was not requested
             self._producers.begin_snapshot()
         self._begin_segment(base_offset, now_ms)
 
     # Transactions
 
     def last_stable_offset(self, high_watermark: Offset, *, must_know: bool = True) -> Offset:
-        """Returns the end for read_committed readers: below it every transaction is decided, and so replicated (T3). If
-        the producers are not known and need not be, it is `high_watermark`.
+        """Returns the end for read_committed readers: below it every transaction is decided and replicated (T3). If the
+        producers are not loaded and not needed, it is `high_watermark`.
         """
         if not must_know and self._producers.state is None:
             return high_watermark
@@ -306,21 +310,21 @@ class PartitionLog(ReadableLog):
         return Offset(min(max(stable, self.log_start_offset), high_watermark))
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Aborted:
-        """As `find_aborted`, in one go."""
+        """Returns the result of `find_aborted`, without steps."""
         return at_once(self.find_aborted(start, end))
 
     def has_no_aborts(self, start: Offset) -> bool:
-        """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also where that is not known."""
+        """Whether `find_aborted` finds nothing from `start` on, as in most logs; False also if that is unknown."""
         return self._producers.state is not None and self._segments.has_no_aborts(start)
 
     def find_aborted(
         self, start: Offset, end: Offset, removals: int | None = None
     ) -> Steps[Aborted]:
-        """The aborted transactions with a part in [start, end), by their markers' offsets (T8).
+        """Finds the aborted transactions that overlap [start, end), in order of their markers' offsets (T8).
 
-        `removals` is that of the log when the records were read (default: now). A segment that leaves the log takes its
-        index along, while readers keep its records: aborted ones would look committed. Raises KafkaError:
-        KAFKA_STORAGE_ERROR; NOT_LEADER_OR_FOLLOWER, the log was cut or closed, or a segment has left it.
+        `removals` is that of the log when the records were read (default: now). A removed segment's index is gone while
+        readers keep its records: aborted records would look committed. Raises KafkaError: KAFKA_STORAGE_ERROR;
+        NOT_LEADER_OR_FOLLOWER: the log was truncated or closed, or a segment was removed.
         """
         removals = self.removals if removals is None else removals
         yield from self.load_producers()  # after a crash this completes the indexes
@@ -338,15 +342,15 @@ class PartitionLog(ReadableLog):
     # Shortening
 
     def truncate_to(self, offset: Offset) -> None:
-        """Removes every batch with a record at `offset` or above; the log then ends behind the rest, or starts empty if
-        nothing is left. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """Removes every batch with a record at `offset` or above; the log then ends after the remaining records, or is
+        empty if none remain. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(offset)
             return
         cut = self._cut_at(offset)
         if cut is None:
-            # The rest of a batch that reaches below the start goes, too.
+            # The rest of a batch that extends below the start is removed, too.
             self.truncate_fully_and_start_at(min(offset, self.log_start_offset))
             return
         self._lower_recovery_point(cut.offset)
@@ -355,7 +359,7 @@ class PartitionLog(ReadableLog):
             self._forget_truncated()
 
     def _cut_at(self, offset: Offset) -> Cut | None:
-        """None where nothing is left."""
+        """Returns the place of the cut; None if no records remain."""
         if offset <= self._segments.bases[0] or offset < self.log_start_offset:
             return None
         with self._lookup(f"truncation to {offset}"):
@@ -363,8 +367,8 @@ class PartitionLog(ReadableLog):
         return None if cut.offset < self.log_start_offset else cut
 
     def recovery_point_after(self, offset: Offset) -> Offset | None:
-        """Below which offset the log counts as flushed once `truncate_to(offset)` has cut it, if that is to be noted
-        before. Raises KafkaError KAFKA_STORAGE_ERROR.
+        """Returns the recovery point to checkpoint before `truncate_to(offset)`; None if it need not be lowered. Raises
+        KafkaError KAFKA_STORAGE_ERROR.
         """
         if offset >= self.log_end_offset:
             return None
@@ -373,12 +377,12 @@ class PartitionLog(ReadableLog):
         return point if point < max(self.flushed_offset, self.log_start_offset) else None
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
-        """Removes everything; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
-        # Between the old segments and the new one a crash leaves none: only to where nothing was flushed does that look
-        # right, as the start that is noted may be an older one.
+        """Removes all records; the empty log starts at `offset`. Raises KafkaError KAFKA_STORAGE_ERROR."""
+        # A crash between removing the old segments and adding the new one leaves none: that is consistent only with a
+        # flushed offset of zero, because the recorded start may be an older one.
         self._lower_recovery_point(LOG_START)
         with self.storage(f"emptying {self.directory}"):
-            # First: a snapshot knows transactions whose end goes.
+            # Snapshots go first: they contain transactions whose end is removed.
             self._producers.truncate(NO_OFFSET)
             self._begin_anew(offset)
             self.log_start_offset = offset
@@ -386,11 +390,11 @@ class PartitionLog(ReadableLog):
             self._forget_truncated()
 
     def replace_segments(self, old: Sequence[Segment], cleaned: Segment) -> bool:
-        """Puts a compacted segment in the place of those it was made from, unless they are gone or active (then its
-        files are unused).
+        """Replaces segments by the compacted one made from them, unless they are gone or active (its files are then
+        unused).
 
-        Not after a truncation: a segment that was cut and has grown again is still the same one, so the caller compares
-        `truncations`. Readers keep what they have open. Raises KafkaError KAFKA_STORAGE_ERROR.
+        Must not be called after a truncation: a segment that was cut and has grown again is the same object, so the
+        caller compares `truncations`. Readers keep their open files. Raises KafkaError KAFKA_STORAGE_ERROR.
         """
         with self.storage(f"compaction of {self.directory.name}"):
             cleaned.release()
@@ -407,18 +411,18 @@ class PartitionLog(ReadableLog):
         self._flushing.lower(offset)
 
     def _forget_truncated(self) -> None:
-        """Knowledge of records behind the log's new end."""
+        """Drops the state of records after the log's new end."""
         self.truncations += 1
         self.epochs.truncate_from_end(self.log_end_offset)
         self._producers.truncate(self.log_end_offset)
 
     def delete_records_before(self, offset: Offset) -> None:
-        """Moves the log's start up to `offset`; the caller checks that it is at most the high watermark.
+        """Advances the log's start to `offset`; the caller checks that it is at most the high watermark.
 
-        The producers of what goes are still known, as in Kafka, which reads them when it opens a log (I1).
+        The producers of the deleted records stay known, as in Kafka, which reads them when it opens a log (I1).
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, above the log's end; KAFKA_STORAGE_ERROR.
+            KafkaError: OFFSET_OUT_OF_RANGE: above the log's end; KAFKA_STORAGE_ERROR.
         """
         self.health.check()
         if offset > self.log_end_offset:
@@ -426,22 +430,22 @@ class PartitionLog(ReadableLog):
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is above the end {self.log_end_offset}"
             )
         if offset > self.log_start_offset:
-            _ = self.producers  # from the new start on they could not be read
+            _ = self.producers  # they could not be read from the new start on
             self._start_at(offset)
 
     def _start_at(self, offset: Offset) -> None:
         if offset > self.log_start_offset:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
-            self._flushing.touched = True  # the epochs say where the log starts, too
+            self._flushing.touched = True  # the epochs also record the log's start
 
     def apply_retention(
         self, now_ms: int, high_watermark: int, segments_max: int | None = None
     ) -> int:
-        """Removes the oldest segments that time, size or the log's start let go, never above `high_watermark`.
+        """Removes the oldest segments by time, size or the log's start, never above `high_watermark`.
 
         Returns:
-            How many, at most `segments_max`. `log_start_offset` has moved up to what is left.
+            The number of removed segments, at most `segments_max`. `log_start_offset` is that of the remaining ones.
         """
         with self.storage(f"retention of {self.directory}"):
             segments = self._segments
@@ -449,25 +453,25 @@ class PartitionLog(ReadableLog):
                 self.log_start_offset, self.log_end_offset, high_watermark, self.size_bytes
             )
             count = deletable(segments.all, bounds, self.config, now_ms, segments_max)
-            if count == len(segments):  # and the active one is not empty
+            if count == len(segments):  # the active segment is not empty
                 self.roll(now_ms)
-                # Else the log's end could go with the old segments.
+                # Otherwise the log's end could be lost with the old segments.
                 self.files.fsync_directory(self.directory)
             segments.drop_first(count)
             if count:
                 self._flushing.touched = True
-                self._start_at(segments.bases[0])  # the snapshots know the producers of what went
+                self._start_at(segments.bases[0])  # snapshots keep the removed producers
                 self._producers.remove_snapshots_below(segments.bases[0])
         return count
 
     def remove_expired_producers(self, now_ms: int) -> int:
-        """Forgets producers idle for `producer.id.expiration.ms`, if any are known here; returns how many were."""
+        """Removes producers idle for `producer.id.expiration.ms`, if the producers are loaded; returns their number."""
         return self._producers.remove_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def close(self, *, clean: bool = True) -> None:
         """Flushes and writes indexes and a producer snapshot, so that the next start has nothing to scan.
 
-        `clean=False` drops the handles only. A log that was not written to since it was opened has nothing to lose.
+        `clean=False` only closes the handles. A log that was not written since it was opened has nothing to flush.
         Raises KafkaError.
         """
         if clean and self.must_close:
@@ -477,7 +481,7 @@ class PartitionLog(ReadableLog):
         self._segments.release()
 
     def close_unsynced(self) -> None:
-        """As `close`, without an fsync: a caller that closes thousands of logs syncs the volume once. Raises
+        """Closes like `close`, without an fsync: a caller that closes thousands of logs syncs the volume once. Raises
         KafkaError.
         """
         if self.must_close:

@@ -1,6 +1,6 @@
-"""The log of one partition as its readers see it: from its start on, by offset and by time.
+"""The readable part of a partition's log: from its start on, by offset and by time.
 
-Source: the reading half of Kafka's `UnifiedLog`. Errors: as those of `LocalLog`.
+Source: the reading half of Kafka's `UnifiedLog`. Errors: as in `LocalLog`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trimaran.wire.identity import Offset
 
 
 class ReadableLog(LocalLog):
-    """Offsets [log_start_offset, log_end_offset); what lies below the start is not there any more for a reader."""
+    """The offsets [log_start_offset, log_end_offset); readers cannot see records below the start."""
 
     def __init__(
         self,
@@ -41,23 +41,24 @@ class ReadableLog(LocalLog):
         files: Files,
         health: DirectoryHealth,
     ) -> None:
-        """As `LocalLog`; it starts at 0, for `PartitionLog` to move."""
+        """Takes the arguments of `LocalLog`. The log starts at 0 until `PartitionLog` advances it."""
         super().__init__(directory, config, segments, epochs, files=files, health=health)
         self.log_start_offset = Offset(0)
 
     def read(
         self, offset: Offset, max_bytes: int, *, upto_offset: Offset, min_one: bool
     ) -> LogSlice | None:
-        """Whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below `upto_offset`.
+        """Returns whole batches of one segment from the one with `offset` on, at most `max_bytes`, all below
+        `upto_offset`.
 
-        `upto_offset` is high watermark, last stable offset or log end: read once by the caller (KAFKA-9807). With
-        `min_one` the first batch comes even if it is larger than `max_bytes`.
+        `upto_offset` is the high watermark, last stable offset or log end, read once by the caller (KAFKA-9807). With
+        `min_one` the first batch is returned even if it is larger than `max_bytes`.
 
         Returns:
-            None when there is nothing to give.
+            None if there are no such batches.
 
         Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end; KAFKA_STORAGE_ERROR.
+            KafkaError: OFFSET_OUT_OF_RANGE: below the log's start or above its end; KAFKA_STORAGE_ERROR.
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise KafkaError(
@@ -67,7 +68,7 @@ class ReadableLog(LocalLog):
         if offset >= upto_offset or offset == self.log_end_offset:
             return None
         self.health.check()
-        try:  # as `_lookup`, which would take half of the time
+        try:  # like `_lookup`, but without its call, half of the time
             upto = min(upto_offset, self.log_end_offset)
             return self._read(offset, max_bytes, upto, min_one=min_one)
         except (SegmentDamaged, IndexLost) as damage:
@@ -76,7 +77,7 @@ class ReadableLog(LocalLog):
             raise self.health.fail(f"read in {self.directory}: {error}") from error
 
     def read_bytes(self, offset: Offset, max_bytes: int, *, upto_offset: Offset) -> bytes:
-        """As `read` with `min_one`, copied; empty when there is nothing."""
+        """Returns a copy of the result of `read` with `min_one`; empty if there is none."""
         piece = self.read(offset, max_bytes, upto_offset=upto_offset, min_one=True)
         if piece is None:
             return b""
@@ -84,7 +85,7 @@ class ReadableLog(LocalLog):
             return piece.read()
 
     def look_up_timestamp(self, timestamp_ms: int) -> TimestampLookup:
-        """(timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
+        """Returns (timestamp, offset, leader epoch) of the first record with a timestamp of at least `timestamp_ms`."""
         with self._lookup("timestamp lookup"):
             return (
                 yield from find_timestamp(
@@ -96,18 +97,18 @@ class ReadableLog(LocalLog):
             )
 
     def look_up_max_timestamp(self) -> TimestampLookup:
-        """(timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
+        """Returns (timestamp, offset, leader epoch) of the first record with the largest timestamp (KIP-734)."""
         with self._lookup("timestamp lookup"):
             return (yield from find_max_timestamp(self._segments, self.config.index_interval_bytes))
 
     def offset_for_timestamp(
         self, timestamp_ms: int, headers_max: int | None = None
     ) -> TimestampOffset | None:
-        """As `look_up_timestamp`, in one go. Raises TakesLong as `resolve`."""
+        """Returns the result of `look_up_timestamp`, without steps. Raises TakesLong as `resolve`."""
         return resolve(self.look_up_timestamp(timestamp_ms), headers_max)
 
     def max_timestamp_offset(self, headers_max: int | None = None) -> TimestampOffset | None:
-        """As `look_up_max_timestamp`, in one go. Raises TakesLong as `resolve`."""
+        """Returns the result of `look_up_max_timestamp`, without steps. Raises TakesLong as `resolve`."""
         return resolve(self.look_up_max_timestamp(), headers_max)
 
     def offsets_before(self, timestamp_ms: int | None) -> Steps[list[Offset]]:

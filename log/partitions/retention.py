@@ -1,8 +1,8 @@
-"""Which old segments may go.
+"""Retention: the choice of old segments to delete.
 
-Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment goes when it is too old, when the log without it is still as
-large as `retention.bytes`, or when it lies below the log's start; always from the oldest on, and never above the high
-watermark (KAFKA-5634).
+Source: Kafka's `UnifiedLog.deleteOldSegments`. A segment is deleted if it is too old, if the log without it is still as
+large as `retention.bytes`, or if it lies below the log's start; the oldest go first, and none above the high watermark
+(KAFKA-5634).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class LogBounds(NamedTuple):
 
 
 def date_oldest(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> Steps[None]:
-    """Learns the largest timestamps that `deletable` asks for. Raises OSError."""
+    """Finds the largest timestamps that `deletable` needs. Raises OSError."""
     if not config.deletes or config.retention_ms < 0:
         return
     for segment in segments:
@@ -36,7 +36,7 @@ def date_oldest(segments: Sequence[Segment], config: LogConfig, now_ms: int) -> 
         is_young = timestamp >= 0 and now_ms - timestamp <= config.retention_ms
         if (
             is_young and config.retention_bytes < 0
-        ):  # else it may go for its size, and others for their time
+        ):  # otherwise it may be deleted by size, and others by time
             return
 
 
@@ -47,8 +47,8 @@ def deletable(
     now_ms: int,
     segments_max: int | None = None,
 ) -> int:
-    """How many of the oldest segments may go, at most `segments_max`; all of them means that the active one is to be
-    rolled first.
+    """Returns how many of the oldest segments may be deleted, at most `segments_max`; if all of them, the active one
+    must be rolled first.
     """
     remaining = bounds.size_bytes
     count = 0
@@ -76,7 +76,9 @@ def _is_surplus(segment: Segment, remaining_bytes: int, config: LogConfig, now_m
 
 
 def newest_ms(segment: Segment, config: LogConfig) -> int:
-    """How old a segment is: its largest timestamp; without any, when the file was written last. Raises OSError."""
+    """Returns the age mark of a segment: its largest timestamp, or the time of the last write if it has none. Raises
+    OSError.
+    """
     timestamp = at_once(largest_timestamp(segment, config.index_interval_bytes))
     if timestamp >= 0:
         return timestamp

@@ -1,18 +1,18 @@
-"""Finding offsets by timestamp: the time index narrows it to a place, headers to a batch, records to an offset.
+"""Search of offsets by timestamp: the time index yields a position, headers yield a batch, records yield an offset.
 
-Source: Kafka's `UnifiedLog.fetchOffsetByTimestamp`, `LogSegment.findOffsetByTimestamp`. Only one batch is opened.
+Source: Kafka's `UnifiedLog.fetchOffsetByTimestamp`, `LogSegment.findOffsetByTimestamp`. Only one batch is decompressed.
 
-A client chooses the timestamps of its records: if they descend, the time index has few entries and many headers must be
-read. It also chooses the size of a decompressed batch. So a look-up is a generator, and its caller chooses the thread
-(`resolve`):
+A client chooses the timestamps of its records: if they decrease, the time index has few entries, and many headers must
+be read. It also determines the size of a decompressed batch. A look-up is therefore a generator: its caller chooses the
+thread (`resolve`):
 
 ```
 yields int          the number of headers read
 yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
 ```
 
-Between two steps the log may change, but not close. If a segment was removed, the look-up goes on with the one that
-has its offsets then: compaction keeps its records there.
+Between two steps the log may change, but must not be closed. If a segment was removed, the look-up continues with the
+segment that now has its offsets: compaction has moved its records there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from trimaran.log.steps import Steps, TakesLong
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import NO_TIMESTAMP, LeaderEpoch, Offset
 
-# The bytes of a batch that is searched at once: a tenth of a millisecond.
+# The largest batch that is searched without a thread: a tenth of a millisecond.
 SMALL_BYTES = 16 << 10
 
 
@@ -55,10 +55,10 @@ class TimestampOffset(NamedTuple):
 
 
 class CandidateBatch(NamedTuple):
-    """A batch in which the record that is looked for lies, if it has one of at least `timestamp_ms` at or above
-    `start_offset`.
+    """A batch that contains the searched record, if any of its records at or above `start_offset` has at least
+    `timestamp_ms`.
 
-    It can be read as long as it lives, also after its segment was deleted, and by any thread.
+    It stays readable while it is referenced, even after its segment was deleted, and by any thread.
     """
 
     files: Files
@@ -70,17 +70,17 @@ class CandidateBatch(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether its records are as many bytes as the header says, and few."""
+        """Whether its records are small and not compressed, so their size is known from the header."""
         header = self.header
         packed = header.attributes & ATTRIBUTES_COMPRESSION
         return header.magic >= MAGIC and not packed and header.size <= SMALL_BYTES
 
     def find(self) -> TimestampOffset | None:
-        """Reads and searches its records: a second at the worst, unless it `is_small`.
+        """Reads and searches its records; takes up to a second, unless it `is_small`.
 
         Raises:
-            KafkaError: MESSAGE_TOO_LARGE, the record is not among the first `RECORDS_BYTES_MAX` of its bytes,
-                decompressed; UNSUPPORTED_COMPRESSION_TYPE.
+            KafkaError: MESSAGE_TOO_LARGE: the record is not within the first `RECORDS_BYTES_MAX` decompressed bytes;
+                UNSUPPORTED_COMPRESSION_TYPE.
             SegmentDamaged; OSError.
         """
         place = f"{self.file.path}, position {self.position}"
@@ -108,14 +108,14 @@ class CandidateBatch(NamedTuple):
         return find_record(batch, *wanted, RECORDS_BYTES_MAX)
 
     def _body(self) -> Iterator[Buffer]:
-        """The records, which are not compressed, piece by piece."""
+        """Yields the uncompressed records, piece by piece."""
         end = self.position + self.header.size
         for at in range(self.position + HEADER_BYTES, end, PIECE_BYTES):
             yield self.files.pread(self.file, min(PIECE_BYTES, end - at), at)
 
 
 def _find_message(batch: BatchView, timestamp_ms: int, start_offset: Offset) -> FoundRecord | None:
-    """As `find_record` of a batch of v0 or v1."""
+    """Finds the record in a batch of v0 or v1, like `find_record`."""
     for outer in iter_messages(batch.buffer):
         for message in inner_messages(outer) if outer.is_compressed else (outer,):
             if message.timestamp_ms >= timestamp_ms and message.offset >= start_offset:
@@ -129,10 +129,10 @@ TimestampLookup: TypeAlias = Generator[
 
 
 def resolve(lookup: TimestampLookup, headers_max: int | None = None) -> TimestampOffset | None:
-    """Runs a look-up in one go.
+    """Runs a look-up to its end.
 
     Raises:
-        TakesLong: with `headers_max`, more headers are to be read, or a batch is not small.
+        TakesLong: `headers_max` is given, and more headers must be read or a batch is not small.
     """
     found: TimestampOffset | None = None
     done = 0
@@ -161,9 +161,9 @@ def resolve(lookup: TimestampLookup, headers_max: int | None = None) -> Timestam
 def find_timestamp(
     segments: Segments, timestamp_ms: int, start_offset: Offset, index_interval: int
 ) -> TimestampLookup:
-    """The first record at or above `start_offset` with a timestamp of at least `timestamp_ms`.
+    """Finds the first record at or above `start_offset` with a timestamp of at least `timestamp_ms`.
 
-    Raises SegmentDamaged, OSError, and what is thrown.
+    Raises SegmentDamaged, OSError, and thrown exceptions.
     """
     for segment in _as_they_are(segments, start_offset):
         if not segment.size:
@@ -192,8 +192,8 @@ def find_timestamp(
 
 
 def _as_they_are(segments: Segments, offset: Offset) -> Iterator[Segment]:
-    """Yields the segments that hold `offset` or more. If one is removed meanwhile, it yields those of the same offsets
-    again.
+    """Yields the segments that hold `offset` or more. If a segment is removed meanwhile, yields those that have its
+    offsets now.
     """
     while True:
         segment = segments.all[max(0, bisect_right(segments.bases, offset) - 1)]
@@ -206,9 +206,9 @@ def _as_they_are(segments: Segments, offset: Offset) -> Iterator[Segment]:
 
 
 def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLookup:
-    """The first record that has the largest timestamp of the log, unless compaction took it.
+    """Finds the first record with the largest timestamp of the log, unless compaction removed it.
 
-    Raises SegmentDamaged, OSError, and what is thrown.
+    Raises SegmentDamaged, OSError, and thrown exceptions.
     """
     largest = yield from _newest_of(segments, index_interval)
     while largest is not None and largest.removed:
@@ -219,7 +219,7 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
     start = largest.locate(largest.max_timestamp_offset, index_interval)
     for position, header in scan_headers(files, file, start or 0, largest.size):
         if not header.count:
-            return None  # compaction left its header only; Kafka finds nothing then either
+            return None  # compaction left only the header; Kafka then finds nothing either
         found = yield CandidateBatch(files, file, position, header, timestamp, largest.base_offset)
         if found is not None:
             return found
@@ -241,10 +241,11 @@ def _newest_of(segments: Segments, index_interval: int) -> Steps[Segment | None]
 def offsets_before(
     segments: Sequence[Segment], timestamp_ms: int | None, start_offset: Offset, end_offset: Offset
 ) -> Steps[list[Offset]]:
-    """Where segments begin that were last written at or before `timestamp_ms` (None: whenever), and the log's end;
-    descending.
+    """Returns the base offsets of the segments last written at or before `timestamp_ms` (None: all segments), and the
+    log's end; descending.
 
-    The answer of ListOffsets v0, from the time before there was a time index. A segment is one unit. Raises OSError.
+    This is the answer of ListOffsets v0, which predates the time index and has the granularity of segments. Raises
+    OSError.
     """
     segments = tuple(segments)
     last = len(segments)
@@ -265,7 +266,9 @@ def _modified_ms(segment: Segment) -> int:
 
 
 def _start_position(segment: Segment, timestamp_ms: int, index_interval: int) -> Steps[int]:
-    """A batch before which no record is as late; the index entry used is checked against its batch."""
+    """Returns the position of a batch before which every record is earlier; the index entry used is checked against its
+    batch.
+    """
     for _ in range(2):
         if segment.removed:
             return 0

@@ -1,6 +1,6 @@
-"""Long work on a segment, in steps: finding its largest timestamp, and rebuilding its indexes.
+"""Long operations on a segment, in steps: finding its largest timestamp, and rebuilding its indexes.
 
-Between two steps the segment may be read, written to, cut or removed.
+Between two steps the segment may be read, written, truncated or removed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from trimaran.log.segments.segment import Segment
 from trimaran.log.steps import Steps
 from trimaran.wire.identity import NO_TIMESTAMP, Offset
 
-# Opening the files of a segment takes as long as reading this number of headers.
+# The cost of opening the files of a segment, as a number of headers read.
 LOADED_UNITS = 30
 
 
 def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
-    """-1 when no batch has one. A segment not loaded yet is searched through its time index. Raises OSError."""
+    """Finds the largest timestamp; -1 if no batch has one. A segment that is not loaded is searched through its time
+    index. Raises OSError.
+    """
     if not segment.max_is_known:
         yield LOADED_UNITS
         if segment.removed:
@@ -33,7 +35,9 @@ def largest_timestamp(segment: Segment, index_interval: int) -> Steps[int]:
 
 
 def sound_index(segment: Segment, index_interval: int) -> Steps[None]:
-    """Rebuilds the indexes if that of offsets is invalid, before a search would do it at once. Raises OSError."""
+    """Rebuilds the indexes if the offset index is invalid, before a search would do so without steps. Raises
+    OSError.
+    """
     try:
         _ = segment.offset_index.entries
     except IndexDamaged:
@@ -41,13 +45,13 @@ def sound_index(segment: Segment, index_interval: int) -> Steps[None]:
 
 
 def rebuild_in_steps(segment: Segment, index_interval: int) -> Steps[None]:
-    """As `Segment.rebuild`, aside from what readers use meanwhile; of a segment that may be written to, at once: its
-    indexes were checked when it was loaded.
+    """Rebuilds like `Segment.rebuild`, apart from the indexes that readers use meanwhile. An active segment is rebuilt
+    without steps: its indexes were checked when it was loaded.
 
-    Nothing is changed if it was cut or removed between two steps. Raises OSError.
+    Nothing changes if the segment was truncated or removed between two steps. Raises OSError.
     """
     if segment.removed:
-        return  # another file may have its name
+        return  # another file may now have its name
     if segment.may_be_written_to:
         segment.rebuild(index_interval)
         return

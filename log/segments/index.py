@@ -8,9 +8,9 @@ Source: Kafka's `OffsetIndex` and `TimeIndex`.
 ```
 
 An offset entry names the *last* offset of the batch that begins at the position, so every use of an entry can be
-verified against the batch header there. A time entry says: no timestamp above it up to and including that offset.
-Kafka preallocates the files with zeros and cuts them at roll; we append, and cut the zeros that we find before we
-write. New entries are kept in memory and written some at a time.
+verified against the batch header there. A time entry means: no timestamp up to and including that offset is larger.
+Kafka preallocates the files with zeros and truncates them at roll; we append, and truncate existing zeros before
+writing. New entries are kept in memory and written in groups.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ log = logging.getLogger(__name__)
 PENDING_BYTES_MAX = (
     512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
 )
-BLOCK_ENTRIES = 32  # read at once by a search: they cost no more than one
+BLOCK_ENTRIES = 32  # the entries that a search reads at once: they cost no more than one
 
 
 Entry = tuple[int, int]
 
 
 class IndexDamaged(Exception):
-    """An index file is missing or not an index: the segment rebuilds it from its batches."""
+    """An index file is missing or invalid: the segment rebuilds it from its batches."""
 
 
 class IndexLost(Exception):
-    """As `IndexDamaged`, of a segment that is too large to be read at once: the caller does without."""
+    """An index is damaged, and its segment is too large to be read at once: the caller does without the index."""
 
 
 def damaged(what: str) -> IndexDamaged:
-    """Logs that a file which is there is no index; a missing one is rebuilt silently."""
+    """Returns the error for an existing but invalid file, and logs it; a missing file is rebuilt silently."""
     events.LOG_DIRECTORY_FILE_DAMAGED.log(log, error=what)
     return IndexDamaged(what)
 
 
 def open_index(path: Path, files: Files, open_file: Callable[[], OpenFile]) -> OpenFile | None:
-    """What `open_file` gives; None where there is nothing.
+    """Returns the result of `open_file`; None if the file does not exist.
 
     Raises:
-        IndexDamaged: something else lies at `path`, and is kept beside it.
+        IndexDamaged: `path` is not a regular file, and was renamed.
         OSError: the disk failed.
     """
     try:
@@ -73,22 +73,22 @@ def open_index(path: Path, files: Files, open_file: Callable[[], OpenFile]) -> O
 
 
 class IndexFile:
-    """Entries of fixed size, their keys ascending; the file is opened when first needed.
+    """A file of fixed-size entries with ascending keys; it is opened when first needed.
 
-    `entries` counts the file's and the pending ones. Keys are the tuples that `unpack` gives.
+    `entries` counts those in the file and the pending ones. Keys are the tuples that `unpack` returns.
     """
 
     layout: struct.Struct
 
     def __init__(self, path: Path, files: Files, *, created: bool) -> None:
-        """`created`: the caller has just made the segment, so there is no file to read."""
+        """Opens nothing yet. `created`: the caller has just created the segment, so there is no file to read."""
         self.path = path
         self._files = files
         self._file = NamedFile(path, files)
         self._pending = bytearray()
         self._written = 0  # entries in the file
-        self._entries = 0  # and pending
-        self._cut = False  # the file has more, which go before it is written to
+        self._entries = 0  # including pending ones
+        self._cut = False  # the file has more entries, which are removed before the next write
         self._created = created
         self._loaded = created
         self._first = (0, 0)
@@ -129,7 +129,7 @@ class IndexFile:
             self.write_pending()
 
     def clear(self) -> None:
-        """Starts again with no entries, whatever the file holds."""
+        """Removes all entries, whatever the file holds."""
         self._pending = bytearray()
         self._written = self._entries = 0
         self._cut = False
@@ -138,7 +138,7 @@ class IndexFile:
         self._last = None
 
     def write_pending(self) -> None:
-        """Puts what is in memory into the file (and makes the file, as Kafka expects one). Raises OSError."""
+        """Writes the pending entries (and creates the file, because Kafka expects one). Raises OSError."""
         if not self._loaded:
             return
         file = self._opened()
@@ -151,7 +151,7 @@ class IndexFile:
             self._pending = bytearray()
 
     def keep(self, entries: int) -> None:
-        """Drops all entries from slot `entries` on."""
+        """Removes all entries from slot `entries` on."""
         self._load()
         if entries >= self._entries:
             return
@@ -166,14 +166,16 @@ class IndexFile:
         self._last = self.entry(entries - 1) if entries else None
 
     def set_aside(self, entries: int) -> None:
-        """As `keep`, but the file stays as it is until it is written to: opening a log writes nothing."""
+        """Removes entries like `keep`, but leaves the file unchanged until the next write: opening a log writes
+        nothing.
+        """
         self._load()
         if entries < self._written and not self._pending:
             self._written, self._entries, self._cut = entries, entries, True
             self._last = self.entry(entries - 1) if entries else None
 
     def floor(self, key: int, field: int = 0) -> Entry | None:
-        """The last entry whose `field` (0 or 1) is at most `key`; None when there is none."""
+        """Returns the last entry whose `field` (0 or 1) is at most `key`; None if there is none."""
         self._load()
         last = self._last
         if last is None or last[field] <= key:
@@ -181,20 +183,20 @@ class IndexFile:
         return self._search(key + 1, field)[1]
 
     def ceiling(self, key: int, field: int = 0) -> int:
-        """The first slot whose `field` is at least `key`; `entries` when there is none."""
+        """Returns the first slot whose `field` is at least `key`; `entries` if there is none."""
         self._load()
         return self._search(key, field)[0]
 
     def ceiling_entry(self, key: int, field: int = 0) -> Entry | None:
-        """The first entry whose `field` is at least `key`; None when there is none."""
+        """Returns the first entry whose `field` is at least `key`; None if there is none."""
         self._load()
         return self._search(key, field)[2]
 
     def _search(self, key: int, field: int) -> tuple[int, Entry | None, Entry | None]:
-        """The first slot whose `field` is at least `key`, the entry before it and its own; looked for a block of the
-        file at a time.
+        """Returns the first slot whose `field` is at least `key`, the previous entry and its own; reads one block of
+        the file at a time.
 
-        Entries lie nearly on a line, so mostly the first block is the right one; every second step halves the rest, for
+        Entries are nearly linear, so the first block is usually the right one; every second step halves the range, for
         any entries.
         """
         before = found = None
@@ -223,7 +225,7 @@ class IndexFile:
     def _below(
         self, data: bytes | bytearray, key: int, field: int
     ) -> tuple[int, Entry | None, Entry | None]:
-        """How many of these entries have a `field` below `key`, the last of them, and the one after it."""
+        """Returns the number of these entries with a `field` below `key`, the last of them, and the next entry."""
         layout = self.layout
         below = bisect_left(column(data, layout, field), key)
         at = below * layout.size
@@ -232,13 +234,13 @@ class IndexFile:
         return below, before, found
 
     def _guess(self, key: int, field: int) -> int:
-        """The slot that would have `key` if entries lay on the line between the first and the last."""
+        """Returns the slot that would have `key` if entries lay on the line between the first and the last."""
         assert self._last is not None
         first, last = self._first[field], self._last[field]
         return (key - first) * (self._entries - 1) // max(1, last - first)
 
     def reopen_for_use(self) -> OpenFile:
-        """The file to fsync; made if it was not."""
+        """Returns the file to fsync; creates it if necessary."""
         self.write_pending()
         return self._opened()
 
@@ -249,21 +251,21 @@ class IndexFile:
     def _opened(self) -> OpenFile:
         file = self._file.get(create=True)
         if self._created:
-            self._files.truncate(file, 0)  # a leftover of the same name
+            self._files.truncate(file, 0)  # truncates a leftover of the same name
             self._created = False
         return file
 
     def _load(self) -> None:
-        """Counts the file's entries, and looks at the first and the last, once. Raises IndexDamaged.
+        """Counts the file's entries, and checks the first and the last, once. Raises IndexDamaged.
 
-        The order of the others is not checked: each use compares an entry with its batch.
+        The order of the other entries is not checked: each use compares an entry with its batch.
         """
         if self._loaded:
             return
         file = open_index(self.path, self._files, self._file.get)
         if file is None:
             raise IndexDamaged(f"{self.path} is missing")
-        stored = self._files.size(file) // self.layout.size  # the last one may be cut
+        stored = self._files.size(file) // self.layout.size  # the last entry may be incomplete
         none = bytes(self.layout.size)
         entries = bisect_left(range(stored), True, key=lambda slot: self._stored(slot, 1) == none)
         first = self.layout.unpack(self._stored(0, 1)) if entries else (0, 0)
@@ -281,7 +283,7 @@ class IndexFile:
 
 
 def column(data: bytes | bytearray, layout: struct.Struct, field: int) -> Sequence[int]:
-    """The values of that field in all entries. A segment of 1 GiB has 262,144 of them."""
+    """Returns the values of the field in all entries. A segment of 1 GiB has 262,144 of them."""
     if layout is not OffsetIndex.layout:
         return [entry[field] for entry in layout.iter_unpack(data)]
     flat = array("i", data)
@@ -299,7 +301,7 @@ def ascends(data: bytes, layout: struct.Struct) -> bool:
 
 
 class OffsetIndex(IndexFile):
-    """Entries (relative last offset of a batch, position of the batch)."""
+    """The offset index. Entries are (relative last offset of a batch, position of the batch)."""
 
     layout = struct.Struct(">ii")
 
@@ -308,7 +310,7 @@ OFFSET_ENTRY_BYTES = OffsetIndex.layout.size
 
 
 class TimeIndex(IndexFile):
-    """Entries (largest timestamp so far, relative last offset of the batch that had it)."""
+    """The time index. Entries are (largest timestamp so far, relative last offset of its batch)."""
 
     layout = struct.Struct(">qi")
 

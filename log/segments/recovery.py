@@ -1,13 +1,14 @@
-"""Opening a partition's directory: which segments there are, and how far they can be trusted.
+"""Checks when a partition's directory is opened: which segments there are, and up to which offset they are valid.
 
-Source: Kafka's `LogLoader` and `LogSegment.recover`. Different from Kafka on purpose: only what lies above the recovery
-point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline and
-repaired from its peers instead of growing shorter (P17). Not implemented: splitting segments with overflowing offsets.
+Source: Kafka's `LogLoader` and `LogSegment.recover`. Intentionally different from Kafka: only batches above the
+recovery point may be cut (a torn end). Damage below it raises `SegmentDamaged`, so that the replica is taken offline
+and repaired from its peers instead of being shortened (P17). Not implemented: splitting segments with overflowing
+offsets.
 
-Batches fsynced after the last checkpoint of recovery points (5 s) cannot be told from others: nothing durable says
-which it is, as a note with every fsync would cost a second one. Damage there is cut as a torn end is. A disk keeps
-synced bytes, so it takes a bad block in the last seconds before a crash; other replicas, if there are any, have the
-records then, and the log says how many whole batches went along.
+Batches fsynced after the last checkpoint of recovery points (5 s) cannot be distinguished from unsynced ones: recording
+each fsync durably would cost a second one. Damage there is cut like a torn end. A disk keeps synced bytes, so this
+requires a bad block written in the last seconds before a crash. Other replicas, if any, then have the records, and a
+log line reports the number of whole batches cut.
 """
 
 from __future__ import annotations
@@ -45,21 +46,23 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-# The bytes of a segment: ten milliseconds, if its batches are small.
+# The bytes of a segment that take ten milliseconds to read if its batches are small.
 READ_AT_ONCE_BYTES = 1 << 20
-# The bytes of a snapshot of producers, each with 60 bytes: as long.
+# The bytes of a producer snapshot, 60 for each producer, that take as long.
 SNAPSHOT_BYTES_AT_ONCE = 256 << 10
 CRC_BLOCK_BYTES = 1 << 20  # a batch is checked in pieces: its declared size is not allocated
 
 
 def base_offset_of(name: str, suffix: str) -> Offset | None:
-    """The offset in a file name like `00000000000000000042.log`, None when it is no such name."""
+    """Returns the offset in a file name like `00000000000000000042.log`; None for other names."""
     stem = name.removesuffix(suffix)
     return Offset(int(stem)) if stem != name and len(stem) == 20 and stem.isdecimal() else None
 
 
 def list_segments(directory: Path, files: Files) -> list[Segment]:
-    """The segments, ascending, after finishing what a crash interrupted (deletions, swaps of the cleaner)."""
+    """Returns the segments in ascending order, after completing operations that a crash interrupted (deletions, swaps
+    of the cleaner).
+    """
     names = set(files.list_directory(directory))
     _drop_unfinished(directory, names, files)
     _complete_swaps(directory, names, files)
@@ -84,20 +87,20 @@ def _size(directory: Path, base_offset: Offset, files: Files) -> int:
 
 
 def _drop_unfinished(directory: Path, names: set[str], files: Files) -> None:
-    """Removes what was deleted or not cleaned to its end. A swap that has not all its files is none (KAFKA-12520)."""
+    """Removes files of deletions and of incomplete cleanings. A swap without all its files is invalid (KAFKA-12520)."""
     cleaned = [b for n in names if (b := _swapped_base(n, CLEANED_SUFFIX)) is not None]
     unfinished = min(cleaned, default=None)
     for name in sorted(names):
         base = _swapped_base(name, SWAP_SUFFIX)
         is_begun = unfinished is not None and base is not None and base >= unfinished
         if is_begun or name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX)):
-            with suppress(IsADirectoryError):  # another's
+            with suppress(IsADirectoryError):  # a directory that is not ours
                 files.unlink(directory / name)
             names.discard(name)
 
 
 def _swapped_base(name: str, suffix: str) -> int | None:
-    """The base offset in a name like `00000000000000000042.txnindex.swap`."""
+    """Returns the base offset in a name like `00000000000000000042.txnindex.swap`."""
     if not name.endswith(suffix):
         return None
     stem = name.removesuffix(suffix)
@@ -106,10 +109,10 @@ def _swapped_base(name: str, suffix: str) -> int | None:
 
 
 def _complete_swaps(directory: Path, names: set[str], files: Files) -> None:
-    """A `.log.swap` holds the cleaned content of all segments in its range: they go, it takes their place.
+    """Completes swaps: a `.log.swap` holds the cleaned content of all segments in its range, and replaces them.
 
-    The order of `Segments.replace`: the old segment of the same base loses its log first, the new one gets it last, its
-    indexes before. So once the old log is gone, the indexes of that base are the new ones, or are replaced by them
+    `Segments.replace` removes the log of the old segment with the same base first, then adds the new indexes, and the
+    new log last. Once the old log is gone, the indexes of that base are therefore the new ones, or are replaced by them
     here.
     """
     for name in sorted(n for n in names if n.endswith(LOG_SUFFIX + SWAP_SUFFIX)):
@@ -145,12 +148,14 @@ def offsets_of(directory: Path, suffix: str, files: Files) -> list[Offset]:
 
 
 def list_snapshots(directory: Path, files: Files) -> list[Offset]:
-    """Offsets of the producer snapshots, ascending."""
+    """Returns the offsets of the producer snapshots, ascending."""
     return offsets_of(directory, SNAPSHOT_SUFFIX, files)
 
 
 def lacks_index(names: Collection[str], base_offset: Offset) -> bool:
-    """For a segment in a directory with these names: Kafka makes both when it opens the log, and so do we."""
+    """Whether a segment in a directory with these names lacks an index: like Kafka, we create both when a log is
+    opened.
+    """
     index, time_index = (
         file_name(base_offset, suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
     )
@@ -158,8 +163,8 @@ def lacks_index(names: Collection[str], base_offset: Offset) -> bool:
 
 
 def takes_long(directory: Path, files: Files) -> bool:
-    """Whether there is much to read before a log that was closed cleanly can be used: segments without an index, or
-    batches behind the last snapshot of producers, or that is large. If the disk fails, opening the log reports it.
+    """Whether much must be read before a cleanly closed log can be used: segments without an index, batches after the
+    last producer snapshot, or a large snapshot. If the disk fails, opening the log reports it.
     """
     with suppress(OSError):
         names = set(files.list_directory(directory))
@@ -183,12 +188,12 @@ def recover_segment(
     index_interval: int,
     note: Callable[[BatchView], None],
 ) -> bool:
-    """Checks every batch that is not wholly below `recovery_point` and cuts the segment at the first invalid one.
+    """Checks every batch that extends above `recovery_point`, and truncates the segment at the first invalid one.
 
     `note` is called with the header of each valid batch above the recovery point, in order.
 
     Returns:
-        Whether something was cut, so that later segments cannot follow.
+        Whether bytes were cut, so that later segments cannot follow.
 
     Raises:
         SegmentDamaged: the first invalid byte is below `recovery_point`.
@@ -199,7 +204,7 @@ def recover_segment(
     valid_end = start
     is_damaged = False
     for position, view in scan_headers(files, file, start, segment.size):
-        # An older epoch after a newer one was truncated once, and the truncation did not reach the disk.
+        # An older epoch after a newer one shows a truncation that did not reach the disk.
         is_stale = 0 <= view.leader_epoch < epoch
         if is_stale or not segment.can_hold(view, expected):
             break
@@ -227,7 +232,9 @@ def recover_segment(
 
 
 def _tell_of_cut(segment: Segment, position: int, offset: Offset, *, is_damaged: bool) -> None:
-    """A log that grows shorter is always reported. Zeros come from preallocation and power cuts, never from a write."""
+    """Logs the cut: every loss of records is reported. Zeros come from preallocation and power failures, never from a
+    write.
+    """
     files, file = segment.files, segment.file
     if not any(files.pread(file, min(HEADER_BYTES, segment.size - position), position)):
         return
@@ -246,8 +253,8 @@ def _tell_of_cut(segment: Segment, position: int, offset: Offset, *, is_damaged:
 
 
 class _Start(NamedTuple):
-    """The result of the check: the position of the first batch that reaches over the recovery point, its least offset,
-    the epoch of the one before.
+    """The start of the check: the position of the first batch that extends above the recovery point, its least offset,
+    and the epoch of the previous batch.
     """
 
     position: int
@@ -265,7 +272,7 @@ def _start_of_check(segment: Segment, recovery_point: int) -> _Start:
         indexed = 0
     found = _skip_flushed(segment, indexed, recovery_point)
     if indexed and found.offset < recovery_point:
-        # The index may be of another file: without it, from the beginning.
+        # The index may belong to another file; without it, the check begins at the first batch.
         found = _skip_flushed(segment, 0, recovery_point)
     return found
 
@@ -280,7 +287,7 @@ def _skip_flushed(segment: Segment, start: int, recovery_point: int) -> _Start:
 
 
 def _forget_unflushed_index(segment: Segment, position: int) -> None:
-    """Index entries above the checked part were never fsynced: they come again from the batches."""
+    """Drops unflushed index entries: those above the recovery point are rebuilt from the batches."""
     try:
         slot = segment.offset_index.ceiling(position, field=1)
         segment.offset_index.keep(slot)

@@ -1,7 +1,7 @@
-"""When a segment is full, and what fits into one.
+"""Rolling: when a segment is full, and how many batches fit into one.
 
-Source: Kafka's `LogSegment.shouldRoll`. A segment ends by size, by age, by full indexes, and when offsets would no
-longer fit its indexes (KAFKA-5413).
+Source: Kafka's `LogSegment.shouldRoll`. A segment is rolled by size, by age, when its indexes are full, and when
+offsets no longer fit into its indexes (KAFKA-5413).
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def must_roll(
 
 
 def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
-    """Returns the room as the segment is now; it holds while batches are appended."""
-    # At once an index may get one entry, and each further one after more than `index.interval.bytes`.
+    """Returns the room in the current segment; it stays valid while batches are appended."""
+    # An index may get one entry at once, and each further one after more than `index.interval.bytes`.
     entries = entries_left(active, config.segment_index_bytes) - 1
     indexed = active.size + entries * (config.index_interval_bytes + 1)
-    first, newest_ms = active.first_timestamp, -1  # by the clock: no timestamp is surely young
+    first, newest_ms = active.first_timestamp, -1  # age by the clock: no timestamp is surely recent
     if first is not None and first >= 0:
         newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
     last_offset = active.base_offset + RELATIVE_OFFSET_MAX
@@ -51,8 +51,8 @@ def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
 
 
 def entries_left(active: Segment, index_bytes_max: int) -> int:
-    """Returns how many entries fit into both indexes before the segment is rolled; negative if it must be now. One time
-    entry stays free for `Segment.seal`.
+    """Returns how many entries fit into both indexes before the segment must be rolled; negative if it must be rolled
+    now. One time entry is reserved for `Segment.seal`.
     """
     offsets = index_bytes_max // OFFSET_ENTRY_BYTES - 1 - active.offset_index.entries
     times = index_bytes_max // TIME_ENTRY_BYTES - 2 - active.time_index.entries
@@ -60,7 +60,7 @@ def entries_left(active: Segment, index_bytes_max: int) -> int:
 
 
 def age_ms(active: Segment, timestamp_ms: int, now_ms: int) -> int:
-    """Returns how far a batch of `timestamp_ms` is from the first one; by the clock when there are no timestamps."""
+    """Returns the time between the first batch and one of `timestamp_ms`; by the clock if there are no timestamps."""
     first = active.first_timestamp
     if first is None or first < 0 or timestamp_ms < 0:
         return now_ms - active.opened_ms
@@ -68,14 +68,14 @@ def age_ms(active: Segment, timestamp_ms: int, now_ms: int) -> int:
 
 
 def _age_ms_max(config: LogConfig) -> int:
-    """Returns `segment.ms` or, if less, `max.compaction.lag.ms`: compaction passes over the active segment."""
+    """Returns `segment.ms` or, if less, `max.compaction.lag.ms`: compaction skips the active segment."""
     if config.compacts and config.max_compaction_lag_ms < config.segment_ms:
         return config.max_compaction_lag_ms
     return config.segment_ms
 
 
 def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
-    """Returns whether the age is above the largest one, less a jitter of the segment's own."""
+    """Returns whether the age exceeds the largest one, less the segment's jitter."""
     age_ms_max = _age_ms_max(config)
     if age_ms <= age_ms_max - config.segment_jitter_ms:
         return False
@@ -89,7 +89,7 @@ def _is_old(active: Segment, config: LogConfig, age_ms: int) -> bool:
 def runs_within_segment(
     views: list[BatchView], segment_bytes: int
 ) -> Iterator[tuple[list[BatchView], int]]:
-    """Splits fetched batches where one segment could not hold them; gives each run with its bytes."""
+    """Splits fetched batches into runs that each fit into one segment; yields each run with its size in bytes."""
     run: list[BatchView] = []
     size = 0
     for view in views:

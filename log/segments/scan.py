@@ -1,4 +1,4 @@
-"""Walking the batch headers of a segment file, in blocks, without reading the records.
+"""Iteration over the batch headers of a segment file, in blocks, without reading the records.
 
 All formats: a message of v0 or v1, plain or a wrapper, is a batch (`trimaran.log.batches.batch.old_view`).
 
@@ -14,7 +14,7 @@ from trimaran.log.disk.files import Files, OpenFile
 
 BLOCK_BYTES = (
     64 * 1024
-)  # many small batches come with one read; of a large one only its header's block is read
+)  # one read yields many small batches; of a large batch only the header's block is read
 FIRST_BLOCK_BYTES = 4096  # the default index interval: the usual length of a lookup
 BATCH_BYTES_MAX = (1 << 31) - 1
 
@@ -22,10 +22,10 @@ BATCH_BYTES_MAX = (1 << 31) - 1
 def scan_headers(
     files: Files, file: OpenFile, start: int, end: int, *, first_block_bytes: int = BLOCK_BYTES
 ) -> Iterator[tuple[int, BatchView]]:
-    """(position, header) of the whole batches in [start, end), which must begin at a batch.
+    """Yields (position, header) of the whole batches in [start, end), which must begin at a batch.
 
-    Ends at the first thing that is no header of a whole batch; the caller compares where it got with `end`.
-    The views' `buffer` is the block read, not the batch.
+    It ends before the first bytes that are not a whole batch; the caller compares the end reached with `end`. The
+    views' `buffer` is the block read, not the batch.
     """
     position = start
     block, block_start, block_bytes = b"", 0, first_block_bytes
@@ -43,7 +43,7 @@ def scan_headers(
 
 
 def is_plausible(batch: BatchView) -> bool:
-    """Whether the header can be one: a zero-filled tail or garbage is not."""
+    """Whether the bytes may be a header, and not a zero-filled tail or garbage."""
     return (
         0 <= batch.magic <= MAGIC
         and OLD_BYTES_MIN.get(batch.magic, HEADER_BYTES) <= batch.size <= BATCH_BYTES_MAX
@@ -54,6 +54,6 @@ def is_plausible(batch: BatchView) -> bool:
 
 
 def read_batch(files: Files, file: OpenFile, position: int, size: int) -> BatchView | None:
-    """The whole batch at `position`; None when the file ends before."""
+    """Returns the whole batch at `position`; None if the file ends earlier."""
     data = files.pread(file, size, position)
     return header_at(data, 0) if len(data) >= size else None

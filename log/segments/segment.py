@@ -1,7 +1,7 @@
-"""A segment: one file of batches end to end, with its two sparse indexes.
+"""A segment: one file of consecutive batches, with its two sparse indexes.
 
-Source: Kafka's `LogSegment`. The newest part is also known in memory (`_tail_…`), so that reads near the end, which is
-nearly all of them, do no I/O to find their place.
+Source: Kafka's `LogSegment`. The positions of the newest batches are kept in memory (`_tail_…`), so that reads near the
+end, which are nearly all, need no I/O to find their position.
 """
 
 from __future__ import annotations
@@ -38,33 +38,35 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
 INDEX_SUFFIXES = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-# The log is made last, as it is removed first: while it is there, so is what belongs to it.
+# The `.log` is created last and removed first: while it exists, so do the files that belong to it.
 SEGMENT_SUFFIXES = (*INDEX_SUFFIXES, LOG_SUFFIX)
 
-TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; reads further back use the index
-# Batches that lie further apart are found one by one; of smaller ones several headers come with one read.
+TAIL_BATCHES_MAX = 2048  # 32 KiB of memory for a busy partition; older reads use the index
+# Headers further apart than this are read one by one; of smaller batches one read yields several headers.
 LARGE_BATCH_BYTES = 2 * FIRST_BLOCK_BYTES
-REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work, if batches are small
-HINTS_MAX = 32  # sequential readers of one old segment with a known next position
+REBUILT_AT_ONCE_BYTES = 1 << 20  # 10 ms of work if batches are small
+HINTS_MAX = 32  # the most sequential readers of an old segment whose next position is remembered
 
-Headers = Iterator[tuple[int, BatchView]]  # with the positions of their batches
+Headers = Iterator[tuple[int, BatchView]]  # together with the positions of their batches
 _Place = tuple[int, Headers]
 _Newest = tuple[int, int]  # a timestamp, and the last offset of its batch
 
 
 class SegmentDamaged(Exception):
-    """Bytes that must be valid batches are not; the message names file and position."""
+    """Bytes that must be valid batches are invalid; the message names file and position."""
 
 
 class Boundary(NamedTuple):
-    """A place between two batches; `offset` is where the reader who got everything before goes on."""
+    """A position between two batches; `offset` is where a reader that has read everything before it continues."""
 
     position: int
     offset: Offset
 
 
 class SegmentRoom(NamedTuple):
-    """Batches for which `must_roll` is False by `config`: to position `end`, `last_offset`, timestamp `newest_ms`."""
+    """The bounds within which `must_roll` is False under `config`: position `end`, `last_offset`, timestamp
+    `newest_ms`.
+    """
 
     config: LogConfig
     end: int
@@ -80,9 +82,9 @@ def file_name(base_offset: Offset, suffix: str) -> str:
 
 
 class Segment:
-    """Offsets [base_offset, next_offset) in `size` bytes.
+    """The offsets [base_offset, next_offset) in `size` bytes.
 
-    `next_offset`, `max_timestamp` and the tail are known after `load_tail`, `rebuild` or for a new segment.
+    `next_offset`, `max_timestamp` and the tail are known for a new segment, and after `load_tail` or `rebuild`.
     """
 
     def __init__(
@@ -105,8 +107,8 @@ class Segment:
         self.removed = False  # from the log; readers keep their open files
         self.last_epoch: int | None = None  # of the last batch
         self.max_is_known = created
-        self._is_preallocated = False  # there are zeros behind `size`
-        self.room = NO_ROOM  # after every change but an append
+        self._is_preallocated = False  # there are zeros after `size`
+        self.room = NO_ROOM  # changes with every operation except an append
         self._bytes_since_index = 0
         self._tail_last_offsets: array[int] = array("q")
         self._tail_positions: array[int] = array("q")
@@ -123,11 +125,11 @@ class Segment:
 
     @property
     def file(self) -> OpenFile:
-        """The open `.log`; made when the segment is new and nothing was written yet."""
+        """Returns the open `.log`; creates it if the segment is new and nothing was written yet."""
         if self.exists:
             return self._log_file.get()
         file = self._log_file.get(create=True)
-        self.files.truncate(file, 0)  # a leftover of the same name
+        self.files.truncate(file, 0)  # truncates a leftover of the same name
         self.exists = True
         return file
 
@@ -181,12 +183,14 @@ class Segment:
             self.time_index.append(self.max_timestamp, relative)
 
     def index_files(self) -> list[OpenFile]:
-        """The files of the indexes, everything written to them."""
+        """Returns the files of the indexes, after writing pending entries."""
         files = [self.offset_index.reopen_for_use(), self.time_index.reopen_for_use()]
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """The transaction index, if there is one; an emptied one, too, or a crash brings back what was truncated."""
+        """Returns the transaction index if it exists, even if it was emptied: otherwise a crash would restore truncated
+        entries.
+        """
         index = self.transaction_index
         try:
             return [index.file()] if index.changed or index.exists else []
@@ -194,7 +198,7 @@ class Segment:
             return []  # the next reader rebuilds it
 
     def create(self, preallocated_bytes: int = 0) -> None:
-        """Makes the three files of a new segment, empty as Kafka's tools expect them. Raises OSError."""
+        """Creates the three files of a new segment, empty, because Kafka's tools expect them. Raises OSError."""
         file = self.file
         if preallocated_bytes and not self._is_preallocated:
             self.files.preallocate(file, preallocated_bytes)
@@ -202,7 +206,7 @@ class Segment:
         self.write_indexes()
 
     def seal(self) -> None:
-        """Completes the indexes: nothing will be appended for now. Raises OSError."""
+        """Completes the indexes, because nothing will be appended for now. Raises OSError."""
         if self._is_preallocated:
             self.files.truncate(self.file, self.size)
             self._is_preallocated = False
@@ -214,7 +218,9 @@ class Segment:
         self.time_index.write_pending()
 
     def truncate(self, position: int, next_offset: Offset, index_interval: int) -> None:
-        """Cuts the file at `position`, a batch boundary; all before it is below `next_offset`. Raises OSError."""
+        """Truncates the file at `position`, a batch boundary; all earlier records are below `next_offset`. Raises
+        OSError.
+        """
         self.files.truncate(self.file, position)
         self._is_preallocated = False
         self.size = position
@@ -235,10 +241,11 @@ class Segment:
     # Loading
 
     def load_tail(self, index_interval: int, *, is_clean: bool = False) -> int:
-        """Reads the headers from the last index entry on; gives the position where valid headers end.
+        """Reads the headers from the last index entry on; returns the position where valid headers end.
 
         Indexes that are missing, damaged, or do not fit the batches are rebuilt. If the log `is_clean`, the time index
-        is complete; else all headers behind its last entry are read, many where timestamps descend. Raises OSError.
+        is complete; otherwise all headers after its last entry are read, which are many if timestamps decrease. Raises
+        OSError.
         """
         try:
             entry = self.offset_index.last
@@ -247,7 +254,7 @@ class Segment:
             return self.rebuild(index_interval)
         start = 0 if entry is None else entry[1]
         if time_entry is not None and (entry is None or time_entry[1] > entry[0]):
-            # The entry that `seal` adds may stand above the offset index: it comes again from the batches.
+            # The entry that `seal` adds may lie above the offset index; it is recreated from the batches.
             self.time_index.set_aside(
                 self.time_index.ceiling(entry[0] + 1 if entry else 0, field=1)
             )
@@ -269,8 +276,8 @@ class Segment:
         return reached
 
     def newest_before(self, end: int, *, is_complete: bool = False) -> Steps[_Newest | None]:
-        """The largest timestamp before position `end`, by the time index and the headers after it; None when the index
-        does not fit the batches.
+        """Returns the largest timestamp before position `end`, by the time index and the headers after its last entry;
+        None if the index does not match the batches.
         """
         last = self.time_index.last
         newest = (NO_TIMESTAMP, self.base_offset)
@@ -302,7 +309,7 @@ class Segment:
         self.max_is_known = True
         self.last_epoch = None
         del self._tail_last_offsets[:], self._tail_positions[:]
-        # The batch before the indexed one is not known: the tail serves offsets above the indexed batch.
+        # The batch before the indexed one is unknown, so the tail serves only offsets above the indexed batch.
         self._tail_floor = self.base_offset + (entry[0] if entry else -1)
         self.next_offset = self.base_offset
         self.max_timestamp, self.max_timestamp_offset = newest[0], Offset(newest[1])
@@ -320,7 +327,7 @@ class Segment:
         return at_once(self.rebuild_steps(index_interval))
 
     def rebuild_steps(self, index_interval: int) -> Steps[int]:
-        # The segment is not used meanwhile.
+        # Nothing else uses the segment meanwhile.
         self._hints.clear()
         self.offset_index.clear()
         self.time_index.clear()
@@ -336,7 +343,7 @@ class Segment:
         return reached
 
     def take_over(self, twin: Segment) -> None:
-        """Uses what was rebuilt aside: the indexes of `twin`, which was made of the same bytes."""
+        """Adopts the indexes of `twin`, which were rebuilt separately from the same bytes."""
         self.room = NO_ROOM
         self.offset_index, self.time_index = twin.offset_index, twin.time_index
         self.max_timestamp, self.max_is_known = twin.max_timestamp, True
@@ -344,11 +351,13 @@ class Segment:
         self._hints.clear()
 
     @property
-    def may_be_written_to(self) -> bool:  # it is the active one, or was until it was released
+    def may_be_written_to(self) -> bool:  # it is the active segment, or was until it was released
         return self._tail_floor is not None
 
     def can_hold(self, view: BatchView, expected_offset: Offset) -> bool:
-        """Whether offsets go on with the batch. They are not under its CRC: damaged ones may be anything."""
+        """Whether the batch continues the offsets. Offsets are not covered by its CRC: damaged ones may have any
+        value.
+        """
         return (
             view.base_offset >= expected_offset
             and view.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
@@ -357,7 +366,7 @@ class Segment:
     # Finding
 
     def end_of_batch(self, position: int) -> int:
-        """The end of the batch at `position`."""
+        """Returns the end of the batch at `position`."""
         positions = self._tail_positions
         if positions and position >= positions[0]:
             at = bisect_right(positions, position)
@@ -367,8 +376,8 @@ class Segment:
         raise SegmentDamaged(f"{self.path(LOG_SUFFIX)}: no batch at position {position}")
 
     def end_before(self, position: int, index_interval: int) -> Offset:
-        """The offset behind the last batch before `position`; the base offset when that is 0. Raises SegmentDamaged,
-        OSError.
+        """Returns the offset after the last batch before `position`; the base offset if `position` is 0. Raises
+        SegmentDamaged, OSError.
         """
         end = self.base_offset
         if position:
@@ -381,9 +390,9 @@ class Segment:
         return end
 
     def locate(self, offset: Offset, index_interval: int, *, rebuilds: bool = True) -> int | None:
-        """The position of the first batch whose last offset is at least `offset`; None when there is none.
+        """Returns the position of the first batch whose last offset is at least `offset`; None if there is none.
 
-        Raises SegmentDamaged when the way there does not consist of batches; OSError; IndexLost, unless it `rebuilds`.
+        Raises SegmentDamaged: invalid batches precede it; OSError; IndexLost, unless `rebuilds`.
         """
         if self._tail_floor is not None and offset > self._tail_floor:
             at = bisect_left(self._tail_last_offsets, offset)
@@ -404,7 +413,7 @@ class Segment:
         return None
 
     def boundary(self, limit: int, start: int, index_interval: int) -> Boundary | None:
-        """The last boundary at most `limit`, looking from the boundary `start` on; None when that is `start`."""
+        """Returns the last boundary of at most `limit`, searching from the boundary `start`; None if it is `start`."""
         positions = self._tail_positions
         if positions and limit >= positions[0]:
             if limit >= self.size:
@@ -432,7 +441,7 @@ class Segment:
         return reached
 
     def hint(self, boundary: Boundary) -> None:
-        """Remembers where the reader of everything below the boundary goes on."""
+        """Remembers where a reader of everything below the boundary continues."""
         if boundary.position < self.size:
             if len(self._hints) >= HINTS_MAX:
                 self._hints.pop(next(iter(self._hints)))
@@ -446,10 +455,10 @@ class Segment:
     def _named_by_index(
         self, find: Callable[[int, int], Entry | None], key: int, field: int
     ) -> tuple[int, BatchView] | None:
-        """The batch, with its position, that the entry found for `key` names: where batches are so large that most have
-        one.
+        """Returns the batch, and its position, to which the entry for `key` refers, if batches are so large that most
+        have an entry.
 
-        None where batches are smaller, or the index is not right: the way to the batch is to be walked then.
+        None if batches are smaller, or the index is wrong: the caller must then scan to the batch.
         """
         index = self.offset_index
         try:
@@ -467,7 +476,9 @@ class Segment:
         return (position, view) if is_plausible(view) else None
 
     def _indexed(self, key: int, field: int, interval: int, *, rebuilds: bool = True) -> _Place:
-        """The position of a batch, by index, and the headers from there on: the last entry with `field` up to `key`."""
+        """Returns the position of the batch by the last entry with `field` up to `key`, and the headers from there
+        on.
+        """
         for _ in range(2):
             found = self._by_index(key, field)
             if found is not None:
@@ -478,7 +489,9 @@ class Segment:
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
 
     def _by_index(self, key: int, field: int) -> _Place | None:
-        """None where the index is damaged, and may name any place: the batch must end with the offset that it says."""
+        """Returns a position by index; None if the index is damaged and may name any position: the batch there must end
+        with the offset of the entry.
+        """
         try:
             entry = self.offset_index.floor(key, field)
         except IndexDamaged:

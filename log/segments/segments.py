@@ -1,4 +1,4 @@
-"""The segments of one log in order: which one holds an offset, adding and removing them.
+"""The segments of one log in order: finding, adding and removing them.
 
 Source: Kafka's `LogSegments`. Invariants: base offsets ascend, the last segment is the active one and always exists.
 Methods raise OSError and `SegmentDamaged`; `PartitionLog` turns them into error codes.
@@ -26,21 +26,21 @@ from trimaran.log.steps import Steps
 from trimaran.wire.identity import Offset
 
 OPEN_SEGMENTS_MAX = (
-    8  # old segments whose files stay open; more would let slow readers eat the file handles
+    8  # old segments with open files; more would let slow readers use up the handles
 )
 
 
 class Segments:
-    """One element at the least."""
+    """A list of at least one segment."""
 
     def __init__(self, directory: Path, segments: list[Segment], files: Files) -> None:
         self.directory = directory
         self.all = segments
         self.bases = [segment.base_offset for segment in segments]
         self.active = segments[-1]
-        # Renamed, and when `purge` saw them first.
+        # Removed segments, and when `purge` first saw them.
         self.deleted_files: dict[Path, int | None] = {}
-        self.removals = 0  # segments that left the log, for whatever reason
+        self.removals = 0  # the number of segments removed, for any reason
         self._files = files
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self._recently_read: list[Segment] = []
@@ -53,16 +53,16 @@ class Segments:
         return self._sealed_bytes + self.active.size
 
     def since(self, offset: Offset) -> Sequence[Segment]:
-        """The segments that hold `offset` or more."""
+        """Returns the segments that hold `offset` or more."""
         return self.all[max(0, bisect_right(self.bases, offset) - 1) :]
 
     def holds(self, segment: Segment) -> bool:
-        """Whether it is a part of the log still."""
+        """Whether the segment is still part of the log."""
         at = bisect_right(self.bases, segment.base_offset) - 1
         return at >= 0 and self.all[at] is segment
 
     def add(self, base_offset: Offset, now_ms: int, preallocated_bytes: int = 0) -> None:
-        """Makes a new active segment, its files included; the one before is sealed by the caller."""
+        """Creates a new active segment, including its files; the caller seals the previous one."""
         segment = Segment(self.directory, base_offset, self._files, size=0, created=True)
         segment.opened_ms = now_ms
         segment.create(preallocated_bytes)
@@ -80,7 +80,7 @@ class Segments:
         del self.all[:count], self.bases[:count]
 
     def drop_last(self) -> None:
-        """Removes the active segment; the one before is active then. The caller adds one when none is left."""
+        """Removes the active segment; the previous one becomes active. If none remains, the caller adds one."""
         segment = self.all.pop()
         self.bases.pop()
         if self.all:
@@ -91,7 +91,7 @@ class Segments:
         self._remove_files(segment)
 
     def replace_active(self, base_offset: Offset, now_ms: int, preallocated_bytes: int = 0) -> None:
-        """Puts an empty segment of another base in the place of the empty active one."""
+        """Replaces the empty active segment by one with another base."""
         self._remove_files(self.all.pop())
         self.bases.pop()
         if self.all:
@@ -100,10 +100,10 @@ class Segments:
         self.add(base_offset, now_ms, preallocated_bytes)
 
     def replace(self, old: Sequence[Segment], size: int) -> bool:
-        """Puts a compacted segment of `size` bytes with files called `.cleaned` in the place of `old`; False when those
+        """Replaces `old` by a compacted segment of `size` bytes with `.cleaned` files; returns False if `old` has
         changed.
 
-        After a crash anywhere in between, either all of the old or all of the new is found: `recovery.list_segments`.
+        After a crash at any point, recovery finds either all old segments or the new one: see `recovery.list_segments`.
         """
         start = bisect_right(self.bases, old[0].base_offset) - 1
         place = slice(start, start + len(old))
@@ -129,18 +129,18 @@ class Segments:
                     self.directory / (name + suffix), self.directory / (name + target)
                 )
             except FileNotFoundError:
-                continue  # no transaction index
+                continue  # there is no transaction index
 
     def release(self) -> None:
         for segment in self.all:
             segment.release()
 
     def has_no_aborts(self, start: Offset) -> bool:
-        """Whether it is known that nothing was aborted from `start` on."""
+        """Whether certainly nothing was aborted from `start` on."""
         return all(segment.transaction_index.is_empty for segment in self.since(start))
 
     def aborted_transactions(self, start: Offset, end: Offset) -> Steps[list[AbortedTransaction]]:
-        """See `PartitionLog.find_aborted`; raises IndexDamaged too."""
+        """Finds aborted transactions as `PartitionLog.find_aborted`; also raises IndexDamaged."""
         found: list[AbortedTransaction] = []
         for segment in self.since(start):
             if segment.transaction_index.is_empty or segment.removed:
@@ -153,7 +153,7 @@ class Segments:
         return found
 
     def use(self, segment: Segment) -> None:
-        """Bounds the number of old segments with open files, the least recently read going first."""
+        """Limits the number of old segments with open files; the least recently read are closed first."""
         recent = self._recently_read
         if segment in recent:
             recent.remove(segment)
@@ -162,7 +162,9 @@ class Segments:
             recent.pop(0).release()
 
     def _remove_files(self, segment: Segment) -> None:
-        """Renames the files (cheap); a thread of the caller unlinks them later. Readers keep what they have open."""
+        """Renames the files, which is cheap; a thread of the caller unlinks them later. Readers keep their open
+        files.
+        """
         segment.removed = True
         self.removals += 1
         if segment in self._recently_read:
@@ -170,7 +172,7 @@ class Segments:
         if not segment.exists:
             return
         segment.release()
-        # The log goes first: if a crash leaves it, its aborted transactions must be known.
+        # The `.log` goes first: if a crash leaves it, its aborted transactions must be known.
         for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
             path = segment.path(suffix)
             target = path.with_name(path.name + DELETED_SUFFIX)
@@ -181,14 +183,16 @@ class Segments:
             self.deleted_files[target] = None
 
     def purge(self, now_ms: int | None = None, delay_ms: int = 0) -> None:
-        """Unlinks what was removed; given the time, only what it saw at least `delay_ms` ago. May run in a thread."""
+        """Unlinks the files of removed segments; if the time is given, only those first seen at least `delay_ms` ago.
+        May run in a thread.
+        """
         for path in due(self.deleted_files, now_ms, delay_ms):
             self._files.unlink(path)
             self.deleted_files.pop(path, None)
 
 
 def due(deleted: dict[Path, int | None], now_ms: int | None, delay_ms: int) -> list[Path]:
-    """Returns those that may go; notes the time of those that are seen for the first time."""
+    """Returns the segments to unlink; records the time for those seen for the first time."""
     if now_ms is None:
         return list(deleted)
     for path, since_ms in list(deleted.items()):

@@ -1,4 +1,4 @@
-"""A read of a log that has not been read yet: a piece of an open file, to be sent with `sendfile`."""
+"""The result of a read: a piece of an open file, not read yet, to be sent by `sendfile`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from trimaran.log.disk.files import Files, OpenFile
 from trimaran.wire.identity import Offset
 
 
-@dataclass(slots=True)  # to make a frozen one takes as long as to find its place
+@dataclass(slots=True)  # not frozen: creating a frozen one takes as long as finding its position
 class LogSlice:
     """Whole batches: `size` bytes at `position` of `file`. A `trimaran.wire.buffers.outgoing.Splice`.
 
-    Readable as long as it lives, also after its segment is deleted. After a truncation the bytes are those that stand
-    there then, or missing: the reader's session ends with the leader epoch that was truncated.
+    It is readable while it is referenced, even after its segment is deleted. After a truncation it yields the new bytes
+    at that place, or fewer: the reader's session ends with the truncated leader epoch.
     """
 
     file: OpenFile
     position: int
     size: int
-    first_offset: Offset  # the offset asked for; the first batch may begin below it
-    end_offset: Offset  # above all offsets in it
+    first_offset: Offset  # the requested offset; the first batch may begin below it
+    end_offset: Offset  # above all offsets in the slice
     files: Files
 
     def fileno(self) -> int:
         return self.file.fileno()
 
     def read(self) -> bytes:
-        """The bytes, copied; raises OSError."""
+        """Returns a copy of the bytes; raises OSError."""
         return self.files.pread(self.file, self.size, self.position)

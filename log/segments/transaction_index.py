@@ -1,18 +1,18 @@
-"""The aborted transactions whose markers lie in one segment: a read_committed consumer skips them.
+"""The aborted transactions whose markers lie in one segment, which a read_committed consumer skips.
 
 Source: Kafka's `TransactionIndex` and `AbortedTxn` (KIP-98).
 
 ```
 .txnindex = { entry }, ascending by last offset; no file without aborts
 entry     = int16 version (0), int64 producer id, int64 first offset, int64 last offset (the marker's),
-            int64 last stable offset after the marker: whatever ends above it began above it          34 bytes
+            int64 last stable offset after the marker: transactions that end later began above it          34 bytes
 ```
 
-An entry is in the segment of its marker; its first offset may lie in an earlier segment. No handle is kept: most
+An entry is in the segment of its marker; its first offset may lie in an earlier segment. No handle is kept open: most
 segments have no such file, and aborts are rare.
 
-Under a transaction that stays open for long, last stable offsets stay equal, and none of the aborts after a reader's
-offset says that those behind it began too late. So of each few entries the least first offset is known in memory.
+While a transaction stays open for long, last stable offsets stay equal, and no abort after a reader's offset shows that
+the later ones began too late to matter. Therefore the least first offset of each group of entries is kept in memory.
 """
 
 from __future__ import annotations
@@ -36,14 +36,16 @@ log = logging.getLogger(__name__)
 
 _ENTRY = struct.Struct(">hqqqq")
 ENTRY_BYTES = _ENTRY.size
-BLOCK_ENTRIES = 512  # 17 KiB a read: one abort in a thousand offsets is a lot
-# A group of entries has its least first offset in memory: 24 bytes of memory, and 100 µs to read them.
+BLOCK_ENTRIES = 512  # 17 KiB per read: one abort per thousand offsets is a lot.
+# The least first offset of each group of entries is in memory: 24 bytes of memory, and 100 µs to read the group.
 GROUP_ENTRIES = 64
 ENTRIES_PER_UNIT = 3
 
 
 class AbortedTransaction(NamedTuple):
-    """`last_stable_offset` is where the next open transaction began when this one ended, or right after the marker."""
+    """An aborted transaction. `last_stable_offset` is where the earliest transaction still open at its end began, or
+    the offset after the marker.
+    """
 
     producer_id: ProducerId
     first_offset: Offset
@@ -52,7 +54,9 @@ class AbortedTransaction(NamedTuple):
 
 
 class _Groups:
-    """For each `GROUP_ENTRIES` entries: the least first offset, the last marker, the largest last stable offset."""
+    """The groups of `GROUP_ENTRIES` entries: the least first offset, the last marker, and the largest last stable
+    offset of each.
+    """
 
     __slots__ = ("count", "least", "markers", "stable")
 
@@ -73,24 +77,24 @@ class _Groups:
 
 
 class TransactionIndex:
-    """Methods raise OSError, and `IndexDamaged` when the file is none."""
+    """The index of one segment. Methods raise OSError, and `IndexDamaged` if the file is invalid."""
 
     __slots__ = ("_count", "_files", "_groups", "_last_offset", "changed", "lacks_entries", "path")
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
-        # since this object was made: to be synced before the offsets it speaks of count as flushed
+        # whether the file has changed since this object was created: it is synced before its offsets count as flushed
         self.changed = False
-        # A damaged part is gone: the log must be read from its start, even if there are snapshots.
+        # A damaged part was removed: the log must be read from its start, even if there are snapshots.
         self.lacks_entries = False
         self._files = files
-        self._count: int | None = None  # None: the file was not looked at yet
+        self._count: int | None = None  # None: the file was not read yet
         self._last_offset = -1
-        self._groups: _Groups | None = None  # it was not searched yet
+        self._groups: _Groups | None = None  # None: the file was not searched yet
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is known to have no entries."""
+        """Whether the index is known to have no entries."""
         return self._count == 0
 
     @property
@@ -99,16 +103,16 @@ class TransactionIndex:
 
     @property
     def last_offset(self) -> Offset:
-        """The last offset of the last entry, -1 when there is none."""
+        """Returns the last offset of the last entry; -1 if there is none."""
         self._load()
         return Offset(self._last_offset)
 
     def file(self) -> OpenFile:
-        """The open file, made when it is not there."""
+        """Returns the open file; creates it if necessary."""
         return self._files.open(self.path, create=True)
 
     def append(self, entry: AbortedTransaction) -> bool:
-        """Adds an entry unless it is there already (a replay adds nothing twice); tells whether the file is new."""
+        """Adds an entry unless it exists (a replay adds nothing twice); returns whether the file is new."""
         count = self._load()
         if entry.last_offset <= self._last_offset:
             return False
@@ -121,9 +125,9 @@ class TransactionIndex:
         return count == 0
 
     def overlapping(self, start: int, end: int) -> Steps[tuple[list[AbortedTransaction], bool]]:
-        """Those with a part in [start, end), and whether later segments cannot have any more of them.
+        """Finds the entries that overlap [start, end), and whether later segments cannot have more.
 
-        In steps, between which nothing is cut.
+        Runs in steps, between which nothing may be truncated.
         """
         found: list[AbortedTransaction] = []
         groups = yield from self._grouped()
@@ -159,10 +163,10 @@ class TransactionIndex:
         return list(self._entries_from(0))
 
     def truncate_to(self, offset: Offset) -> None:
-        """Drops the entries of markers at `offset` and above, and a torn one at the end.
+        """Removes the entries of markers at `offset` and above, and an incomplete last one.
 
-        A process that was killed may have dropped them, so the file is to be synced also where there is nothing to drop
-        any more.
+        A killed process may already have removed them without syncing, so the file must be synced even if there is
+        nothing to remove.
         """
         try:
             file = self._existing()
@@ -180,7 +184,7 @@ class TransactionIndex:
         self._cut(slot)
 
     def keep_sound(self) -> None:
-        """Drops everything from the first damaged entry on; the caller adds what is missing by a replay."""
+        """Removes everything from the first damaged entry on; the caller adds the missing entries by a replay."""
         self._count = self._size() // ENTRY_BYTES
         sound = 0
         try:
@@ -213,7 +217,7 @@ class TransactionIndex:
         return 0 if file is None else self._files.size(file)
 
     def _existing(self) -> OpenFile | None:
-        """The file, if there is one. Raises IndexDamaged: it is put aside."""
+        """Returns the file, if it exists. Raises IndexDamaged: the file is invalid and was renamed."""
         open_file = partial(self._files.open, self.path, write=False)
         try:
             return open_index(self.path, self._files, open_file)
@@ -225,7 +229,7 @@ class TransactionIndex:
         return next(self._entries_from(slot, 1))
 
     def _first_reaching(self, offset: Offset) -> int:
-        """The slot of the first entry whose marker is at `offset` or above."""
+        """Returns the slot of the first entry whose marker is at `offset` or above."""
         low, high = 0, self._load()
         while low < high:
             middle = (low + high) // 2

@@ -156,7 +156,7 @@ def _refresh_once(routing: Routing, address: Address, topics: list[str] | None) 
 
 
 def _ask_coordinator(routing: Routing, address: Address, wanted: CoordinatorNode) -> Steps:
-    """Raises KafkaError: retries cannot help, as if an ACL is missing."""
+    """Requests the coordinator. Raises KafkaError: retries cannot help, for example if an ACL is missing."""
     request = FindCoordinatorRequest(key=wanted.key, key_type=wanted.key_type)
     response = yield Ask(address, request, _ONE_COORDINATOR_VERSION)
     routing.update_coordinator(wanted, response)

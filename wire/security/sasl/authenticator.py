@@ -104,7 +104,7 @@ class Authenticator(Protocol):
 class SaslAuthenticator:
     """The state of one connection; call `receive` until a reply has a login.
 
-    `before` is the login of an open connection, whose principal and mechanism may not change.
+    `before` is the login of an open connection: its principal and mechanism may not change.
     """
 
     settings: SaslSettings

@@ -129,7 +129,7 @@ class _Waiting:
 
 
 class Memory:
-    """The pools. A handler that holds `large` may then wait for `answers`, but for no other pool. A handler that
+    """The pools. A handler that holds `large` may then wait for `answers` and for no other pool. A handler that
     continues a large response holds `making` for one turn of the loop.
     """
 

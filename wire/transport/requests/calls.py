@@ -134,7 +134,7 @@ class Call:
         return self._room
 
     def share_room(self, outer: Call) -> None:
-        """Makes the response share the room of `outer`, whose response will contain it."""
+        """Makes the response share the room of the response of `outer`, which will contain it."""
         self._room = outer._room = self.room()  # type: ignore[assignment]
 
     @property

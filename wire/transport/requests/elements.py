@@ -5,7 +5,7 @@ Compiled decoders let other threads run every few thousand elements; generated w
 
 # Larger frames are decoded in a thread; ten thousand elements take some 30 ms at worst.
 HEAVY_BYTES = 16 << 10
-# The bound of Produce, whose bytes are mostly records, which are not parsed: if a handler allows no more elements, its
+# The bound of Produce, in which most bytes are records that are not parsed: if a handler allows no more elements, its
 # requests are decoded on the loop, in 3 ms, and refused in 30 ms.
 LIGHT_ELEMENTS_MAX = 12_000
 # For requests with dozens of elements: about a quorum, the nodes of a cluster, or things of few kinds. Also decoded on

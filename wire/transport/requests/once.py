@@ -21,8 +21,9 @@ def itself(item: Any) -> Hashable:
 
 @dataclass(slots=True, frozen=True)
 class Once:
-    """The path of the items, `"groups"` or `"topics.partitions"`. Of items with the same `key` the first is kept, or
-    the last if `last`. If there are two levels, the inner items of equal items are merged, and reduced by `inner_key`.
+    """The path of the items, `"groups"` or `"topics.partitions"`. Only the first of the items with the same `key` is
+    kept, or the last one if `last`. If there are two levels, the inner items of equal items are merged, and reduced by
+    `inner_key`.
     """
 
     asked: str
