@@ -1,1 +1,1 @@
-"""Log directories: their files other than partitions, their lock, and their memory across restarts."""
+"""Log directories: their lock, and the files apart from partitions that keep state across restarts."""

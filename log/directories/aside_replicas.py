@@ -1,9 +1,9 @@
-"""The directories of replicas whose name was taken away: `…-delete` and `…-stray`, as an earlier process left them.
+"""The renamed directories of replicas, `…-delete` and `…-stray`, which an earlier process left.
 
 Each may be the last copy of a replica: a move between log directories renames its source to `-delete` when the copy has
-taken the name, and the disk with the copy may be away at the next start. So no log that is not new is made while one of
-its topic id lies here. A deletion that the controller ordered leaves no such copy: it takes `partition.metadata` away,
-by which a directory would be known. Kafka keeps no account of this.
+taken the name, and the disk with the copy may be absent at the next start. Therefore a log that should already exist is
+not created while a directory of its topic id lies here. A deletion ordered by the controller leaves no such copy: it
+removes `partition.metadata`, which would identify the directory. Kafka does not track this.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import TopicIdPartition, TopicPartition
 
-# A topic's name that is as long is whole in each name of a directory (`aside_topic`).
+# A topic name of at most this length is complete in the directory names (`aside_topic`).
 UNCUT_CHARS = 200
 
 
 class ReplicaToRemove(NamedTuple):
-    """A replica that is to be removed, though no controller ordered it."""
+    """A replica that is to be removed although no controller has ordered it."""
 
     key: TopicIdPartition
     directory: Path
 
 
 class AsideReplicas:
-    """By the partition's name, as far as the directory's name holds it. `deleted` are those that are to be removed."""
+    """The directories by partition name, as far as the directory name contains it. `deleted` are those to remove."""
 
     def __init__(
         self, path: Path, files: Files, health: DirectoryHealth, deleted: dict[Path, int | None]
@@ -42,27 +42,29 @@ class AsideReplicas:
         self._health = health
         self._deleted = deleted
         self._directories: dict[TopicPartition, list[Path]] = {}
-        # Topic ids as they were read, nil where there is none: fetches of an empty replica ask again and again.
+        # The topic ids read, nil if there is none: fetches of an empty replica check them repeatedly.
         self._known: dict[Path, bytes] = {}
 
     def __contains__(self, partition: TopicPartition) -> bool:
-        """Whether `copy_of` has to look; quick."""
+        """Whether `copy_of` must search; quick."""
         if not self._directories:
             return False
         return partition in self._directories or len(partition.topic) > UNCUT_CHARS
 
     def note(self, name: str) -> None:
-        """A directory that an earlier process put aside; other names are passed over."""
+        """Records a directory that an earlier process renamed; ignores other names."""
         key = put_aside_from(name)
         if key is not None:
             self._directories.setdefault(key, []).append(self._path / name)
 
     def keep(self, directory: Path) -> None:
-        """It may be the last copy of a replica, so it is never removed."""
+        """Keeps a directory from removal, because it may be the last copy of a replica."""
         self._deleted.pop(directory, None)
 
     def to_be_removed(self) -> list[ReplicaToRemove]:
-        """Returns those that no controller ordered to be removed. Blocks; for a thread. Raises KafkaError."""
+        """Returns the directories to remove without an order of the controller. Blocks; for a thread. Raises
+        KafkaError.
+        """
         found = []
         for (_, partition), directories in sorted(self._directories.items()):
             for directory in directories:
@@ -75,8 +77,8 @@ class AsideReplicas:
         return found
 
     def copy_of(self, key: TopicPartition, topic_id: bytes) -> Path | None:
-        """The directory of a replica of that topic id, or of one whose `partition.metadata` does not tell. Blocks
-        shortly. Raises KafkaError.
+        """Returns the directory of a replica of that topic id, or of one with an unreadable `partition.metadata`.
+        Blocks briefly. Raises KafkaError.
         """
         if key not in self:
             return None
@@ -97,17 +99,17 @@ class AsideReplicas:
             try:
                 names = self._files.list_directory(directory)
             except (FileNotFoundError, NotADirectoryError):
-                return False  # removed since, or no replica's
+                return False  # removed since, or not a replica's
         # Without the file the controller ordered the deletion, or a crash came before the first flush.
         is_known = FILE_NAME in names
         found = self._topic_id(directory, unknown=topic_id) if is_known else None
-        if found == topic_id:  # not remembered, since an operator may move it away
+        if found == topic_id:  # not remembered, because an operator may move it away
             return True
         self._known[directory] = found or NIL_UUID
         return False
 
     def _topic_id(self, directory: Path, unknown: bytes | None = None) -> bytes | None:
-        """`unknown` of a damaged `partition.metadata`. Raises KafkaError: the disk failed."""
+        """Returns the topic id; `unknown` if `partition.metadata` is damaged. Raises KafkaError: the disk failed."""
         try:
             return topic_id_in(directory, self._files, self._health)
         except KafkaError:
@@ -116,6 +118,8 @@ class AsideReplicas:
 
 
 def forget_topic_id(directory: Path, files: Files) -> None:
-    """Says of a directory that is to be removed that it is no longer needed; no link is followed. Raises OSError."""
+    """Removes the topic id from a directory that is to be removed, which marks it as not needed; follows no link.
+    Raises OSError.
+    """
     if files.status(directory).is_directory:
         files.unlink(directory / FILE_NAME)

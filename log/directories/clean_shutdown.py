@@ -1,4 +1,4 @@
-"""The marker that says that everything was flushed: without it the next start recovers.
+"""The marker of a clean shutdown, after which everything is flushed: without it the next start recovers the logs.
 
 Source: Kafka's `CleanShutdownFileHandler` (KIP-966: the controller trusts a broker's epoch that the broker remembers).
 
@@ -28,17 +28,18 @@ FILE_NAME = ".kafka_cleanshutdown"
 
 
 def write_marker(directory: Path, broker_epoch: BrokerEpoch, files: Files) -> None:
-    """Blocks; raises OSError."""
+    """Writes the marker durably. Blocks; raises OSError."""
     text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
     write_atomically(directory / FILE_NAME, text.encode(), files)
 
 
 def take_marker(directory: Path, files: Files) -> BrokerEpoch | None:
-    """The broker epoch of a clean shutdown, -1 if the marker does not say it; None when there is no marker, or one that
-    is damaged.
+    """Removes the marker and returns the broker epoch of the clean shutdown: -1 if the marker lacks it, None if the
+    marker is missing or damaged.
 
-    The marker is gone, durably, before this returns: a crash while loading is a crash (KAFKA-10471). One that cannot be
-    taken away counts as none, since after the next crash it would be there again. Raises OSError: the disk failed.
+    The marker is durably removed before this returns, so that a crash while loading counts as a crash (KAFKA-10471). A
+    marker that cannot be removed counts as missing, because it would still exist after the next crash. Raises OSError:
+    the disk failed.
     """
     path = directory / FILE_NAME
     try:
@@ -62,7 +63,7 @@ def take_marker(directory: Path, files: Files) -> BrokerEpoch | None:
 
 
 def _broker_epoch(path: Path, text: bytes) -> BrokerEpoch:
-    """Raises FileDamaged."""
+    """Returns the broker epoch in the marker. Raises FileDamaged."""
     if not text:
         return NO_BROKER_EPOCH
     try:

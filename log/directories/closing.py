@@ -1,6 +1,6 @@
-"""The end of a clean process: every log is whole and durable, since the next process takes it so.
+"""A clean shutdown: every log must be complete and durable, because the next process assumes it.
 
-Source: `LogManager.shutdown` of Kafka, which has loaded all logs, so that none is left to be checked.
+Source: `LogManager.shutdown` of Kafka, which has loaded all logs, so that none remains unchecked.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from trimaran.wire.text import events
 
 log = logging.getLogger(__name__)
 
-# Five fsyncs close a log that was written to. With more logs the whole volume is synced instead, once.
+# Closing a written log takes five fsyncs. With more logs than this the whole volume is synced once instead.
 SYNCS_MAX = 100
-# The seconds for logs of a crash that were not opened since: each takes a millisecond or two, and a container is killed
-# ten seconds after its stop.
+# The seconds for checking logs that were not opened since a crash: each takes a millisecond or two, and a container is
+# killed ten seconds after its stop.
 CHECK_SECONDS_MAX = 8.0
 
 
 def check_all(
     unchecked: Sequence[TopicPartition], check: Callable[[TopicPartition], object], directory: Path
 ) -> bool:
-    """Checks what a crash left in `directory`; False if that would take too long. Blocks."""
+    """Checks the logs that a crash left in `directory`; returns False if that would take too long. Blocks."""
     give_up_at = monotonic() + CHECK_SECONDS_MAX
     for number, key in enumerate(unchecked):
         if monotonic() > give_up_at:
@@ -48,7 +48,9 @@ def close_logs(
     *,
     clean: bool,
 ) -> None:
-    """Closes the logs of `directory`, what was written to them durable if it is `clean`. Blocks. Raises KafkaError."""
+    """Closes the logs of `directory`; if `clean`, makes everything written to them durable. Blocks. Raises
+    KafkaError.
+    """
     unsynced = [each_log for each_log in logs if clean and each_log.must_close]
     if len(unsynced) < SYNCS_MAX:
         unsynced = []

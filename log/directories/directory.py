@@ -1,10 +1,10 @@
-"""A log directory: the partitions' directories, what is remembered of them, and its standing (locked, healthy, clean).
+"""A log directory: the partitions' directories, their checkpoints, and the directory's state (locked, healthy, clean).
 
-Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: an unused partition is a name in a list; a
-restart costs one directory listing. A broker with several directories has several of these, and chooses
-(`trimaran.broker.storage.directories`).
+Source: Kafka's `LogManager`, KIP-858 (directory ids). Opening is lazy: an unused partition is only a name in a list,
+and a restart costs one directory listing. A broker with several directories has several of these objects, and chooses
+among them (`trimaran.broker.storage.directories`).
 
-Threads: the calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; the others
+Threads: calls that may take long (`purge`, `write_checkpoints`, `close`, measuring) may run in a thread; all others
 belong to the loop.
 """
 
@@ -63,8 +63,8 @@ _Offsets = Mapping[TopicPartition, Offset]
 class LogDirectory:
     """One log directory, locked from construction to `close`.
 
-    `previous_broker_epoch` is that of a clean shutdown, None when the last process died: the marker is gone as soon as
-    it was read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
+    `previous_broker_epoch` is that of a clean shutdown, None if the last process died: the marker is removed when it is
+    read, before any log is opened, so a crash during loading counts as a crash (KAFKA-10471).
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class LogDirectory:
         self._files = files
         self._now_ms = now_ms
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        # Opened ahead by a thread, most after a crash, and what keeps two from opening the same log.
+        # Logs opened ahead by a thread, mostly after a crash, and the locks against opening a log twice.
         self._checked: dict[TopicPartition, PartitionLog] = {}
         self._opening: dict[TopicPartition, Lock] = {}
         self._unusable: dict[TopicPartition, str] = {}
@@ -129,7 +129,7 @@ class LogDirectory:
 
     @property
     def offline(self) -> str | None:
-        """The reason for which the directory must not be used any more, as in `DirectoryHealth`."""
+        """Returns the reason why the directory must not be used any more, as in `DirectoryHealth`."""
         return self.health.offline
 
     @property
@@ -138,32 +138,32 @@ class LogDirectory:
 
     @property
     def replicas(self) -> int:
-        """How many replicas lie here, those on their way included."""
+        """Returns the number of replicas here, including future ones."""
         return len(self._names) + len(self.futures)
 
     def partitions(self) -> set[TopicPartition]:
-        """All partitions with a directory, `__cluster_metadata-0` not among them."""
+        """Returns all partitions with a directory, without `__cluster_metadata-0`."""
         return self._names - {CLUSTER_METADATA}
 
     def __contains__(self, partition: TopicPartition) -> bool:
         return partition in self._names
 
     def topic_id(self, key: TopicPartition) -> bytes | None:
-        """From `partition.metadata`; None where it is missing. Raises KafkaError KAFKA_STORAGE_ERROR: it is damaged."""
+        """Returns the id in `partition.metadata`; None if there is no file. Raises KafkaError: it is damaged."""
         return self._topic_ids.get(key)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica here is of the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR:
-        `partition.metadata` is damaged or lost, so it is unknown.
+        """Whether the replica here belongs to the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR: unknown,
+        because `partition.metadata` is damaged or lost.
         """
         return self._topic_ids.is_of(key, topic_id)
 
     def high_watermark(self, key: TopicPartition) -> int:
-        """As checkpointed last; 0 when unknown. It may be ahead of the log after a crash: the caller bounds it."""
+        """Returns the checkpointed high watermark; 0 if unknown. After a crash it may exceed the log's end."""
         return self.offsets.high_watermarks.get(key, 0)
 
     def segment_files(self, key: TopicPartition) -> list[FileStatus]:
-        """Sizes and times of a partition's `.log` files, none if it is not here. Blocks. Raises OSError."""
+        """Returns the sizes and times of a partition's `.log` files, if it is here. Blocks. Raises OSError."""
         directory = self._directory(key)
         try:
             names = self._files.list_directory(directory)
@@ -173,14 +173,14 @@ class LogDirectory:
         except OSError as error:
             if not is_of_name(error):
                 raise
-            return []  # deleted meanwhile, or no directory at all
+            return []  # deleted meanwhile, or not a directory
 
     def volume(self) -> Volume:
-        """Blocks. Raises OSError."""
+        """Returns the sizes of the file system. Blocks. Raises OSError."""
         return self._files.volume(self.path)
 
     def unsettled(self) -> list[TopicPartition]:
-        """After a crash: the partitions that were being written to, so that there may be something to check.
+        """Returns the partitions that were being written before a crash, which may need checks.
 
         In the other partitions at most the last seconds are unchecked; opening them checks those.
         """
@@ -189,12 +189,12 @@ class LogDirectory:
     # Logs
 
     def open_log(self, key: TopicPartition, config: LogConfig) -> PartitionLog:
-        """The log of an existing partition, opened (and recovered) when first asked for.
+        """Returns the log of an existing partition; opens (and recovers) it at the first call.
 
-        After a crash this reads all that lies above the recovery point: checkpoint often, and it is little.
+        After a crash this reads everything above the recovery point, which is little if checkpoints are frequent.
 
         Raises:
-            KafkaError: UNKNOWN_TOPIC_OR_PARTITION, there is no directory; KAFKA_STORAGE_ERROR, see `PartitionLog.open`.
+            KafkaError: UNKNOWN_TOPIC_OR_PARTITION: there is no directory; KAFKA_STORAGE_ERROR: see `PartitionLog.open`.
         """
         self.health.check()
         log = self._logs.get(key)
@@ -208,8 +208,8 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def must_check(self, key: TopicPartition) -> bool:
-        """Whether to open the log and use it reads all that a crash may have left in it, or rebuilds missing files:
-        `check_log` does that in a thread.
+        """Whether opening the log would check records after a crash or rebuild files, as `check_log` does in a
+        thread.
         """
         is_known = key in self._logs or key in self._checked or key in self._unusable
         if is_known or key not in self._names:
@@ -217,12 +217,12 @@ class LogDirectory:
         return not self.clean_shutdown or takes_long(self._directory(key), self._files)
 
     def try_again(self, key: TopicPartition) -> None:
-        """Notes that the cause which made a log unusable is gone."""
+        """Takes note that the cause which made a log unusable is resolved."""
         self._unusable.pop(key, None)
 
     def check_log(self, key: TopicPartition, config: LogConfig) -> None:
-        """Opens a log, so that `open_log` finds it ready. Runs in a thread; opening or deleting the log meanwhile
-        waits. Raises KafkaError, as `open_log` will again.
+        """Opens a log in advance, so that `open_log` finds it ready. Runs in a thread; opening or deleting the log
+        meanwhile waits. Raises KafkaError, which `open_log` will raise again.
         """
         with self._alone(key):
             if self.must_check(key):
@@ -230,8 +230,8 @@ class LogDirectory:
                 log.prepare()
 
     def end_of(self, key: TopicPartition) -> tuple[LeaderEpoch, Offset]:
-        """Opens the log, which may take long, and returns its latest epoch and its end; those for none if damaged.
-        `open_log` finds it ready. Runs in a thread. Raises KafkaError: the disk failed.
+        """Opens the log, which may take long, and returns its latest epoch and its end; if it is damaged, the values
+        for an empty log. `open_log` finds it ready. Runs in a thread. Raises KafkaError: the disk failed.
         """
         try:
             with self._alone(key):
@@ -268,11 +268,11 @@ class LogDirectory:
                 health=self.health,
             )
         except KafkaError as error:
-            # A second check would find the same damage, and take long.
+            # A second check would take long and find the same damage.
             self._unusable[key] = error.message
-            is_damage = not isinstance(error.__cause__, OSError)  # that the next start meets again
+            is_damage = not isinstance(error.__cause__, OSError)  # the next start meets it again
             if is_damage and not self.clean_shutdown and key != CLUSTER_METADATA:
-                # A clean stop may follow, and the start after that checks the log's end only.
+                # A clean shutdown may follow, and the next start then checks only the log's end.
                 with suppress(KafkaError):
                     self._note_damage(key, error.message)
             raise
@@ -282,9 +282,9 @@ class LogDirectory:
             note_damage(self._directory(key), reason, self._files)
 
     def take_out(self, key: TopicPartition, reason: str) -> None:
-        """Closes an open log that is damaged, and refuses it from now on, after a restart too. Blocks shortly.
+        """Closes a damaged open log, and refuses it from now on, even after a restart. Blocks briefly.
 
-        Raises KafkaError KAFKA_STORAGE_ERROR: it could not be noted; it is refused until the restart.
+        Raises KafkaError KAFKA_STORAGE_ERROR: the note could not be written; the log is refused only until the restart.
         """
         log = self._logs.pop(key)
         self._note_offsets(key, log)
@@ -295,12 +295,12 @@ class LogDirectory:
     def create_log(
         self, key: TopicPartition, topic_id: bytes | None, config: LogConfig
     ) -> PartitionLog:
-        """The log of a new partition: a directory and `partition.metadata`; segments come with the first append.
+        """Creates the log of a new partition: a directory and `partition.metadata`, without segments.
 
         The names become durable with the log's first flush. `topic_id` is None for `__cluster_metadata` only.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, no name for a directory.
+            KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION: the name is not valid for a directory.
         """
         if key in self._names:
             return self.open_log(key, config)
@@ -322,7 +322,7 @@ class LogDirectory:
         return self._adopt(key, log)
 
     def delete_log(self, key: TopicPartition) -> None:
-        """Has `purge` remove the partition, as the controller ordered. Readers keep what is open. Raises KafkaError."""
+        """Deletes a partition for the controller; `purge` removes its files. Readers keep theirs. Raises KafkaError."""
         if key in self._names:
             directory = self._take_away(key, DELETE_SUFFIX)
             self._deleted[directory] = None
@@ -330,7 +330,7 @@ class LogDirectory:
                 forget_topic_id(directory, self._files)
 
     def hand_over(self, key: TopicPartition) -> None:
-        """The replica lives in another log directory now: its name here goes, durably. Raises KafkaError."""
+        """Durably renames the source of a move to another log directory. Raises KafkaError."""
         try:
             self._deleted[self._take_away(key, DELETE_SUFFIX)] = None
         except KafkaError as error:
@@ -339,12 +339,12 @@ class LogDirectory:
             self._files.fsync_directory(self.path)
 
     def forget(self, key: TopicPartition) -> None:
-        """As `delete_log` on a disk that failed: the directory keeps its name, which counts for nothing here."""
+        """Forgets a partition on a failed disk, instead of `delete_log`: the directory keeps its name."""
         self._close_log(key)
         self._forget(key)
 
     def put_aside(self, key: TopicPartition) -> None:
-        """Renames the directory of a partition that is not ours to `…-stray`, for a human. Raises KafkaError."""
+        """Renames the directory of a foreign partition to `…-stray`, for an operator. Raises KafkaError."""
         if key in self._names:
             self.aside.note(self._take_away(key, STRAY_SUFFIX).name)
 
@@ -373,8 +373,8 @@ class LogDirectory:
     def purge(self, delay_ms: int | None = None) -> None:
         """Removes deleted segments and partitions from the disk. Blocks; may run in a thread. Raises KafkaError.
 
-        `delay_ms`: partitions stay that long after the first call that sees them, segments for as long as their topic
-        says; None: all go now.
+        `delay_ms`: partitions are kept for this long after the first call that sees them, segments for the time
+        configured by their topic; None removes all of them now.
         """
         now_ms = None if delay_ms is None else self._now_ms()
         for log in list(self._logs.values()):
@@ -382,7 +382,7 @@ class LogDirectory:
         with self.health.guard(f"deleting in {self.path}"):
             for directory in due(self._deleted, now_ms, delay_ms or 0):
                 remove_deleted(directory, self._files)
-                self._deleted.pop(directory, None)  # what stays, the next process tries again
+                self._deleted.pop(directory, None)  # the next process retries the remaining ones
 
     def promote_future(
         self,
@@ -391,7 +391,7 @@ class LogDirectory:
         start_offset: Offset = Offset(0),
         end_offset: Offset = Offset(0),
     ) -> None:
-        """The copy, closed and flushed up to `end_offset`, takes the partition's name, durably. Raises KafkaError."""
+        """Durably renames the closed copy, flushed up to `end_offset`, to the partition. Raises KafkaError."""
         self.offsets.begin(key)
         self.offsets.note_log_start(key, start_offset)
         self.futures.promote(key, self._directory(key))
@@ -401,15 +401,15 @@ class LogDirectory:
     # Checkpoints
 
     def save_checkpoints(self, high_watermarks: _Offsets | None = None) -> None:
-        """Writes recovery points, log start offsets and (when given) high watermarks. Blocks. Raises KafkaError."""
+        """Writes recovery points, log start offsets and, if given, high watermarks. Blocks. Raises KafkaError."""
         self.write_checkpoints(self.collect_checkpoints(high_watermarks))
 
     def collect_checkpoints(self, high_watermarks: _Offsets | None = None) -> CollectedCheckpoints:
-        """As `collecting`, in one go."""
+        """Returns the result of `collecting`, without steps."""
         return at_once(self.collecting(high_watermarks))
 
     def collecting(self, high_watermarks: _Offsets | None) -> Steps[CollectedCheckpoints]:
-        """What `write_checkpoints` writes, taken on the loop so that a thread can write it; a log is a unit."""
+        """Collects the checkpoints for `write_checkpoints`, on the loop; each log is a step."""
         written: set[TopicPartition] = set()
         for key, log in list(self._logs.items()):
             yield 1
@@ -419,20 +419,22 @@ class LogDirectory:
         return self.offsets.collect(high_watermarks, written)
 
     def write_checkpoints(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. Offsets older than a truncation are left out: gives False then. Raises KafkaError."""
+        """Writes checkpoints, in a thread; returns False if it omits offsets older than a truncation. Raises
+        KafkaError.
+        """
         return self.offsets.write(collected)
 
     def close(
         self, *, broker_epoch: BrokerEpoch | None, high_watermarks: _Offsets | None = None
     ) -> None:
-        """Closes all logs and gives the lock back. Blocks.
+        """Closes all logs and releases the lock. Blocks.
 
-        `broker_epoch`: the shutdown is clean and the marker says so (-1: as `self.broker_epoch` says, which a
-        controller leaves at unknown); None: leave everything as a crash would. There is no marker after a crash whose
-        logs are too many to be checked now: the next start checks them too.
+        With `broker_epoch` the shutdown is clean and the marker is written (-1 means `self.broker_epoch`, which a
+        controller leaves unknown); None leaves everything as a crash would. After a crash with too many logs to check
+        now there is no marker: the next start checks them.
 
         Raises:
-            KafkaError: KAFKA_STORAGE_ERROR; the marker was not written then.
+            KafkaError: KAFKA_STORAGE_ERROR; the marker was then not written.
         """
         try:
             while self._checked:
@@ -452,7 +454,7 @@ class LogDirectory:
             self._lock.release()
 
     def _check_unopened(self) -> bool:
-        """After a crash: checks the logs that were not opened since. A log that is damaged is noted."""
+        """Checks the logs that were not opened since a crash, and records damaged ones."""
         if self.clean_shutdown:
             return True
 

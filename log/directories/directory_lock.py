@@ -1,4 +1,4 @@
-"""`.lock`: one process uses a log directory, and one object in it.
+"""The lock `.lock`: only one process uses a log directory, and only one object in the process.
 
 Source: Kafka's `FileLock` in `LogManager.lockLogDirs`; the same file and kind of lock, so that we and Kafka exclude
 each other.
@@ -20,10 +20,10 @@ class DirectoryLocked(Exception):
 
 
 class DirectoryLock:
-    """Held from construction to `release`."""
+    """The lock of a directory, held from construction to `release`."""
 
     def __init__(self, directory: Path, files: Files) -> None:
-        """Raises DirectoryLocked; OSError."""
+        """Takes the lock. Raises DirectoryLocked; OSError."""
         self._files = files
         self._name = files.resolve(directory)
         if self._name in _locked_here:

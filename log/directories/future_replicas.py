@@ -1,8 +1,8 @@
-"""The replicas that are being moved into a log directory: each is copied into a `…-future` directory before it takes
-its partition's name.
+"""The replicas that are being moved into a log directory: each is copied into a `…-future` directory, which finally
+takes the partition's name.
 
-Source: Kafka's `LogManager` (`futureLogs`, KIP-113). Which records are copied, and when it is done, is of
-`broker/background/directory_moves.py`.
+Source: Kafka's `LogManager` (`futureLogs`, KIP-113). `broker/background/directory_moves.py` copies the records and
+decides when a move is complete.
 """
 
 from __future__ import annotations
@@ -30,9 +30,7 @@ from trimaran.wire.identity import TopicPartition
 
 
 class FutureReplicas:
-    """The partitions that are on their way here, in order. `deleted` gets the directories of those that
-    were given up.
-    """
+    """The partitions that are being moved here, in order. `deleted` receives the directories of abandoned moves."""
 
     def __init__(
         self,
@@ -48,7 +46,7 @@ class FutureReplicas:
         self._now_ms = now_ms
         self._deleted = deleted
         self._directories: dict[TopicPartition, Path] = {}
-        # Copies that this process has opened; None while one is being opened, perhaps by a thread.
+        # The copies that this process has opened; None while a copy is being opened, perhaps by a thread.
         self._opened: dict[TopicPartition, PartitionLog | None] = {}
 
     def __len__(self) -> int:
@@ -61,22 +59,21 @@ class FutureReplicas:
         return partition in self._directories
 
     def note(self, name: str) -> None:
-        """A directory that an earlier process left."""
+        """Records a directory that an earlier process left."""
         try:
             key = parse_directory_name(name)
         except ValueError:
             return
-        if key in self:  # one was given up in a crash: either is a prefix of the replica
+        if key in self:  # one was abandoned in a crash: each is a prefix of the replica
             self._deleted[self._path / name] = None
         else:
             self._directories[key] = self._path / name
 
     def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> PartitionLog:
-        """The log that a replica is copied into before it lives here; one that an earlier process began is checked and
-        goes on.
+        """Opens the log into which a replica is copied; a copy begun by an earlier process is checked and continued.
 
-        The caller keeps it and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION, the name is
-        too long.
+        The caller owns the log and closes it. Raises KafkaError: KAFKA_STORAGE_ERROR; INVALID_TOPIC_EXCEPTION: the name
+        is too long.
         """
         found = self._directories.get(key)
         if found is not None and not self.is_of(key, topic_id):
@@ -99,18 +96,18 @@ class FutureReplicas:
         return log
 
     def directory(self, key: TopicPartition) -> Path:
-        """The directory of the copy that is on its way here."""
+        """Returns the directory of a copy."""
         return self._directories[key]
 
     def has_records(self, key: TopicPartition) -> bool:
-        """Whether something was copied so far. Raises KafkaError."""
+        """Whether any records were copied so far. Raises KafkaError."""
         directory = self._directories[key]
         with self._health.guard_names(f"looking into {directory}"):
             return has_records(directory, self._files)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the copy that is here belongs to the topic of that id. Raises KafkaError, as `topic_id_in` and
-        `belongs`: it may be all that is left, so it stays.
+        """Whether the copy here belongs to the topic of that id. Raises KafkaError like `topic_id_in` and `belongs`:
+        the copy is then kept, because it may be the last one.
         """
         directory = self._directories[key]
         found = topic_id_in(directory, self._files, self._health)
@@ -127,7 +124,7 @@ class FutureReplicas:
         return directory
 
     def drop(self, key: TopicPartition, names: Names | None = None) -> None:
-        """Gives a move up; the caller has closed the log, whose `names` a flush may still be at. Raises KafkaError."""
+        """Abandons a move; the caller has closed the log, but a flush may still use its `names`. Raises KafkaError."""
         directory = self._directories.get(key)
         if directory is not None:
             target = self._path / aside_name(key, DELETE_SUFFIX)
@@ -139,8 +136,8 @@ class FutureReplicas:
                 forget_topic_id(target, self._files)
 
     def drop_left(self, key: TopicPartition, topic_id: bytes) -> None:
-        """As `drop`, of a copy of that topic id that no move has open: one that has failed left it, as it may have been
-        the last. Raises KafkaError, as `is_of` too.
+        """Drops a copy of that topic id that no move has open: a failed move left it, because it may have been the last
+        copy. Raises KafkaError like `drop` and `is_of`.
         """
         if key not in self:
             return
@@ -149,7 +146,7 @@ class FutureReplicas:
             self.drop(key)
 
     def promote(self, partition: TopicPartition, target: Path) -> None:
-        """The copy takes its partition's name, durably. Blocks shortly. Raises KafkaError."""
+        """Durably gives the partition's name to the copy. Blocks briefly. Raises KafkaError."""
         with self._health.guard(f"renaming {self._directories[partition]}"):
             self._files.rename(self._directories[partition], target)
             self._files.fsync_directory(self._path)

@@ -9,10 +9,10 @@ node.id       int; broker.id in version 0
 directory.id  UUID in base64url; files from before Kafka 3.7 lack it, and get one when the directory is used
 ```
 
-Unknown keys are dropped, as Kafka does. A file of version 0 that lacks its cluster or node is refused: the owner of its
-directory is unknown. Ours begins with a comment, which Kafka reads over, so that a changed id is noticed:
+Unknown keys are dropped, as in Kafka. A file of version 0 without cluster or node is refused: the owner of its
+directory is unknown. Our file begins with a comment, which Kafka ignores, so that a changed id is detected:
 
-    #crc32c <8 hexadecimal digits: of the lines below>
+    #crc32c <8 hexadecimal digits: of the following lines>
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from trimaran.log.disk.small_file import FileDamaged, read_small_file
 from trimaran.wire.buffers.primitives import NIL_UUID, uuid_from_text, uuid_to_text
 
 FILE_NAME = "meta.properties"
-RESERVED_END = (100).to_bytes(16, "big")  # Kafka keeps the ids below for what is no directory
+RESERVED_END = (100).to_bytes(16, "big")  # Kafka reserves lower ids for other uses
 _CHECKSUM = re.compile(rb"#crc32c ([0-9a-f]{8})\n")
 _KEYS = frozenset({"version", "cluster.id", "node.id", "broker.id", "directory.id"})
-# A cluster.id is any text, as in Kafka, often base64 with "==". One that holds a key has lost the end of its line.
+# A cluster.id may be any text, as in Kafka, often base64 with "==". If it contains a key, the end of its line was lost.
 _NO_CLUSTER_ID = re.compile(r"[\0-\x1f\x7f]|(version|(cluster|node|broker|directory)\.id)=")
 
 
 class MetaPropertiesError(Exception):
-    """The file is missing, damaged, or of another cluster or node; the message says which."""
+    """The file is missing, damaged, or belongs to another cluster or node; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Identity of a log directory; `directory_id` is a UUID of 16 bytes, nil where the file has none.
+    """The identity of a log directory; `directory_id` is a UUID of 16 bytes, nil if the file has none.
 
-    `cluster_id` is empty where the file has none: Kafka before 2.4 wrote none. Such a directory can be read, not served
-    (`log/directories/directory.py`).
+    `cluster_id` is empty if the file has none: Kafka before 2.4 wrote none. Such a directory can be read, but not
+    served (`log/directories/directory.py`).
     """
 
     cluster_id: str
@@ -57,7 +57,7 @@ class MetaProperties:
 
     @classmethod
     def load(cls, directory: Path, files: Files = REAL_FILES) -> MetaProperties:
-        """Raises MetaPropertiesError; OSError: the disk failed."""
+        """Reads the file. Raises MetaPropertiesError; OSError: the disk failed."""
         path = directory / FILE_NAME
         try:
             data = read_small_file(path, files)
@@ -74,7 +74,7 @@ class MetaProperties:
 
     @classmethod
     def _parse(cls, data: bytes) -> MetaProperties:
-        """Raises ValueError, KeyError: it has no such key."""
+        """Parses the properties. Raises ValueError; KeyError: a key is missing."""
         if not data.strip():
             raise ValueError("it is empty")
         checksum = _CHECKSUM.match(data)
@@ -91,7 +91,7 @@ class MetaProperties:
             raise ValueError(f"{cluster_id!r} is no cluster.id")
         directory_id = properties.get("directory.id")
         if directory_id is None and (others := properties.keys() - _KEYS):
-            # A new id would make another replica of this one.
+            # With a new id this would count as another replica.
             raise ValueError(f"it has no directory.id, but {min(others)!r}")
         return cls(
             cluster_id=cluster_id,
@@ -105,7 +105,7 @@ class MetaProperties:
         return self.directory_id != NIL_UUID
 
     def with_directory_id(self) -> MetaProperties:
-        """The same directory with a new id of its own."""
+        """Returns a copy with a new directory id."""
         return replace(self, directory_id=new_directory_id())
 
     def save(self, directory: Path, files: Files = REAL_FILES) -> None:
@@ -133,7 +133,9 @@ class MetaProperties:
 
 
 def new_directory_id() -> bytes:
-    """Random; not a reserved one, and its text does not look like an option (as Kafka's `Uuid.randomUuid`)."""
+    """Returns a random id that is not reserved and that in text form does not look like an option (like Kafka's
+    `Uuid.randomUuid`).
+    """
     while True:
         found = uuid4().bytes
         if found >= RESERVED_END and not uuid_to_text(found).startswith("-"):

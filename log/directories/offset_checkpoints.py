@@ -1,4 +1,4 @@
-"""The offsets that a log directory remembers across restarts, and the time of writing them.
+"""The offsets that a log directory keeps across restarts, and when they are written.
 
 ```
 recovery-point-offset-checkpoint     below it everything was flushed
@@ -9,17 +9,17 @@ written-logs-checkpoint              ours: the logs that this process wrote to, 
 ```
 
 Source: Kafka's `OffsetCheckpointFile`, `LogManager.checkpointLogRecoveryOffsets`, `LogCleanerManager`. Each line is
-`TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last one is a hint only: what is in it is
-recovered at the start after a crash, everything else when it is opened; Kafka does not know it. A file that is damaged
-is forgotten as a whole, said so, and nothing is guessed:
+`TOPIC PARTITION OFFSET`, see `log/disk/checkpoints.py`. The last file is only a hint: its logs are recovered at the
+start after a crash, all others when they are opened; Kafka does not know it. A damaged file is ignored as a whole,
+which is logged, and nothing is guessed:
 
 - without recovery points everything is checked;
-- log starts are those of the leader epochs (`noted_start`), as deleted records would be served again;
-- without high watermarks they are learnt from the ISR, as by a replica that is new;
+- log starts are those of the leader epochs (`noted_start`), because otherwise deleted records would be served again;
+- without high watermarks they are learnt from the ISR, as by a new replica;
 - without cleaner offsets cleaning begins at the log's start.
 
-Without the first or the last of them a gap between segments counts as compaction's: it could be, and what lies behind a
-gap that is not would be removed.
+Without the first or the last of them a gap between segments counts as caused by compaction: it may be, and otherwise
+the records after it would be removed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ OFFSET_MAX = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class CollectedCheckpoints:
-    """Checkpoint files as of one moment on the loop."""
+    """The contents of checkpoint files at one moment on the loop."""
 
     truncations: int
     files: Mapping[str, Mapping[TopicPartition, Offset]]
@@ -66,7 +66,7 @@ class CollectedCheckpoints:
 
 
 class OffsetCheckpoints:
-    """The offsets in memory and the files behind them; `damaged` are the names of those that could not be read."""
+    """The offsets in memory and their files; `damaged` are the names of files that could not be read."""
 
     def __init__(
         self,
@@ -75,32 +75,32 @@ class OffsetCheckpoints:
         health: DirectoryHealth,
         partitions: Collection[TopicPartition] = (),
     ) -> None:
-        """Reads the files; `partitions` are those that have a directory here, as they come and go. Raises OSError."""
+        """Reads the files; `partitions` is the live set of those with a directory here. Raises OSError."""
         self.damaged: set[str] = set()
         self._partitions = partitions
         self._directory = directory
         self._files = files
         self._health = health
         self._writing = Lock()  # held while one file is written
-        self._truncations = 0  # a checkpoint collected before one must not be written after it
-        # Partitions that are gone, in the files still; at most those deleted between two checkpoints.
+        self._truncations = 0  # a checkpoint collected before one is not written after it
+        # Deleted partitions that are still in the files; at most those deleted between two checkpoints.
         self._forgotten: set[TopicPartition] = set()
-        # The files that a thread writes, since offsets in them were lowered.
+        # The files that a thread is writing because offsets in them were lowered.
         self._being_lowered: dict[TopicPartition, set[str]] = {}
-        # Kafka fills all but the cleaner's within seconds; none of ours is ever empty.
+        # Kafka fills all of them except the cleaner's within seconds; our files are never empty.
         may_be_empty = not partitions
         self.recovery_points = self._read(RECOVERY_POINTS, may_be_empty=may_be_empty)
         self.log_starts = self._read(LOG_START_OFFSETS, may_be_empty=may_be_empty)
         self.high_watermarks = self._read(HIGH_WATERMARKS, may_be_empty=may_be_empty)
         self.cleaner_offsets = self._read(CLEANER_OFFSETS)
-        self.written_logs = self._read(WRITTEN_LOGS)  # as it was at the start
+        self.written_logs = self._read(WRITTEN_LOGS)  # as at startup
         self._live = {
             RECOVERY_POINTS: self.recovery_points,
             LOG_START_OFFSETS: self.log_starts,
             HIGH_WATERMARKS: self.high_watermarks,
             CLEANER_OFFSETS: self.cleaner_offsets,
         }
-        self._saved: dict[str, int] = {}  # hash of what a file holds
+        self._saved: dict[str, int] = {}  # hashes of the files' contents
         if LOG_START_OFFSETS in self.damaged:
             self._restore_log_starts(partitions)
 
@@ -113,46 +113,48 @@ class OffsetCheckpoints:
             return {}
 
     def _restore_log_starts(self, partitions: Iterable[TopicPartition]) -> None:
-        """All at once: the file is written again before a missing entry is taken for 0."""
+        """Restores all log starts at once: the file is rewritten before a missing entry counts as 0."""
         for partition in partitions:
             try:
                 start = noted_start(self._directory / str(partition), self._files)
             except OSError as error:
                 if not is_of_name(error):
                     raise
-                continue  # such a log cannot be opened either
+                continue  # the log cannot be opened either
             if start > 0:
                 self.log_starts[partition] = start
         self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
 
     def cleaned_to(self, key: TopicPartition) -> int:
-        """Below it compaction may have left gaps between segments: anywhere, when what says so is damaged."""
+        """Returns the offset below which compaction may have left gaps between segments: the largest one if the file is
+        damaged.
+        """
         if self.damaged & {RECOVERY_POINTS, CLEANER_OFFSETS}:
             return OFFSET_MAX
         return self.cleaner_offsets.get(key, 0)
 
     def forget(self, key: TopicPartition) -> None:
-        """The partition is gone; the files say so when they are written next, or before there is another
-        of that name.
+        """Forgets a deleted partition; the files are updated when they are written next, or before another partition
+        takes the name.
         """
         for offsets in self._live.values():
             if offsets.pop(key, 0) > 0:
                 self._forgotten.add(key)
 
     def miss_nothing(self) -> None:
-        """High watermarks without a directory are of partitions that were deleted after the file was written."""
+        """Drops high watermarks without a directory, which belong to partitions deleted after the file was written."""
         for key in self.high_watermarks.keys() - self._partitions:
             del self.high_watermarks[key]
 
     def expect(self, key: TopicPartition) -> None:
-        """A new partition has the name, and may get its directory much later, in another process: until then the high
-        watermark of an older one would look like lost data.
+        """Drops the high watermark of an older partition of the same name. The new one may get its directory much
+        later, in another process: until then the old high watermark would look like lost data.
         """
         if key not in self._partitions:
             self.high_watermarks.pop(key, None)
 
     def begin(self, key: TopicPartition) -> None:
-        """A new partition takes the name: after a crash the offsets of the old one would look like lost data.
+        """Removes the offsets of an older partition of the same name: after a crash they would look like lost data.
 
         Blocks only if the name is in the files. Raises KafkaError.
         """
@@ -170,7 +172,7 @@ class OffsetCheckpoints:
         high_watermarks: Mapping[TopicPartition, Offset] | None = None,
         written_logs: Iterable[TopicPartition] = (),
     ) -> CollectedCheckpoints:
-        """What `write` writes, copied on the loop so that a thread can write it."""
+        """Copies the contents for `write` on the loop, so that a thread can write them."""
         self.high_watermarks.update(high_watermarks or {})
         files = {
             WRITTEN_LOGS: {key: self.recovery_points.get(key, Offset(0)) for key in written_logs},
@@ -184,11 +186,11 @@ class OffsetCheckpoints:
         return CollectedCheckpoints(self._truncations, files, frozenset(self._forgotten))
 
     def write(self, collected: CollectedCheckpoints) -> bool:
-        """Blocks; for a thread. Offsets that a file has already are not written again, nor offsets older than a
-        truncation or a deleted namesake.
+        """Writes the files. Blocks; for a thread. Unchanged files are not rewritten, nor are offsets older than a
+        truncation or a deleted namesake written.
 
         Returns:
-            Whether all are durable now.
+            Whether all offsets are durable now.
 
         Raises:
             KafkaError: KAFKA_STORAGE_ERROR.
@@ -224,9 +226,10 @@ class OffsetCheckpoints:
                 self._save(LOG_START_OFFSETS, _text(LOG_START_OFFSETS, self.log_starts))
 
     def lower_recovery_point(self, key: TopicPartition, offset: Offset) -> None:
-        """A checkpoint above the log's end would look like lost data after a crash: it is lowered before bytes go.
+        """Lowers a checkpoint before bytes are removed: a checkpoint above the log's end would look like lost data
+        after a crash.
 
-        Writes files of all partitions, unless `begin_lowering` has seen to that.
+        It writes files of all partitions, unless `begin_lowering` has done so.
         """
         for name in self._lower(key, offset) | self._being_lowered.pop(key, set()):
             with self._writing, self._health.guard(f"writing {name}"):
@@ -236,8 +239,9 @@ class OffsetCheckpoints:
     def begin_lowering(
         self, points: Mapping[TopicPartition, Offset]
     ) -> CollectedCheckpoints | None:
-        """As `lower_recovery_point` of several, to be written by `write`, in a thread: again with what
-        `collect_lowered` gives where it returns False. None: nothing is to be written. `end_lowering` follows.
+        """Lowers several recovery points, like `lower_recovery_point`, and returns the contents for `write`, in a
+        thread; if that returns False, it is repeated with the result of `collect_lowered`. None: nothing is to be
+        written. `end_lowering` follows.
         """
         for key, offset in points.items():
             if lowered := self._lower(key, offset):
@@ -248,21 +252,21 @@ class OffsetCheckpoints:
         return self.collect_lowered()
 
     def collect_lowered(self) -> CollectedCheckpoints:
-        """Returns the present content for `write`."""
+        """Returns the current contents for `write`."""
         names = set[str]().union(*self._being_lowered.values())
         files = {name: self._live[name].copy() for name in sorted(names)}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
     def end_lowering(self, points: Iterable[TopicPartition]) -> None:
-        """Notes that the lowered offsets are durable."""
+        """Takes note that the lowered offsets are durable."""
         for key in points:
             self._being_lowered.pop(key, None)
 
     def _lower(self, key: TopicPartition, offset: Offset) -> set[str]:
-        """In memory; returns the files that do not say so yet."""
+        """Lowers the offsets in memory; returns the files that must be rewritten."""
         lowered = set()
-        # The start is lowered when the log begins again below it; the watermark and the cleaner's offset, which is
-        # below the watermark, after an unclean election.
+        # The start is lowered when the log restarts below it; the watermark, and the cleaner's offset below it, are
+        # lowered after an unclean election.
         for name in (LOG_START_OFFSETS, RECOVERY_POINTS, HIGH_WATERMARKS, CLEANER_OFFSETS):
             if self._live[name].get(key, 0) > offset:
                 self._live[name][key] = offset
@@ -270,21 +274,23 @@ class OffsetCheckpoints:
         return lowered
 
     def collect_cleaned(self, cleaned: Mapping[TopicPartition, Offset]) -> CollectedCheckpoints:
-        """Notes on the loop how far logs are compacted now, for `write`."""
+        """Collects on the loop how far logs are compacted now, for `write`."""
         self.cleaner_offsets.update(cleaned)
         files = {CLEANER_OFFSETS: self.cleaner_offsets.copy()}
         return CollectedCheckpoints(self._truncations, files, frozenset())
 
 
 def _text(name: str, offsets: Mapping[TopicPartition, Offset]) -> bytes:
-    """The content of the file: of log starts only those above 0."""
+    """Returns the content of the file; of log starts only those above 0."""
     if name == LOG_START_OFFSETS:
         offsets = {key: offset for key, offset in offsets.items() if offset > 0}
     return format_offsets(offsets)
 
 
 def noted_start(directory: Path, files: Files) -> Offset:
-    """The start of the log in `directory` by its leader epochs; 0 where they do not say. Blocks. Raises OSError."""
+    """Returns the start of the log in `directory` by its leader epochs; 0 if they do not determine it. Blocks. Raises
+    OSError.
+    """
     try:
         epochs = LeaderEpochs.read(directory, files)
     except FileDamaged:
@@ -295,7 +301,7 @@ def noted_start(directory: Path, files: Files) -> Offset:
 
 
 def _begins_without_epoch(directory: Path, files: Files) -> bool:
-    """Before the first entry there may be records of an old format, which have no epoch."""
+    """Whether records of an old format, which have no epoch, may precede the first entry."""
     for base in offsets_of(directory, LOG_SUFFIX, files):
         file = files.open(directory / file_name(base, LOG_SUFFIX), write=False)
         for _, view in scan_headers(files, file, 0, files.size(file)):

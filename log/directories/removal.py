@@ -1,7 +1,7 @@
-"""Removing the directory of a deleted partition, whatever else lies in it.
+"""Removal of the directory of a deleted partition, with all its contents.
 
-Source: Kafka's `Utils.delete`, which follows no link either. Stricter than Kafka in one thing: what cannot be removed
-for what it is, or for the rights that it has, is no failure of the disk (`log/durability/health.py`).
+Source: Kafka's `Utils.delete`, which also follows no links. Different from Kafka: a file that cannot be removed because
+of its type or permissions is not a disk failure (`log/durability/health.py`).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 def remove_deleted(path: Path, files: Files) -> None:
-    """Removes what lies at `path`, all of it that can be removed, and logs the first error of what stays. A link itself
-    is removed, never its target. Blocks. Raises OSError: the disk failed.
+    """Removes everything at `path` that can be removed, and logs the first error of the rest. A link itself is removed,
+    never its target. Blocks. Raises OSError: the disk failed.
     """
-    # Lists instead of recursion: the depth is up to whoever put something there.
+    # Lists instead of recursion, because the depth is not under our control.
     errors: list[OSError] = []
     pending, directories = [path], []
     while pending:
@@ -42,7 +42,7 @@ def remove_deleted(path: Path, files: Files) -> None:
 
 
 def _unlinked(path: Path, files: Files) -> bool:
-    """Returns False for a directory. A link to one is unlinked."""
+    """Unlinks a name; returns False for a directory. A link to a directory is unlinked."""
     try:
         files.unlink(path)
     except IsADirectoryError:

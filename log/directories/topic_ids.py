@@ -1,8 +1,9 @@
-"""Which topic the replica in a partition's directory belongs to, by `partition.metadata`.
+"""The topic to which the replica in a partition's directory belongs, by `partition.metadata`.
 
-Kafka takes a directory without the file for a stray (KAFKA-16814): nothing was appended to it, as the file is synced
-before. So is a directory of ours, until its log's first flush. Where records were flushed, the file is damaged or lost,
-and the replica must not be taken for another topic's: it is out of service until an operator has looked.
+Kafka treats a directory without the file as a stray (KAFKA-16814): nothing was appended to it, because the file is
+synced first. The same holds for our directories until the log's first flush. If records were flushed, the file is
+damaged or lost, and the replica must not be treated as another topic's: it is out of service until an operator has
+inspected it.
 """
 
 from __future__ import annotations
@@ -25,24 +26,24 @@ from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 
-# Ids are drawn at random: two that are so near are one, with a character that a bad disk has changed. Kafka's file has
-# no checksum.
+# Ids are random: if two differ in so few characters, they are the same id, changed by a bad disk. Kafka's file has no
+# checksum.
 CHARACTERS_OF_DAMAGE = 1
 
 
 def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes | None:
-    """The topic id of a directory; None of one without the file, and of one whose making a crash cut short. Blocks
-    shortly.
+    """Returns the topic id of a directory; None if the file is missing, or a crash interrupted the directory's
+    creation. Blocks briefly.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, the file is damaged, cannot be read, or is no file of a directory (this replica
-            only), or the disk failed (the log directory).
+        KafkaError: KAFKA_STORAGE_ERROR: the file is damaged, cannot be read, or is not a regular file (only this
+            replica fails), or the disk failed (the whole log directory fails).
     """
     with health.guard_names(f"reading {FILE_NAME} of {directory}"):
         try:
             topic_id = read_partition_metadata(directory, files)
             if topic_id is None and not files.is_directory(directory):
-                # It may be a link to a disk that is not there now.
+                # It may be a link to a disk that is absent now.
                 raise _refused(
                     FileDamaged(f"{directory / FILE_NAME} is missing, with its directory")
                 )
@@ -58,10 +59,10 @@ def topic_id_in(directory: Path, files: Files, health: DirectoryHealth) -> bytes
 def belongs(
     directory: Path, found: bytes | None, wanted: bytes, files: Files, health: DirectoryHealth
 ) -> bool:
-    """Whether the replica in `directory`, of the id that `topic_id_in` found there, is of the topic `wanted`.
+    """Whether the replica in `directory`, with the id `found` by `topic_id_in`, belongs to the topic `wanted`.
 
     Raises:
-        KafkaError: KAFKA_STORAGE_ERROR, `found` is not another topic's id but what is left of `wanted`.
+        KafkaError: KAFKA_STORAGE_ERROR: `found` is not another topic's id but a damaged copy of `wanted`.
     """
     path = directory / FILE_NAME
     if found is None:
@@ -78,18 +79,18 @@ def belongs(
 
 
 def has_records(directory: Path, files: Files) -> bool:
-    """Or had some: an emptied log goes on where it ended."""
+    """Whether the log has or had records: an emptied log continues at its old end."""
     bases = offsets_of(directory, LOG_SUFFIX, files)
     return any(base or files.status(directory / file_name(base, LOG_SUFFIX)).size for base in bases)
 
 
 def _was_flushed(directory: Path, files: Files) -> bool:
-    """The first flush syncs the topic id before it writes the leader epochs."""
+    """Whether the log was flushed: the first flush syncs the topic id before it writes the leader epochs."""
     return LEADER_EPOCHS in files.list_directory(directory)
 
 
 def _different(one: bytes, other: bytes) -> int:
-    """How many characters of their texts differ."""
+    """Returns the number of characters in which the texts of two ids differ."""
     pairs = zip(uuid_to_text(one), uuid_to_text(other), strict=True)
     return sum(mine != theirs for mine, theirs in pairs)
 
@@ -104,7 +105,7 @@ def _refused(damage: FileDamaged) -> KafkaError:
 
 
 class TopicIds:
-    """The ids of one log directory, as far as they were read: `put` and `forget` follow its changes."""
+    """A cache of the topic ids of one log directory; `put` and `forget` follow its changes."""
 
     def __init__(
         self, files: Files, health: DirectoryHealth, directory_of: Callable[[TopicPartition], Path]
@@ -115,14 +116,14 @@ class TopicIds:
         self._known: dict[TopicPartition, bytes | None] = {}
 
     def get(self, key: TopicPartition) -> bytes | None:
-        """As `topic_id_in`."""
+        """Returns the topic id, like `topic_id_in`."""
         if key not in self._known:
             directory = self._directory_of(key)
             self._known[key] = topic_id_in(directory, self._files, self._health)
         return self._known[key]
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """As `belongs`. Raises KafkaError as `topic_id_in`, too."""
+        """Whether the replica belongs to the topic, like `belongs`. Raises KafkaError like `topic_id_in`, too."""
         directory = self._directory_of(key)
         return belongs(directory, self.get(key), topic_id, self._files, self._health)
 

@@ -1,10 +1,11 @@
 """The files that must be synced for a log to be durable, and the end of its durable records.
 
-`Flushing` keeps the books of one log. It prepares a `Flush` on the loop; a thread or the kernel runs it
+`Flushing` tracks the flushes of one log. It prepares a `Flush` on the loop; a thread or the kernel runs it
 (`log/durability/syncing.py`); `Flushing` finishes it on the loop.
 
-The order makes the flushed offset honest (P6): batches, then the epochs that explain them, then the names of new files
-(KAFKA-3968). A flush owns the handles it syncs, so it does not care what becomes of the segments meanwhile.
+The order of syncs makes the flushed offset reliable (P6): batches, then the epochs that describe them, then the names
+of new files (KAFKA-3968). A flush owns the handles that it syncs, so changes of the segments meanwhile do not affect
+it.
 
 Source: Kafka's `LocalLog.flush` and recovery points.
 """
@@ -29,21 +30,21 @@ from trimaran.wire.identity import Offset
 
 
 class Names:
-    """The names of one log's files, which a flush uses in a thread and a deletion of the partition takes away.
+    """The names of one log's files, which a flush uses in a thread and which a deletion of the partition takes away.
 
-    Once `gone` they are free, or already belong to a new partition of the same name: they must not be written to, and
-    missing files are no failure of the disk.
+    Once `gone`, they are free or already belong to a new partition of the same name: they must not be written, and
+    missing files are not a disk failure.
     """
 
     __slots__ = ("gone", "lock")
 
     def __init__(self) -> None:
         self.gone = False
-        self.lock = threading.Lock()  # held for one small file and two directory fsyncs at the most
+        self.lock = threading.Lock()  # held for at most one small file and two directory fsyncs
 
     @contextmanager
     def taken_away(self) -> Iterator[None]:
-        """Surrounds the renaming of the directory; waits for a flush that uses the names."""
+        """Guards the renaming of the directory; waits for a flush that uses the names."""
         with self.lock:
             self.gone = True
             yield
@@ -51,7 +52,7 @@ class Names:
 
 @dataclass(slots=True, eq=False)
 class Flush:
-    """All files that must be durable so that every offset below `end_offset` is.
+    """The files that must be synced to make every offset below `end_offset` durable.
 
     `end_offset` is lowered by a truncation that happens while the flush runs.
     """
@@ -61,7 +62,7 @@ class Flush:
     health: DirectoryHealth
     names: Names
     open_files: list[OpenFile] = field(default_factory=list)
-    # File, start and end of what was appended since the last flush.
+    # Files with the start and end of the bytes appended since the last flush.
     written: list[tuple[OpenFile, int, int]] = field(default_factory=list)
     epochs: tuple[Path, bytes] | None = None
     epochs_version: int = 0
@@ -70,8 +71,8 @@ class Flush:
     done: bool = False
 
     def run(self) -> None:
-        """Syncs all; blocks, so it runs in a thread. A failure takes the directory offline; it is never retried. Raises
-        OSError.
+        """Syncs all files; blocks, so it runs in a thread. A failure takes the directory offline; it is never retried.
+        Raises OSError.
         """
         with self.health.guard_raw("fsync failed"):
             for file, start, end in self.written:
@@ -85,8 +86,8 @@ class Flush:
         self.done = True
 
     def descriptors(self) -> list[int] | None:
-        """Returns those of the files if an fdatasync of each is all there is to do, which the kernel may run by itself;
-        else None.
+        """Returns the descriptors of the files if an fdatasync of each suffices, which the kernel can run by itself;
+        otherwise None.
         """
         if not self.files.kernel_syncs or self.health.offline or self.epochs or self.directories:
             return None
@@ -96,7 +97,9 @@ class Flush:
         return [file.fileno() for file in self.open_files]
 
     def synced(self, error: OSError | None) -> None:
-        """Takes the place of `run` when the kernel has synced all `descriptors`, or failed to. Raises OSError."""
+        """Completes the flush, instead of `run`, when the kernel has synced all `descriptors` or failed. Raises
+        OSError.
+        """
         if error is not None or self.health.offline is not None:
             with self.health.guard_raw("fsync failed"):
                 if error is not None:
@@ -111,7 +114,7 @@ class Flush:
 
 
 class Flushing:
-    """The books of one log. `flushed_offset` never passes the end of a finished flush; a truncation takes it back
+    """The flush state of one log. `flushed_offset` never exceeds the end of a finished flush; a truncation lowers it
     (`lower`).
     """
 
@@ -120,28 +123,28 @@ class Flushing:
     ) -> None:
         self.flushed_offset = Offset(0)
         self.names = Names()
-        self.touched = False  # something was written since the log was opened
+        self.touched = False  # whether anything was written since the log was opened
         self._directory = directory
         self._epochs = epochs
         self._files = files
         self._health = health
         self._running: list[Flush] = []
-        # The part of a segment that the last flush covers: later bytes are in the memory of the system.
+        # The part of a segment that the last flush covers: later bytes are in the page cache.
         self._covered_segment = self._covered_bytes = 0
-        # Counts changes of names in the directory. The first flush makes them durable as it finds them, and the
-        # directory's own: the process that made or recovered them may have been killed before its flush.
+        # Counts changes of names in the directory. The first flush syncs all existing names and the directory's own
+        # name: the process that created or recovered them may have been killed before its flush.
         self._names_version = 1
         self._names_saved = 0
         self._epochs_saved = -1 if epochs.version else 0
         self._directory_is_durable = False
 
     def names_changed(self) -> None:
-        """A file was made, renamed or removed; the next flush makes that durable."""
+        """Takes note that a file was created, renamed or removed; the next flush makes that durable."""
         self._names_version += 1
         self.touched = True
 
     def needs_only_a_sync(self, active: Segment) -> bool:
-        """Whether a flush now is only an fdatasync of the active segment, which the kernel may run by itself."""
+        """Whether a flush now is only an fdatasync of the active segment, which the kernel can run by itself."""
         return (
             self._files.kernel_syncs
             and self._covered_segment == active.base_offset
@@ -152,7 +155,9 @@ class Flushing:
         )
 
     def prepare(self, end_offset: Offset, segments: Iterable[Segment], active: Segment) -> Flush:
-        """Returns the flush that makes all below `end_offset` durable; `segments` hold the rest. Raises OSError."""
+        """Returns the flush that makes all offsets below `end_offset` durable; `segments` contain the unflushed
+        records. Raises OSError.
+        """
         flush = Flush(end_offset, self._files, self._health, self.names)
         if self._health.offline is not None:
             raise OSError(EIO, self._health.offline)
@@ -188,7 +193,7 @@ class Flushing:
             flush.open_files += self._identity()
 
     def _identity(self) -> list[OpenFile]:
-        """Opens the file of the topic id: without it the replica would be taken for one of another topic."""
+        """Opens the file of the topic id, without which the replica would look like one of another topic."""
         try:
             return [self._files.open(self._directory / PARTITION_METADATA, write=False)]
         except FileNotFoundError:
@@ -201,7 +206,7 @@ class Flushing:
         return self._directory / LEADER_EPOCHS, self._epochs.format()
 
     def finish(self, flush: Flush) -> int:
-        """Notes what a flush made durable, and returns the flushed offset. A failed flush changes nothing."""
+        """Records the result of a flush, and returns the flushed offset. A failed flush changes nothing."""
         if flush in self._running:
             self._running.remove(flush)
         if not flush.done:
@@ -214,14 +219,14 @@ class Flushing:
         return self.flushed_offset
 
     def emptied(self, offset: Offset) -> None:
-        """Notes that the log is empty, starts at `offset`, and has synced names. The name of its directory may not be
-        durable: then a power loss before the next flush takes the directory away, and the log's start with it.
+        """Takes note that the log is empty, starts at `offset`, and has synced names. The name of its directory may not
+        be durable: a power failure before the next flush then removes the directory, and with it the log's start.
         """
         if self._directory_is_durable:
             self.flushed_offset = offset
 
     def lower(self, offset: Offset) -> None:
-        """Notes a truncation to `offset`, also for flushes under way."""
+        """Takes note of a truncation to `offset`, also for flushes in progress."""
         self.touched = True
         self.flushed_offset = min(self.flushed_offset, offset)
         for flush in self._running:

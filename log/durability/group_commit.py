@@ -1,14 +1,15 @@
-"""One fdatasync of a log makes everything durable that was appended to it before it began.
+"""Group commit: one fdatasync of a log makes durable everything that was appended before it began.
 
 At the first append to a clean log, the kernel begins the flush when the slice of requests ends
 (`wire/transport/scheduling/slice_end.py`), if only the file must be synced. All other dirty logs of a directory are
-flushed by a few workers. Each takes a share of the logs that no other worker has. On the loop it prepares the flush of
-each log; then all are synced; on the loop again it notes how far each log is durable and calls back. Appends during the
-flush of their log wait for its next flush, so the more is written, the more appends share an fsync. A log waits for no
-other log as long as a worker is free: behind megabytes of another client a record would wait for the rest of their
-flush, and for more of them in its own. A write that is not awaited gets no flush of its own if an awaited write to the
-same log may follow soon.
-Not implemented: retrying a failed fsync. A second one may succeed although pages are lost; the directory goes offline.
+flushed by a few workers. Each takes a share of the logs that no other worker has. It prepares the flush of each log on
+the loop; then all are synced; then it records on the loop how far each log is durable, and calls back. Appends during
+the flush of their log wait for its next flush, so the more is written, the more appends share an fsync. A log waits for
+no other log while a worker is free: after megabytes of another client a record would wait for the rest of their flush,
+and for more of them in its own. A write that is not awaited gets no flush of its own if an awaited write to the same
+log may follow soon.
+Not implemented: retrying a failed fsync. A second fsync may succeed although pages are lost; the directory goes
+offline.
 """
 
 from __future__ import annotations
@@ -33,19 +34,20 @@ from trimaran.wire.transport.scheduling.slice_end import SliceEnd, slice_end
 
 OnFlushed = Callable[[int], object]
 
-# Six files of 1 MiB: 6 to 12 ms one after another, 3 ms by three threads, and hardly less by six: the file system joins
-# them into one commit of its journal.
+# The number of workers. Six files of 1 MiB take 6 to 12 ms one after another, 3 ms with three threads, and hardly less
+# with six: the file system joins them into one commit of its journal.
 WORKERS_MAX = 3
-# Flushes that the kernel runs at the same time; the other logs of a request share the flushes of the workers.
+# The most flushes that the kernel runs at the same time; the other logs of a request share the flushes of the workers.
 BEGUN_MAX = 3
-# Logs between two checkpoints: preparing may open files, 0.1 to 1 ms; finishing only wakes the tasks that wait.
+# The most logs handled between two checkpoints: preparing may open files, which takes 0.1 to 1 ms; finishing only wakes
+# the waiting tasks.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
-# How long an unawaited write is left to the next flush of its log. A client has begun its next transaction by then,
-# and what a crash takes of so short a time is soon done again.
+# How long an unawaited write may wait for the next flush of its log. By then a client has begun its next transaction,
+# and the work of such a short time is soon repeated after a crash.
 LEFT_SECONDS_MAX = 0.02
-# The bytes of a log directory that an fdatasync may have to wait for: more would slow down the waiting producers and
-# speed up none, as the disk is no faster.
+# The most unsynced bytes of a log directory: more would slow down the waiting producers and speed up none, because the
+# disk is no faster.
 UNFLUSHED_BYTES_MAX = 1 << 20
 
 
@@ -81,9 +83,9 @@ class _Dirty:
     log: FlushableLog
     on_flushed: list[OnFlushed] = field(default_factory=list)
     written: int = 0  # bytes
-    # Set during its flush: then no callback is called.
+    # Set during its flush: no callback is then called.
     forgotten: bool = False
-    # Set when its flush has ended or was given up.
+    # Set when its flush has ended or was abandoned.
     done: trio.Event | None = None
 
 
@@ -93,33 +95,33 @@ _Prepared = tuple[_Dirty, Flush]
 class GroupCommit:
     """The flusher of one log directory.
 
-    With `fsync=False` (write-behind, Kafka's own default) `on_flushed` is called at once, and only a log that
-    `must_flush` is synced, without a waiter: so a crash leaves little to check.
+    With `fsync=False` (write-behind, Kafka's default) `on_flushed` is called at once, and only a log that `must_flush`
+    is synced, without a waiter, so that little must be checked after a crash.
     """
 
     def __init__(self, directory: DirectoryHealth, *, fsync: bool = True) -> None:
         self._directory = directory
         self._fsync = fsync
-        # Logs to be flushed, by identity; bounded by the logs of the directory.
+        # The logs to flush, by identity; at most the logs of the directory.
         self._dirty: dict[int, _Dirty] = {}
-        # Logs whose writes are not awaited yet.
+        # The logs with writes that are not awaited yet.
         self._left: dict[int, _Dirty] = {}
         self._left_for_long = Alarm(self._flush_left)
-        # Logs that a worker or the kernel flushes now.
+        # The logs that a worker or the kernel is flushing.
         self._flushing: dict[int, _Dirty] = {}
-        # The events of workers without work.
+        # The events of idle workers.
         self._idle: list[AutoResetEvent] = []
         self._busy = 0
-        # The number of flushes that the kernel runs now.
+        # The number of flushes that the kernel is running.
         self._begun = 0
         self._last_ended = AutoResetEvent()
-        # Set as long as `run` runs.
+        # Set while `run` is running.
         self._workers: trio.CancelScope | None = None
         self._slice_end: SliceEnd
         self._failure: BaseException | None = None
-        # The sum of `written` of all dirty logs; write-behind counts none.
+        # The sum of `written` over all dirty logs; zero with write-behind.
         self.unflushed_bytes = 0
-        # The number of flushed shares, and the seconds of each.
+        # The number and durations of flushed shares.
         self.flushes = 0
         self.times = CumulativeHistogram()
 
@@ -131,11 +133,11 @@ class GroupCommit:
         *,
         is_awaited: bool = True,
     ) -> None:
-        """Notes that `log` has unsynced appends, of `written` bytes; `on_flushed(flushed_offset)` is called on the loop
-        when they are durable.
+        """Takes note of unsynced appends of `written` bytes to `log`; `on_flushed(flushed_offset)` is called on the
+        loop when they are durable.
 
-        The same callback given twice before a flush is called once. Write-behind calls it before this returns. A write
-        that is not awaited may be synced `LEFT_SECONDS_MAX` later, or with the next awaited one (`expedite`).
+        A callback given twice before a flush is called once. With write-behind it is called before this returns. A
+        write that is not awaited may be synced `LEFT_SECONDS_MAX` later, or with the next awaited one (`expedite`).
         """
         if not self._fsync:
             on_flushed(log.log_end_offset)
@@ -165,12 +167,14 @@ class GroupCommit:
             self.expedite(dirty.log)
 
     def expedite(self, log: FlushableLog) -> None:
-        """Flushes `log` now if its flush was deferred: a caller waits for it from now on."""
+        """Flushes `log` now if its flush was deferred, because a caller now waits for it."""
         if (dirty := self._left.pop(id(log), None)) is not None:
             self._wanted(dirty)
 
     async def wait_flushed(self, log: FlushableLog, offset: Offset) -> None:
-        """Returns when `log` is synced below `offset`, or is no longer flushed: forgotten, or truncated."""
+        """Returns when `log` is synced up to `offset`, or is no longer flushed because it was forgotten or
+        truncated.
+        """
         while log.flushed_offset < offset:
             self.expedite(log)
             dirty = self._flushing.get(id(log)) or self._dirty.get(id(log))
@@ -181,13 +185,13 @@ class GroupCommit:
             await dirty.done.wait()
 
     def flush_soon(self, log: FlushableLog) -> None:
-        """Has `log` synced, with or without a waiter."""
+        """Requests a sync of `log`, without a waiter."""
         left = self._left.pop(id(log), None)
         if id(log) not in self._dirty:
             self._wanted(left or _Dirty(log))
 
     def _wanted(self, dirty: _Dirty) -> None:
-        """Marks it as dirty. Workers look for dirty logs when they begin, and at the end of a flush."""
+        """Marks the log as dirty. Workers look for dirty logs when they begin, and at the end of a flush."""
         self._dirty[id(dirty.log)] = dirty
         if self._workers is not None and id(dirty.log) not in self._flushing:
             self._slice_end.then_for_all(partial(self._begin_or_wake, dirty))
@@ -203,7 +207,7 @@ class GroupCommit:
             self._idle.pop().set()
 
     def _begin(self, dirty: _Dirty) -> bool:
-        """Has the kernel begin now, in the same turn as the append; False leaves it to a worker."""
+        """Begins a flush by the kernel, in the same turn as the append; returns False if a worker must flush."""
         log = dirty.log
         if self._workers is None or self._begun >= BEGUN_MAX or not log.needs_only_a_sync:
             return False
@@ -242,7 +246,7 @@ class GroupCommit:
             self._workers.cancel()
 
     def forget(self, log: FlushableLog) -> None:
-        """Calls nothing back for this log any more. A flush under way still syncs it, and calls nothing back either."""
+        """Drops the callbacks of this log. A flush in progress still syncs it, without calling back."""
         for dirty_logs in (self._dirty, self._left):
             if (dirty := dirty_logs.pop(id(log), None)) is not None:
                 self._done(dirty)
@@ -304,11 +308,11 @@ class GroupCommit:
         return share
 
     async def _flush(self, share: Iterable[_Dirty]) -> None:
-        """Raises OSError; then no callback of `share` is called."""
+        """Flushes a share. Raises OSError; then no callback of `share` is called."""
         flushes: list[_Prepared] = []
         for dirty in share:
             if dirty.forgotten:
-                continue  # since others were prepared: its files may have other names now
+                continue  # its files may have been renamed while other flushes were prepared
             flushes.append((dirty, dirty.log.prepare_flush()))
             if len(flushes) % PREPARED_PER_TURN == 0:
                 await yield_to_loop()
@@ -319,7 +323,7 @@ class GroupCommit:
     def _finisher(
         self, flushes: Sequence[_Prepared]
     ) -> Callable[[], Iterator[Sequence[_Prepared]]]:
-        """Returns a function that finishes the first of `flushes`, which begin now, and returns the rest in pieces."""
+        """Returns a function that finishes the first `flushes`, which begin now, and returns the rest in pieces."""
         began = time.monotonic()
 
         def finish_first() -> Iterator[Sequence[_Prepared]]:
@@ -333,7 +337,7 @@ class GroupCommit:
 
     def _finish(self, flushes: Iterable[_Prepared]) -> None:
         if self._failure is not None:
-            return  # another log failed: the health of the directory wakes those that wait
+            return  # another log failed: the health of the directory wakes the waiting tasks
         for dirty, flush in flushes:
             dirty.log.finish_flush(flush)
             if not dirty.forgotten:
@@ -342,14 +346,14 @@ class GroupCommit:
 
 
 class Durability:
-    """How far each log of a broker is as durable as `trimaran.log.fsync` demands.
+    """The durability of a broker's logs, as `trimaran.log.fsync` demands.
 
-    `commit` (the default): on disk, by group commit. `none`: written, as in Apache Kafka; a power cut may take records
-    that were acknowledged, a killed process does not.
+    `commit` (the default): records are on disk, by group commit. `none`: records are written, as in Apache Kafka; a
+    power failure may lose acknowledged records, a killed process does not.
     """
 
     def __init__(self, commits: Mapping[DirectoryHealth, GroupCommit], *, fsync: bool) -> None:
-        """`commits` has one for each log directory, by the health that its logs share."""
+        """Takes one `GroupCommit` per log directory, keyed by the health object that its logs share."""
         self._commits = commits
         self._fsync = fsync
 
@@ -369,15 +373,17 @@ class Durability:
         *,
         is_awaited: bool = True,
     ) -> None:
-        """As `GroupCommit.mark_dirty`."""
+        """Calls `GroupCommit.mark_dirty` of the log's directory."""
         self._commits[log.health].mark_dirty(log, on_flushed, written, is_awaited=is_awaited)
 
     def is_behind(self, log: FlushableLog) -> bool:
-        """Whether the directory of the log has more unsynced bytes than are allowed without waiting for the disk."""
+        """Whether the unsynced bytes of the log's directory exceed the bound, so that producers must wait for the
+        disk.
+        """
         return self._commits[log.health].unflushed_bytes > UNFLUSHED_BYTES_MAX
 
     def flush_soon(self, log: FlushableLog) -> None:
-        """As `GroupCommit.flush_soon`."""
+        """Calls `GroupCommit.flush_soon` of the log's directory."""
         self._commits[log.health].flush_soon(log)
 
     def forget(self, log: FlushableLog) -> None:

@@ -1,4 +1,4 @@
-"""Whether a log directory may still be used: one object shared by everything inside it.
+"""The health of a log directory, which is usable or offline: one object shared by everything inside it.
 
 A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` themselves: a guard costs
 too much there.
@@ -18,11 +18,13 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 class StorageFailure(Exception):
-    """A log directory failed and is offline. Never retried: after a failed fsync the page cache says nothing."""
+    """A log directory failed and is offline. Never retried: after a failed fsync the page cache proves nothing."""
 
 
 class DirectoryHealth:
-    """`offline` is None or the reason of the first failure, which only `fail` sets, and which stays."""
+    """The health of a directory. `offline` is None, or the reason of the first failure, which only `fail` sets and
+    which never changes.
+    """
 
     __slots__ = ("_watchers", "offline")
 
@@ -31,7 +33,9 @@ class DirectoryHealth:
         self._watchers: list[Callable[[], object]] = []
 
     def watch(self, on_failure: Callable[[], object]) -> None:
-        """Has `on_failure` called once, when the directory goes offline, in the thread that meets the failure."""
+        """Registers `on_failure`, which is called once, when the directory goes offline, in the thread that meets the
+        failure.
+        """
         self._watchers.append(on_failure)
 
     def fail(self, reason: str) -> KafkaError:
@@ -48,7 +52,7 @@ class DirectoryHealth:
 
     @contextmanager
     def guard_raw(self, what: str) -> Iterator[None]:
-        """As `guard`, for flushes: raises OSError only."""
+        """Guards like `guard`, for flushes: raises only OSError."""
         if self.offline is not None:
             raise OSError(EIO, self.offline)
         try:
@@ -59,7 +63,7 @@ class DirectoryHealth:
 
     @contextmanager
     def guard(self, what: str) -> Iterator[None]:
-        """Surrounds storage calls: refuses them when offline, and an OSError takes the directory offline."""
+        """Guards storage calls: refuses them if the directory is offline; an OSError takes it offline."""
         self.check()
         try:
             yield
@@ -68,8 +72,8 @@ class DirectoryHealth:
 
     @contextmanager
     def guard_names(self, what: str) -> Iterator[None]:
-        """As `guard`, for names at which anything may lie: an error of a name is raised as KAFKA_STORAGE_ERROR, and the
-        directory stays in service.
+        """Guards like `guard`, for paths where any file may lie: an error of one path is raised as KAFKA_STORAGE_ERROR,
+        and the directory stays in service.
         """
         self.check()
         try:

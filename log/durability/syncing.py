@@ -1,18 +1,18 @@
-"""Syncing of files: by the kernel alone if nothing else must be done, otherwise by a thread.
+"""Syncing of files: by the kernel if nothing else must be done, otherwise by a thread.
 
-By a thread one flush takes 0.2 ms longer than its fdatasync, which is 0.25 ms on a good disk: the thread is woken, has
-to get the interpreter lock, and the loop is woken in turn. Linux's asynchronous fdatasync needs no thread of ours: the
-kernel syncs a file by a thread of its own, and an eventfd tells when it has.
+In a thread one flush takes 0.2 ms longer than its fdatasync, which takes 0.25 ms on a good disk: the thread is woken,
+must get the interpreter lock, and then the loop is woken. Linux's asynchronous fdatasync needs no thread of ours: the
+kernel syncs a file in its own thread, and an eventfd reports the completion.
 
-Source: io_submit(2), `linux/aio_abi.h`; IOCB_CMD_FDSYNC is there since Linux 4.18. The package `caio` wraps the same
-calls, but takes a tenth of a second to be imported, and gives an error without its number; io_uring can do more, and
+Source: io_submit(2), `linux/aio_abi.h`; IOCB_CMD_FDSYNC exists since Linux 4.18. The package `caio` wraps the same
+calls, but takes a tenth of a second to import, and reports errors without their number; io_uring can do more, but
 containers often forbid it.
 
     iocb      data:u64 key:u32 rw_flags:u32 opcode:u16 priority:i16 fd:u32 buf:u64 nbytes:u64 offset:i64 reserved:u64
               flags:u32 resfd:u32
     io_event  data:u64 iocb:u64 result:i64 result2:i64
 
-`data` comes back as it was given; a negative result is an error's number. The machines are all little endian.
+`data` is returned unchanged; a negative result is a negated error number. All supported machines are little endian.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 U = TypeVar("U")
 
-# The kernel would sync each by a thread of its own, all at once; one of ours does them one after another, and where
-# there are many what it costs to wake it is little.
+# The most files that the kernel syncs for a flush. It would sync each in its own thread, all at once; one of our
+# threads syncs them one after another, and for many files the cost of waking it is small.
 FILES_MAX = 8
 _IOCB = Struct("<QIIHhIQQqQII")
 _IO_EVENT = Struct("<QQqq")
@@ -51,22 +51,22 @@ _TELL_EVENTFD = 1  # IOCB_FLAG_RESFD
 # Numbers of io_setup, io_submit, io_getevents.
 _GENERIC_CALLS = (0, 2, 4)
 _CALLS = {"x86_64": (206, 209, 208), "aarch64": _GENERIC_CALLS, "riscv64": _GENERIC_CALLS}
-# The syncs under way in one context: the files of all flushes of some ten directories. The system allows 65,536 of
-# all processes.
+# The most syncs in progress in one context: the files of all flushes of some ten directories. The system allows 65,536
+# over all processes.
 UNDER_WAY_MAX = 256
 
-# None of the calls waits, so they keep the interpreter lock: releasing it costs more than they do.
+# None of the calls waits, so they keep the interpreter lock: releasing it costs more than the calls.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
 class Fdatasyncs:
-    """One context of the kernel, used by one thread at a time. It is never closed, as that waits for 30 ms: the end of
-    the process does.
+    """A context of the kernel, used by one thread at a time. It is never closed, because that waits for 30 ms: the end
+    of the process closes it.
     """
 
     def __init__(self) -> None:
-        """Raises OSError where the system does not know this, forbids it, or has no room."""
+        """Raises OSError: the system does not support asynchronous fdatasync, forbids it, or has no room."""
         numbers = _CALLS.get(platform.machine())
         if sys.platform != "linux" or numbers is None or sys.maxsize < 1 << 32:
             raise OSError("asynchronous fdatasync is not known here")
@@ -77,7 +77,7 @@ class Fdatasyncs:
             os.close(self.eventfd)
             error = ctypes.get_errno()
             raise OSError(error, os.strerror(error))
-        # The kernel copies them when they are submitted.
+        # The kernel copies the requests when they are submitted.
         self._iocbs = ctypes.create_string_buffer(_IOCB.size * UNDER_WAY_MAX)
         first = ctypes.addressof(self._iocbs)
         places = range(first, first + len(self._iocbs), _IOCB.size)
@@ -87,8 +87,9 @@ class Fdatasyncs:
         self._under_way = 0
 
     def submit(self, descriptors: Sequence[int]) -> tuple[int, int]:
-        """Has the kernel sync these files; they may be closed meanwhile. Returns the tag of their completions, and
-        how many the kernel took, of the first: all or none, except for errors that a healthy system does not have.
+        """Submits fdatasyncs of these files, which may be closed meanwhile. Returns the tag of their completions, and
+        how many of the first files the kernel accepted: all or none, except for errors that a healthy system does not
+        have.
         """
         tag = next(self._tags)
         if self._under_way + len(descriptors) > UNDER_WAY_MAX:
@@ -106,7 +107,7 @@ class Fdatasyncs:
         return tag, taken
 
     def completed(self) -> list[tuple[int, int]]:
-        """Returns the syncs that completed since the last call: the tag and the error's number, 0 for none."""
+        """Returns the syncs completed since the last call: the tag and the error number, 0 for success."""
         try:
             os.eventfd_read(self.eventfd)
         except BlockingIOError:
@@ -120,7 +121,7 @@ class Fdatasyncs:
         return [(tag, max(0, -result)) for tag, _, result, _ in _IO_EVENT.iter_unpack(found)]
 
 
-# Contexts that a run has done with: the next one of this process has them.
+# Contexts that earlier trio runs no longer use; the next run of this process reuses them.
 _spare: list[Fdatasyncs] = []
 
 
@@ -132,29 +133,29 @@ class _Batch:
 
 
 class KernelSyncs:
-    """The fdatasyncs of one trio run; `of_this_run` finds them."""
+    """The fdatasyncs of one trio run; see `of_this_run`."""
 
     def __init__(self, fdatasyncs: Fdatasyncs) -> None:
         self._fdatasyncs = fdatasyncs
         self._batches: dict[int, _Batch] = {}
 
     def begin(self, descriptors: Sequence[int], ended: Callable[[OSError | None], object]) -> bool:
-        """Has the kernel sync these files, at least one; `ended` is called on the loop with the first error. It must
-        not raise, and what it needs must outlive the wait.
+        """Begins a sync of these files, at least one, by the kernel; `ended` is called on the loop with the first
+        error. It must not raise, and the objects that it needs must outlive the wait.
 
-        False if the kernel takes none of them: they are still to be synced.
+        Returns False if the kernel accepts none of the files: they must still be synced.
         """
         tag, taken = self._fdatasyncs.submit(descriptors)
         if not taken:
             return False
         batch = self._batches[tag] = _Batch(taken, ended)
         if taken < len(descriptors):
-            # A second sync of all files would hide an error of those that the kernel took.
+            # A second sync of all files would hide an error of those that the kernel accepted.
             batch.error = OSError(errno.EIO, "the kernel took some of the files only")
         return True
 
     async def run(self) -> None:
-        """Calls back what completes, for as long as the run lasts."""
+        """Calls back for completed syncs, until the trio run ends."""
         while True:
             await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
             for tag, number in self._fdatasyncs.completed():
@@ -176,7 +177,9 @@ _of_run: trio.lowlevel.RunVar[KernelSyncs | None] = trio.lowlevel.RunVar(
 
 
 def of_this_run() -> KernelSyncs | None:
-    """Returns None if the kernel does not support it, or has no room: then threads sync."""
+    """Returns the fdatasyncs of this run; None if the kernel does not support them or has no room: threads then
+    sync.
+    """
     try:
         return _of_run.get()
     except LookupError:
@@ -191,7 +194,7 @@ def of_this_run() -> KernelSyncs | None:
 
 
 def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = None) -> KernelSyncs:
-    """Makes this run use `fdatasyncs`, and call `keep` with them at its end."""
+    """Makes this trio run use `fdatasyncs`, and call `keep` with them at its end."""
     syncs = KernelSyncs(fdatasyncs)
     _of_run.set(syncs)
 
@@ -209,7 +212,7 @@ def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = No
 async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
     """Runs all `flushes`, and returns the result of `then`, which is called on the loop one turn earlier.
 
-    Cancelling waits for the end. Raises OSError.
+    Cancellation waits for the end. Raises OSError.
     """
     task = trio.lowlevel.current_task()
     if begin(flushes, then, partial(trio.lowlevel.reschedule, task)):
@@ -221,7 +224,7 @@ async def carry_out(flushes: Sequence[Flush], then: Callable[[], T]) -> T:
 def begin(
     flushes: Sequence[Flush], then: Callable[[], T], ended: Callable[[outcome.Outcome[T]], object]
 ) -> bool:
-    """Has the kernel run all `flushes`; False if it does not, and nothing was done.
+    """Begins all `flushes` by the kernel; returns False, having done nothing, if the kernel cannot run them.
 
     `then` is called on the loop at the end, and `ended` with its outcome. `ended` must not raise.
     """
@@ -239,7 +242,7 @@ def begin(
 
 
 def _descriptors(flushes: Sequence[Flush]) -> list[int]:
-    """Returns the files of all flushes if the kernel may sync all of them, else none."""
+    """Returns the descriptors of all flushes if the kernel can sync all of them; otherwise none."""
     found: list[int] = []
     for flush in flushes:
         descriptors = flush.descriptors()
@@ -258,7 +261,7 @@ async def run_in_own_thread(fn: Callable[[], T], then: Callable[[T], U]) -> U:
     """Runs `fn` in a thread at less than half of the cost of `run_blocking` in turns of the loop. The caller limits the
     number of threads.
 
-    `then` is called on the loop with what `fn` returned, a turn before the caller goes on with what that returns.
+    `then` is called on the loop with the result of `fn`; a turn later its own result is returned to the caller.
     """
     task, token = trio.lowlevel.current_task(), trio.lowlevel.current_trio_token()
 

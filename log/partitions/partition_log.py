@@ -141,9 +141,7 @@ class PartitionLog(ReadableLog):
 
     @property
     def producers(self) -> ProducerState:
-        """Returns the state of idempotent producers at the log's end; built from snapshot and headers at the first
-        access.
-        """
+        """Returns the state of idempotent producers at the log's end, built at the first access."""
         state = self._producers.state
         if state is None:
             state = at_once(self.load_producers())
@@ -165,8 +163,7 @@ class PartitionLog(ReadableLog):
         its start.
 
         The epoch is therefore known even if nothing was written in it, and no follower can know a later one
-        (KAFKA-7415). It is not flushed: an epoch without records is lost with the process, and the leader begins it
-        again.
+        (KAFKA-7415). It is not flushed: a crash may lose an epoch without records, which the leader then begins again.
         """
         self.epochs.assign(leader_epoch, self.log_end_offset)
 
@@ -367,8 +364,8 @@ class PartitionLog(ReadableLog):
         return None if cut.offset < self.log_start_offset else cut
 
     def recovery_point_after(self, offset: Offset) -> Offset | None:
-        """Returns the recovery point to checkpoint before `truncate_to(offset)`; None if it need not be lowered. Raises
-        KafkaError KAFKA_STORAGE_ERROR.
+        """Returns the recovery point to checkpoint before `truncate_to(offset)`, if it must be lowered. Raises
+        KafkaError.
         """
         if offset >= self.log_end_offset:
             return None
@@ -417,7 +414,7 @@ class PartitionLog(ReadableLog):
         self._producers.truncate(self.log_end_offset)
 
     def delete_records_before(self, offset: Offset) -> None:
-        """Advances the log's start to `offset`; the caller checks that it is at most the high watermark.
+        """Advances the log's start to `offset`, which the caller has checked against the high watermark.
 
         The producers of the deleted records stay known, as in Kafka, which reads them when it opens a log (I1).
 

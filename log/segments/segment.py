@@ -64,9 +64,7 @@ class Boundary(NamedTuple):
 
 
 class SegmentRoom(NamedTuple):
-    """The bounds within which `must_roll` is False under `config`: position `end`, `last_offset`, timestamp
-    `newest_ms`.
-    """
+    """The bounds within which `must_roll` is False: position `end`, `last_offset`, timestamp `newest_ms`."""
 
     config: LogConfig
     end: int
@@ -108,7 +106,7 @@ class Segment:
         self.last_epoch: int | None = None  # of the last batch
         self.max_is_known = created
         self._is_preallocated = False  # there are zeros after `size`
-        self.room = NO_ROOM  # changes with every operation except an append
+        self.room = NO_ROOM  # reset by every change except an append
         self._bytes_since_index = 0
         self._tail_last_offsets: array[int] = array("q")
         self._tail_positions: array[int] = array("q")
@@ -188,9 +186,7 @@ class Segment:
         return [*files, *self.transaction_index_files()]
 
     def transaction_index_files(self) -> list[OpenFile]:
-        """Returns the transaction index if it exists, even if it was emptied: otherwise a crash would restore truncated
-        entries.
-        """
+        """Returns the transaction index, if any, even an emptied one: else a crash would restore truncated entries."""
         index = self.transaction_index
         try:
             return [index.file()] if index.changed or index.exists else []
@@ -218,9 +214,7 @@ class Segment:
         self.time_index.write_pending()
 
     def truncate(self, position: int, next_offset: Offset, index_interval: int) -> None:
-        """Truncates the file at `position`, a batch boundary; all earlier records are below `next_offset`. Raises
-        OSError.
-        """
+        """Truncates the file at `position`, a batch boundary; `next_offset` is the new end. Raises OSError."""
         self.files.truncate(self.file, position)
         self._is_preallocated = False
         self.size = position
@@ -244,8 +238,7 @@ class Segment:
         """Reads the headers from the last index entry on; returns the position where valid headers end.
 
         Indexes that are missing, damaged, or do not fit the batches are rebuilt. If the log `is_clean`, the time index
-        is complete; otherwise all headers after its last entry are read, which are many if timestamps decrease. Raises
-        OSError.
+        is complete; otherwise all headers after its last entry are read, many if timestamps decrease. Raises OSError.
         """
         try:
             entry = self.offset_index.last
@@ -355,9 +348,7 @@ class Segment:
         return self._tail_floor is not None
 
     def can_hold(self, view: BatchView, expected_offset: Offset) -> bool:
-        """Whether the batch continues the offsets. Offsets are not covered by its CRC: damaged ones may have any
-        value.
-        """
+        """Whether the batch continues the offsets. They are not under its CRC: damaged ones may have any value."""
         return (
             view.base_offset >= expected_offset
             and view.last_offset - self.base_offset <= RELATIVE_OFFSET_MAX
@@ -476,9 +467,7 @@ class Segment:
         return (position, view) if is_plausible(view) else None
 
     def _indexed(self, key: int, field: int, interval: int, *, rebuilds: bool = True) -> _Place:
-        """Returns the position of the batch by the last entry with `field` up to `key`, and the headers from there
-        on.
-        """
+        """Returns the position by the last entry with `field` up to `key`, and the headers from there on."""
         for _ in range(2):
             found = self._by_index(key, field)
             if found is not None:
@@ -489,9 +478,7 @@ class Segment:
         raise SegmentDamaged(f"{self.path(INDEX_SUFFIX)} does not fit the log, new or old")
 
     def _by_index(self, key: int, field: int) -> _Place | None:
-        """Returns a position by index; None if the index is damaged and may name any position: the batch there must end
-        with the offset of the entry.
-        """
+        """Returns a position by index; None if it is damaged: the batch there must end with the entry's offset."""
         try:
             entry = self.offset_index.floor(key, field)
         except IndexDamaged:
