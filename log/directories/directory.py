@@ -153,9 +153,7 @@ class LogDirectory:
         return self._topic_ids.get(key)
 
     def is_of(self, key: TopicPartition, topic_id: bytes) -> bool:
-        """Whether the replica here belongs to the topic of that id. Raises KafkaError KAFKA_STORAGE_ERROR: unknown,
-        because `partition.metadata` is damaged or lost.
-        """
+        """Whether the replica here is of the topic of that id. Raises KafkaError: its id is damaged or lost."""
         return self._topic_ids.is_of(key, topic_id)
 
     def high_watermark(self, key: TopicPartition) -> int:
