@@ -2,8 +2,8 @@
 records.
 
 Source: Kafka's `DefaultRecordBatch` (KIP-98, KIP-534 delete horizon).
-The formats v0 and v1 are here only as far as a log needs them, see `old_view`; their content is of
-`log/old_formats/message_sets.py` and `log/old_formats/old_batches.py`.
+The formats v0 and v1 are covered only as far as a log needs them, see `old_view`; `log/old_formats/message_sets.py` and
+`log/old_formats/old_batches.py` handle their content.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ CRC = struct.Struct(">I")
 CRC_POSITION = 17
 CRC_START = 21  # attributes to the end
 MAGIC = 2
-MAGIC_POSITION = 16  # of all formats
+MAGIC_POSITION = 16  # for all formats
 ATTRIBUTES_END = 23
-OLD_CRC_START = MAGIC_POSITION  # of v0 and v1
+OLD_CRC_START = MAGIC_POSITION  # for v0 and v1
 
 ATTRIBUTES_COMPRESSION = 0x07
 ATTRIBUTES_LOG_APPEND_TIME = 0x08
@@ -59,7 +59,7 @@ _MAX_TIMESTAMP_POSITION = 35
 
 
 def begins_transactional(records: Buffer) -> bool:
-    """Whether the first batch of what a client sent says that it is transactional; nothing else of it is checked."""
+    """Whether the first batch sent by a client is marked as transactional; nothing else is checked."""
     return (
         len(records) >= ATTRIBUTES_END
         and records[MAGIC_POSITION] >= MAGIC
@@ -68,19 +68,19 @@ def begins_transactional(records: Buffer) -> bool:
 
 
 class TimestampType(IntEnum):
-    """Bit 3 of the attributes: the clock of the timestamps."""
+    """The clock of the timestamps, bit 3 of the attributes."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
-# For what is done with every batch: to find a member by its class takes ten times as long.
+# Constants for operations on every batch: an attribute access on the enum takes ten times as long.
 CREATE_TIME = TimestampType.CREATE_TIME
 LOG_APPEND_TIME = TimestampType.LOG_APPEND_TIME
 
 
 class BatchView:
-    """A whole batch in memory, its header unpacked; `buffer` is exactly its bytes.
+    """A whole batch in memory with unpacked header; `buffer` is exactly its bytes.
 
     ```
     bytes  field                 in the CRC
@@ -140,7 +140,7 @@ class BatchView:
     count: int
 
     def __init__(self, buffer: Buffer, position: int = 0) -> None:
-        """Unpacks the header at `position` of at least 61 bytes; `buffer` is kept as it is (see `iter_batches`)."""
+        """Unpacks the header at `position` of at least 61 bytes; `buffer` is kept unchanged (see `iter_batches`)."""
         (
             self.base_offset,
             length,
@@ -169,7 +169,7 @@ class BatchView:
 
     @property
     def compression(self) -> Compression:
-        """Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for the ids 5 to 7."""
+        """Returns the compression. Raises KafkaError UNSUPPORTED_COMPRESSION_TYPE for the ids 5 to 7."""
         try:
             return _COMPRESSIONS[self.attributes & ATTRIBUTES_COMPRESSION]
         except IndexError:
@@ -195,25 +195,25 @@ class BatchView:
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence, -1 without one; sequences wrap to 0 (KIP-98)."""
+        """Returns the last record's sequence; -1 if it has none. Sequences wrap to 0 (KIP-98)."""
         if self.base_sequence < 0:
             return -1
         return (self.base_sequence + self.last_offset_delta) % SEQUENCE_SPACE
 
     def stamp(self, base_offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """Writes both into the (writable) bytes; the CRC does not cover them."""
+        """Writes both into the bytes, which must be writable; the CRC does not cover them."""
         _STAMP_HEAD.pack_into(self.buffer, 0, base_offset, self.size - PREFIX_BYTES, leader_epoch)
         self.base_offset = base_offset
         self.leader_epoch = leader_epoch
 
     def stamp_append_time(self, now_ms: int) -> None:
-        """Makes the (writable) batch one of log append time `now_ms`, and computes its CRC."""
+        """Sets log append time `now_ms` in the batch, which must be writable, and computes its CRC."""
         self.attributes |= ATTRIBUTES_LOG_APPEND_TIME
         _STAMP_ATTRIBUTES.pack_into(self.buffer, _ATTRIBUTES_POSITION, self.attributes)
         self.stamp_max_timestamp(now_ms)
 
     def stamp_max_timestamp(self, timestamp_ms: int) -> None:
-        """Writes it into the (writable) batch, and computes its CRC."""
+        """Writes the timestamp into the batch, which must be writable, and computes its CRC."""
         buffer = self.buffer
         self.max_timestamp = timestamp_ms
         _STAMP_TIMESTAMP.pack_into(buffer, _MAX_TIMESTAMP_POSITION, timestamp_ms)
@@ -231,16 +231,16 @@ _OLD_HEAD = struct.Struct(
     ">qiIBB"
 )  # offset, size, CRC-32, magic, attributes; then, in v1, the timestamp
 _OLD_TIMESTAMP = struct.Struct(">q")
-OLD_BYTES_MIN = {0: 26, 1: 34}  # by magic: a message with null key and value, its prefix included
+OLD_BYTES_MIN = {0: 26, 1: 34}  # by magic: a message with null key and value, including its prefix
 
 
 def old_view(buffer: Buffer, position: int) -> BatchView:
-    """A message of v0 or v1, plain or a wrapper, of which 26 or 34 bytes are there, as the batch that it is for the
-    log.
+    """Returns a message of v0 or v1, plain or a wrapper, as a batch of the log; its first 26 or 34 bytes must be
+    present.
 
     Compression and timestamp type have the same bits as in v2; there is no epoch and no producer. The header of a
     wrapper has only the last offset and the largest timestamp: `base_offset` is the last offset and `count` 1 until
-    `old_batches.opened` has looked into it.
+    `old_batches.opened` has read its content.
     """
     view = BatchView.__new__(BatchView)
     view.base_offset, size, view.crc, view.magic, view.attributes = _OLD_HEAD.unpack_from(
@@ -261,7 +261,7 @@ def old_view(buffer: Buffer, position: int) -> BatchView:
 
 
 def header_at(buffer: Buffer, position: int) -> BatchView | None:
-    """The header of any format at `position`, unchecked; None when too few bytes are there to tell."""
+    """Returns the unchecked header of any format at `position`; None if there are too few bytes."""
     left = len(buffer) - position
     if left > MAGIC_POSITION and buffer[position + MAGIC_POSITION] < MAGIC:
         enough = left >= OLD_BYTES_MIN[buffer[position + MAGIC_POSITION]]
@@ -272,13 +272,13 @@ def header_at(buffer: Buffer, position: int) -> BatchView | None:
 def iter_batches(
     view: Buffer, *, allow_partial_tail: bool = False, allow_old: bool = False
 ) -> Iterator[BatchView]:
-    """The batches that lie end to end in `view`, headers only: nothing is checked by CRC.
+    """Yields the consecutive batches in `view`, headers only: CRCs are not checked.
 
-    With `allow_partial_tail` a last batch cut short ends the iteration (as in a Fetch answer of Kafka's); with
-    `allow_old` messages of v0 and v1 are batches too (`old_view`), as in a log that an old Kafka began.
+    With `allow_partial_tail` an incomplete last batch ends the iteration (as in Kafka's Fetch responses); with
+    `allow_old` messages of v0 and v1 are also batches (`old_view`), as in a log begun by an old Kafka.
 
     Raises:
-        RemoteProtocolError: a size or magic that no batch has, or bytes left over.
+        RemoteProtocolError: a size or magic that no batch has, or trailing bytes.
     """
     view = memoryview(view)
     position, end = 0, len(view)
@@ -302,7 +302,7 @@ def iter_batches(
 
 
 def check_header(batch: BatchView, *, allow_old: bool = False) -> None:
-    """Raises RemoteProtocolError when size, magic, count or offsets are such as no batch has."""
+    """Raises RemoteProtocolError: size, magic, count or offsets are invalid."""
     if batch.magic != MAGIC and not (allow_old and 0 <= batch.magic < MAGIC):
         raise RemoteProtocolError(f"magic {batch.magic} where 2 is served")
     if batch.size < OLD_BYTES_MIN.get(batch.magic, HEADER_BYTES):
@@ -315,7 +315,7 @@ def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
     """Checks size, magic and CRC.
 
     Raises:
-        KafkaError: CORRUPT_MESSAGE, the CRC differs.
+        KafkaError: CORRUPT_MESSAGE: the CRC differs.
         RemoteProtocolError: as `check_header`.
     """
     check_header(batch, allow_old=allow_old)
@@ -323,7 +323,7 @@ def check_batch(batch: BatchView, *, allow_old: bool = False) -> None:
 
 
 def check_crc(batch: BatchView) -> None:
-    """The view of a batch with a header that is known to be valid. Raises KafkaError CORRUPT_MESSAGE."""
+    """Returns the view of a batch with a valid header. Raises KafkaError CORRUPT_MESSAGE: the CRC differs."""
     if not has_valid_crc(batch):
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"wrong CRC in {batch!r}")
 

@@ -1,13 +1,13 @@
-"""Records of batches in bulk: as columns, checked, or thinned out, without a Python object a record.
+"""Records of batches in bulk: decoded into columns, checked, or filtered, without a Python object per record.
 
-The loops are `trimaran.log.batches.columns_walk`, C where it was compiled (`COMPILED`), else the same source
-interpreted, some hundred times slower. `trimaran.log.batches.records.decode_records` is the plain decoder that both are
-tested against. Bodies are the decompressed bytes behind a batch's header
+The loops are in `trimaran.log.batches.columns_walk`: C if it was compiled (`COMPILED`), otherwise the same source
+interpreted, some hundred times slower. Both are tested against the plain decoder
+`trimaran.log.batches.records.decode_records`. Bodies are the decompressed bytes after a batch's header
 (`trimaran.log.batches.records.records_bytes`). The interpreter's lock is released while a body of more than 64 KiB is
 walked.
 
 Columns are `array.array`s, which numpy and Arrow wrap without a copy (`numpy.frombuffer`, `pyarrow.py_buffer`).
-Memory: 52 bytes a record, which takes 7 bytes of a body at the least; nothing is allocated for a count that the body
+Memory: 52 bytes per record, which takes at least 7 bytes of a body; nothing is allocated for a count that the body
 cannot hold.
 """
 
@@ -48,7 +48,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 DATA_BYTES_MAX = (1 << 31) - 1  # positions are int32, as Arrow's are
 _VARINT_BYTES_MAX = 5
 _GROWTH_BYTES_MAX = (
-    13  # of a record that gets a new timestamp delta: ten bytes for one, five for two
+    13  # the growth of a record with a new timestamp delta: ten bytes for one delta, five for two
 )
 
 _WHY = {
@@ -67,7 +67,7 @@ _WHY = {
 
 
 class MalformedRecords(RemoteProtocolError):
-    """The record at `index` (from 0) is not what its batch says, for the reason `problem`."""
+    """The record at `index` (from 0) contradicts its batch; `problem` is the reason."""
 
     def __init__(self, problem: Problem, index: int) -> None:
         super().__init__(f"record {index} {_WHY[problem]}")
@@ -76,8 +76,8 @@ class MalformedRecords(RemoteProtocolError):
 
 
 class LargestTimestamp(NamedTuple):
-    """The largest timestamp of a body and the offset delta of the first record that has it; both -1 where
-    all are -1.
+    """The largest timestamp of a body and the offset delta of the first record that has it; both -1 if all timestamps
+    are -1.
     """
 
     timestamp_ms: int
@@ -85,16 +85,16 @@ class LargestTimestamp(NamedTuple):
 
 
 class Columns:
-    """The records of some batches, an element each; positions point into `data`, the bodies end to end.
+    """The records of some batches, one element for each record; positions refer to `data`, the concatenated bodies.
 
     ```
     batch          int32   index of the batch in the sequence that was decoded
     offset         int64
-    timestamp_ms   int64   that of the append where the batch says so
+    timestamp_ms   int64   that of the append if the batch says so
     record_start   int32   where the record's length begins
     key_start      int32   key_size     int32, -1 null
     value_start    int32   value_size   int32, -1 null
-    headers_start  int32   the first header, behind the count
+    headers_start  int32   the first header, after the count
     headers_count  int32
     ```
     """
@@ -126,7 +126,7 @@ class Columns:
         return len(self.offset)
 
     def cut(self, count: int) -> None:
-        """Leaves the first `count` records."""
+        """Keeps only the first `count` records."""
         for name in self.__slots__:
             if name != "data":
                 setattr(self, name, getattr(self, name)[:count])
@@ -140,17 +140,17 @@ class Columns:
         return None if size < 0 else bytes(self.data[start : start + size])
 
     def keys(self) -> list[bytes | None]:
-        """The keys of all rows, copied: as `key` of each."""
+        """Returns copies of the keys of all rows, as `key` does for each."""
         return copy_slices(bytes(self.data), self.key_start, self.key_size)
 
     def values(self) -> list[bytes | None]:
-        """The values of all rows, copied: as `value` of each."""
+        """Returns copies of the values of all rows, as `value` does for each."""
         return copy_slices(bytes(self.data), self.value_start, self.value_size)
 
 
 class HeaderColumns(NamedTuple):
-    """The headers of some records, an element each, in their order; positions as in `Columns`, value size
-    -1 is null.
+    """The headers of some records in order, one element for each header; positions as in `Columns`; value size -1 is
+    null.
     """
 
     key_start: array[int]
@@ -161,24 +161,24 @@ class HeaderColumns(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What `retain` leaves: the new body and what its header says. With `count` 0 the deltas and the
-    timestamp are -1.
+    """The result of `retain`: the new body and the values for its header. With `count` 0 the deltas and the timestamp
+    are -1.
     """
 
     body: memoryview
     count: int
-    last_offset_delta: int  # of the last record kept; the batch's own may stay larger
+    last_offset_delta: int  # that of the last record kept; the batch may end later
     max_timestamp_ms: int
     max_timestamp_offset_delta: int
 
 
 def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTES_MAX) -> Columns:
-    """All records of the batches, each decompressed to at most `limit_bytes`.
+    """Returns all records of the batches, each decompressed to at most `limit_bytes`.
 
-    Offset deltas may leave gaps (compaction does) but lie within the batch.
+    Offset deltas may have gaps, left by compaction, but must lie within the batch.
 
     Raises:
-        MalformedRecords: the records are not what their header says.
+        MalformedRecords: the records contradict their header.
         RemoteProtocolError: damaged compressed data, too much of it, or 2 GiB in all.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
@@ -186,14 +186,16 @@ def decode_columns(batches: Sequence[BatchView], limit_bytes: int = RECORDS_BYTE
 
 
 def decode_bodies(batches: Sequence[BatchView], bodies: Sequence[Buffer]) -> Columns:
-    """As `decode_columns` of batches whose records were decompressed before. Raises as it, except for compression."""
+    """Decodes like `decode_columns`, from records that were decompressed before. Raises the same errors, except those
+    of compression.
+    """
     data = bodies[0] if len(bodies) == 1 else b"".join(bodies)
     starts = list(accumulate(map(len, bodies), initial=0))
     return _decode(data, batches, starts[:-1], starts[1:])
 
 
 def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
-    """The first records of a batch, `count_max` at most; `body` has all of them, decompressed. Bytes behind them are
+    """Returns the first records of a batch, `count_max` at most; `body` has all of them, decompressed. Later bytes are
     not examined.
 
     Raises:
@@ -213,12 +215,12 @@ def decode_first(batch: BatchView, body: Buffer, count_max: int) -> Columns:
 
 
 def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns, int]:
-    """The whole records that `data` begins with, `count_max` at most, and where they end; more bytes may follow.
+    """Returns the whole records at the start of `data`, `count_max` at most, and their end; more bytes may follow.
 
-    None are there where the first one goes on behind the end of the data.
+    There are none if the first record extends beyond the data.
 
     Raises:
-        MalformedRecords: a record that lies in the data is not one; its index is that in `data`.
+        MalformedRecords: a record within the data is malformed; its index is that in `data`.
     """
     columns = Columns(data, min(count_max, len(data) // RECORD_BYTES_MIN))
     walker = Walker(data)
@@ -244,7 +246,9 @@ def decode_next(batch: BatchView, data: Buffer, count_max: int) -> tuple[Columns
 
 
 def decode_some(batch: BatchView, body: Buffer, count_max: int) -> Iterator[Columns]:
-    """As `decode_bodies` of one batch, `count_max` records at a time; positions are those in each one's `data`."""
+    """Decodes one batch like `decode_bodies`, in chunks of `count_max` records; positions refer to each chunk's
+    `data`.
+    """
     _ensure_room(batch.count, len(body))
     rest, left = memoryview(body), batch.count
     while left:
@@ -264,7 +268,7 @@ def _end_of_record(data: Buffer, start: int) -> int:
 
 
 def _is_whole_record(data: Buffer, start: int) -> bool:
-    """Whether the bytes that a record claims, or a length that is none, lie in the data."""
+    """Whether the bytes that a record claims, or an invalid length, lie within the data."""
     try:
         return _end_of_record(data, start) <= len(data)
     except RemoteProtocolError:
@@ -274,7 +278,7 @@ def _is_whole_record(data: Buffer, start: int) -> bool:
 def decode_columns_within(
     data: Buffer, batches: Sequence[BatchView], starts: Sequence[int]
 ) -> Columns:
-    """As `decode_columns` of batches that are not compressed and whose bodies lie at `starts` in `data`, which is not
+    """Decodes uncompressed batches like `decode_columns`. Their bodies lie at `starts` in `data`, which is not
     copied.
     """
     ends = [start + batch.size - HEADER_BYTES for start, batch in zip(starts, batches, strict=True)]
@@ -311,7 +315,7 @@ def _decode(
 def decode_headers(
     data: Buffer, headers_start: array[int], headers_count: array[int]
 ) -> HeaderColumns:
-    """The headers of the records whose two columns are given (int32, of `Columns` over the same `data`)."""
+    """Returns the headers of the records, given their two columns (int32, of `Columns` over the same `data`)."""
     total = sum(headers_count)
     places = HeaderColumns(*(_column("i", total) for _ in range(4)))
     problem = Walker(data).headers(headers_start, headers_count, places)
@@ -329,13 +333,13 @@ def check_records(
     timestamp_min_ms: int = INT64_MIN,
     timestamp_max_ms: int = INT64_MAX,
 ) -> LargestTimestamp:
-    """Walks a body as Kafka's `LogValidator` does: `count` whole records with the offset deltas 0, 1, … and nothing
-    behind them.
+    """Checks a body like Kafka's `LogValidator`: `count` whole records with the offset deltas 0, 1, … and no trailing
+    bytes.
 
     A timestamp of -1 means none and is always within the limits.
 
     Raises:
-        MalformedRecords: `problem` is NULL_KEY only with `requires_keys`, TIMESTAMP_RANGE only with limits.
+        MalformedRecords: `problem` is NULL_KEY only if `requires_keys`, and TIMESTAMP_RANGE only if there are limits.
     """
     _ensure_room(count, len(body))
     problem, index, timestamp, delta = Walker(body).check(
@@ -354,12 +358,13 @@ def retain(
     *,
     new_base_timestamp: int | None = None,
 ) -> Kept:
-    """The records for which the byte of `keep` is not 0, one byte a record; offset deltas stay as they are.
+    """Keeps the records with a nonzero byte in `keep`, which has one byte per record; offset deltas do not change.
 
-    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay and get new deltas, else the bytes are copied.
+    With `new_base_timestamp` (a delete horizon, KIP-534) timestamps stay the same and get new deltas; otherwise the
+    bytes are copied.
 
     Raises:
-        MalformedRecords: as `check_records`, offset deltas and keys are not looked at.
+        MalformedRecords: as in `check_records`, but offset deltas and keys are not checked.
     """
     if len(keep) != count:
         raise ValueError(f"{len(keep)} bytes say what to keep of {count} records")

@@ -31,13 +31,13 @@ from trimaran.wire.messages.control import (
     encode_control_value,
 )
 
-# Voters with their endpoints are the largest, some hundred bytes each; a megabyte is a thousand times the largest
-# quorum.
+# The bound of a control batch. Records of voters with endpoints are the largest, some hundred bytes for each voter; a
+# megabyte is a thousand times the largest quorum.
 CONTROL_BATCH_BYTES_MAX = 1 << 20
 
 
 class ControlRecord(NamedTuple):
-    """`value` is None when the type is UNKNOWN: of a later Kafka, to be skipped."""
+    """A control record. `value` is None if the type is UNKNOWN: it comes from a later Kafka and is skipped."""
 
     offset: Offset
     timestamp_ms: int
@@ -46,10 +46,10 @@ class ControlRecord(NamedTuple):
 
 
 def read_control_records(batch: BatchView) -> list[ControlRecord]:
-    """The records of a whole control batch.
+    """Returns the records of a whole control batch.
 
     Raises:
-        RemoteProtocolError: it is damaged, larger than any, or not a control batch.
+        RemoteProtocolError: the batch is damaged, too large, or not a control batch.
     """
     if not batch.is_control:
         raise RemoteProtocolError(f"{batch!r} has no control records")
@@ -74,8 +74,8 @@ def build_control_batch(
     base_offset: Offset = Offset(0),
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH,
 ) -> bytes:
-    """A batch of Raft's control records, each in version 0; those of transactions are
-    built by `trimaran.log.producers.marker`.
+    """Returns a batch of Raft's control records, each in version 0; `trimaran.log.producers.marker` builds those of
+    transactions.
     """
     records = [
         NewRecord(encode_control_key(kind), encode_control_value(value, 0), timestamp_ms)

@@ -1,7 +1,7 @@
-"""The first record of a batch that is late enough, found without holding more of the batch than a piece of it.
+"""Search of a batch for the first record with a late enough timestamp, with only a piece of the batch in memory.
 
-Bodies are decompressed and walked piece by piece (`trimaran.log.batches.columns.decode_next`); a record that is larger
-than a piece is decoded at its head only. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
+Bodies are decompressed and decoded piece by piece (`trimaran.log.batches.columns.decode_next`); of a record larger than
+a piece only the head is decoded. Source: `FileRecords.searchForTimestamp` of Kafka, which decodes every record.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from trimaran.wire.buffers.primitives import read_varint, read_varlong
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import Offset
 
-# Decompressed bytes of records at once: a millisecond of work.
+# The decompressed bytes of a piece: a millisecond of work.
 PIECE_BYTES = 1 << 20
-RECORDS_MAX = 10_000  # of a piece, each with 52 bytes of columns
-_HEAD_BYTES_MAX = 5 + 1 + 10 + 5  # of a record: length, attributes, timestamp and offset delta
+RECORDS_MAX = 10_000  # the records of a piece, each with 52 bytes of columns
+_HEAD_BYTES_MAX = 5 + 1 + 10 + 5  # length, attributes, timestamp and offset delta
 
 
 class FoundRecord(NamedTuple):
-    """A record by its place in time and in the log."""
+    """A found record: its timestamp and offset."""
 
     timestamp_ms: int
     offset: Offset
@@ -37,13 +37,14 @@ def find_record(
     start_offset: Offset,
     limit_bytes: int = RECORDS_BYTES_MAX,
 ) -> FoundRecord | None:
-    """The first record of a whole batch of v2 at or above `start_offset` with a timestamp of at least `timestamp_ms`.
+    """Finds the first record of a whole batch of v2 at or above `start_offset` with a timestamp of at least
+    `timestamp_ms`.
 
-    Records behind the one found are not looked at.
+    Later records are not examined.
 
     Raises:
-        OutputTooLarge: it is not among the first `limit_bytes` of the records, decompressed.
-        RemoteProtocolError: the records are not what the header says.
+        OutputTooLarge: the record is not within the first `limit_bytes` decompressed bytes.
+        RemoteProtocolError: the records contradict the header.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
     pieces = _within(_pieces(batch, limit_bytes), limit_bytes)
@@ -51,9 +52,9 @@ def find_record(
 
 
 def _pieces(batch: BatchView, limit_bytes: int) -> Iterator[Buffer]:
-    if not batch.count:  # compaction leaves the header, which may say "compressed"
+    if not batch.count:  # compaction leaves the header, which may be marked as compressed
         return iter(())
-    # A block of snappy comes out at once: 32 KiB from Java, everything from librdkafka.
+    # A block of snappy is decompressed at once: 32 KiB from Java, everything from librdkafka.
     is_whole = batch.compression is Compression.SNAPPY
     return records_in_pieces(batch, limit_bytes if is_whole else PIECE_BYTES)
 
@@ -70,7 +71,7 @@ def _within(pieces: Iterable[Buffer], limit_bytes: int) -> Iterator[Buffer]:
 def search_pieces(
     batch: BatchView, pieces: Iterable[Buffer], timestamp_ms: int, start_offset: Offset
 ) -> FoundRecord | None:
-    """As `find_record` in the records of `batch`, decompressed, which `pieces` are."""
+    """Finds the record like `find_record`; `pieces` are the decompressed records of `batch`."""
     left, to_skip = batch.count, 0
     rest: Buffer = b""
     for piece in pieces:
@@ -112,8 +113,8 @@ def _first_of(columns: Columns, timestamp_ms: int, start_offset: Offset) -> Foun
 
 
 def _head(batch: BatchView, data: Buffer) -> tuple[FoundRecord, int] | None:
-    """The record that `data` begins with and goes on behind its end, and its bytes in all; None where the head does
-    not lie in the data yet.
+    """Returns the record that begins `data` and extends beyond it, and the record's size; None if its head is not
+    complete yet.
     """
     if len(data) < _HEAD_BYTES_MAX:
         return None

@@ -42,16 +42,16 @@ from trimaran.wire.identity import (
     ProducerId,
 )
 
-RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, a byte each
+RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two sizes and a header count, one byte each
 RECORDS_BYTES_MAX = (
     256 << 20
-)  # output limit of `decode_records` unless told otherwise: 2.5 times the largest frame
+)  # default output limit of `decode_records`: 2.5 times the largest frame
 # The most headers of a record: each takes two bytes at least.
 HEADERS_MAX = RECORDS_BYTES_MAX // 2
 
 
 class RecordHeader(NamedTuple):
-    """A header of a record; keys may repeat, and what is no UTF-8 in them is replaced, as Kafka does. `value` may be
+    """A header of a record; keys may repeat, and invalid UTF-8 in them is replaced, as in Kafka. `value` may be
     null.
     """
 
@@ -60,7 +60,7 @@ class RecordHeader(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A record as read: absolute offset and timestamp."""
+    """A decoded record, with absolute offset and timestamp."""
 
     offset: Offset
     timestamp_ms: int
@@ -70,7 +70,7 @@ class Record(NamedTuple):
 
 
 class NewRecord(NamedTuple):
-    """A record to be put into a batch."""
+    """A record to be added to a batch."""
 
     key: bytes | None
     value: bytes | None
@@ -79,9 +79,7 @@ class NewRecord(NamedTuple):
 
 
 def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buffer:
-    """The bytes of the records as Kafka reads them, decompressed; at most `limit_bytes` of them
-    (`codecs.OutputTooLarge`).
-    """
+    """Returns the decompressed records as Kafka reads them, at most `limit_bytes` (`codecs.OutputTooLarge`)."""
     payload = memoryview(batch.buffer)[HEADER_BYTES:]
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
         return payload
@@ -89,8 +87,8 @@ def records_bytes(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> Buf
 
 
 def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
-    """As `records_bytes`, in pieces that end anywhere: of records that are too many to be held at once. Raises as
-    `decompress_in_pieces`.
+    """Yields the bytes of `records_bytes` in pieces that end anywhere, for records that are too large to be held at
+    once. Raises as `decompress_in_pieces`.
     """
     payload = memoryview(batch.buffer)[HEADER_BYTES:]
     if not batch.attributes & ATTRIBUTES_COMPRESSION:
@@ -99,18 +97,18 @@ def records_in_pieces(batch: BatchView, piece_bytes: int) -> Iterator[Buffer]:
 
 
 def decode_records(batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX) -> list[Record]:
-    """All records of a whole batch, key, value and headers copied. Raises as `iter_records`."""
+    """Returns all records of a whole batch, with copies of key, value and headers. Raises as `iter_records`."""
     return [record for record, _ in iter_records(batch, limit_bytes)]
 
 
 def iter_records(
     batch: BatchView, limit_bytes: int = RECORDS_BYTES_MAX, headers_max: int = HEADERS_MAX
 ) -> Iterator[tuple[Record, int]]:
-    """Yields each record of a whole batch with its first `headers_max` headers, and the count of all its headers. Two
-    bytes of a header become an object of a hundred, so a few kilobytes may need all memory.
+    """Yields each record of a whole batch with its first `headers_max` headers, and the count of all its headers. A
+    header of two bytes becomes an object of a hundred, so a few kilobytes may exhaust the memory.
 
     Raises:
-        RemoteProtocolError: the records are not what the header says, or expand beyond `limit_bytes`.
+        RemoteProtocolError: the records contradict the header, or exceed `limit_bytes` when decompressed.
         KafkaError: UNSUPPORTED_COMPRESSION_TYPE.
     """
     data = bytes(records_bytes(batch, limit_bytes))
@@ -189,7 +187,7 @@ def _read_headers(
 
 
 class BatchHeader(TypedDict, total=False):
-    """Facts about a batch besides its records; `BatchBuilder.build` has the defaults."""
+    """The header fields of a batch; `BatchBuilder.build` has the defaults."""
 
     base_offset: Offset
     leader_epoch: LeaderEpoch
@@ -204,7 +202,7 @@ class BatchHeader(TypedDict, total=False):
 
 
 class BatchBuilder:
-    """A batch of consecutive records, one at the least, made one by one; deltas count from the first record's
+    """A builder of a batch of at least one consecutive record; timestamp deltas count from the first record's
     timestamp.
     """
 
@@ -217,7 +215,9 @@ class BatchBuilder:
         self._base_timestamp = self._max_timestamp = NO_TIMESTAMP
 
     def add(self, record: NewRecord, offset_delta: int | None = None) -> None:
-        """`offset_delta`, ascending from 0, is for records that are not consecutive: what compaction left."""
+        """Adds a record. `offset_delta`, ascending from 0, is for records that are not consecutive because of
+        compaction.
+        """
         timestamp_ms = record.timestamp_ms
         if not self._count:
             self._base_timestamp = self._max_timestamp = timestamp_ms
@@ -241,7 +241,7 @@ class BatchBuilder:
         is_control: bool = False,
         is_transactional: bool = False,
     ) -> bytes:
-        """The batch of what was added."""
+        """Returns the batch of the added records."""
         assert self._count, "a batch without records has no offset"
         packed: Buffer = self._payload
         if compression:
@@ -281,7 +281,7 @@ def build_batch(
     offset_deltas: Sequence[int] | None = None,
     **header: Unpack[BatchHeader],
 ) -> bytes:
-    """A batch of all the records at once; see `BatchBuilder`."""
+    """Returns a batch of all the records; see `BatchBuilder`."""
     builder = BatchBuilder()
     for number, record in enumerate(records):
         builder.add(record, None if offset_deltas is None else offset_deltas[number])
@@ -297,7 +297,9 @@ def rebuilt(
     max_timestamp: int,
     count: int,
 ) -> BatchView:
-    """`batch` with another body, compressed as `attributes` say; offsets, epochs and sequences stay."""
+    """Returns `batch` with another body, compressed according to `attributes`; offsets, epochs and sequences do not
+    change.
+    """
     out = bytearray(HEADER_BYTES + len(body))
     HEADER.pack_into(
         out,

@@ -1,3 +1,1 @@
-"""How this package touches a disk: the few system calls, open files, small files written whole, the health of a
-directory.
-"""
+"""Disk access of this package: the few system calls, open files, and small files that are replaced as a whole."""

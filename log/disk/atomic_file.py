@@ -1,5 +1,5 @@
-"""Replacing a small file whole: after a crash it is the old one or the new one, never a half. A temporary file that a
-crash leaves is unused, and is overwritten.
+"""Atomic replacement of a small file: after a crash it is the old one or the new one, never a mixture. A temporary file
+that a crash leaves is unused, and is overwritten.
 
 Source: Kafka's `CheckpointFile.write` and `Utils.atomicMoveWithFallback`.
 """
@@ -22,13 +22,13 @@ def write_atomically(path: Path, data: bytes, files: Files = REAL_FILES) -> None
 
 
 def write_unsynced(path: Path, data: bytes, files: Files) -> None:
-    """The same for callers that sync the whole volume before the file is relied on. Raises OSError."""
+    """Writes without syncing, for callers that sync the whole volume before the file is relied on. Raises OSError."""
     _, temporary = _write_beside(path, data, files)
     _replace(temporary, path, files)
 
 
 def _replace(temporary: Path, path: Path, files: Files) -> None:
-    """A directory in the file's place is kept under another name."""
+    """Replaces the file; a directory in its place is kept under another name."""
     try:
         files.rename(temporary, path)
     except IsADirectoryError:

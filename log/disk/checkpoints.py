@@ -9,12 +9,11 @@ topic 0 42           offset checkpoints: topic, partition, offset
 1 100                leader-epoch-checkpoint: epoch, start offset
 ```
 
-Ours end with a checksum that Kafka reads over, as it splits lines at blanks and tabs: behind a tab, the CRC-32C of all
-that is before it, a blank for each 0 and a tab for each 1, the highest bit first. A file of Kafka's has none, and a
-changed digit in it is not noticed; nor has one without entries.
+Our files end with a checksum that Kafka ignores, because it splits lines at blanks and tabs: after a tab, the CRC-32C
+of everything before it, a blank for each 0 and a tab for each 1, highest bit first. Kafka's files have none, so a
+changed digit in them is not detected; nor have files without entries.
 
-A file that does not parse, or cannot be read, is damage: `CheckpointDamaged` names it, and the caller rebuilds or
-refuses (mD3).
+A file that cannot be parsed or read is damaged: `CheckpointDamaged` names it, and the caller rebuilds or refuses (mD3).
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ WRITTEN_LOGS = "written-logs-checkpoint"
 LEADER_EPOCHS = "leader-epoch-checkpoint"
 
 
-# A tab, then the checksum. After a blank a flipped bit (0x20, 0x30) could make it a digit of the offset.
+# A tab precedes the checksum. After a blank, a flipped bit (0x20, 0x30) could turn it into a digit of the offset.
 _CHECKSUM = re.compile(rb"\t([ \t]{32})\n\Z")
 
 
 class CheckpointDamaged(FileDamaged):
-    """The file exists and is not a checkpoint; the message names it."""
+    """The file exists and is not a valid checkpoint; the message names it."""
 
 
 def format_checkpoint(lines: Iterable[str]) -> bytes:
@@ -57,7 +56,7 @@ def _checksum(text: bytes) -> bytes:
 
 
 def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
-    """The entries, split at blanks."""
+    """Returns the entries, split at blanks."""
     checksum = _CHECKSUM.search(text)
     try:
         if not text.endswith(b"\n"):
@@ -77,11 +76,11 @@ def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
 def read_offsets(
     path: Path, files: Files = REAL_FILES, *, may_be_empty: bool = True
 ) -> dict[TopicPartition, Offset]:
-    """Offsets by partition; none without a file, and in an empty one if it may be: Kafka makes the files empty at its
-    first start and fills them seconds later.
+    """Returns the offsets by partition; none if the file is missing, or empty and allowed to be: Kafka creates empty
+    files at its first start and fills them seconds later.
 
     Raises:
-        CheckpointDamaged: something is there that is not such a file, or cannot be read.
+        CheckpointDamaged: the file is not a valid checkpoint, or cannot be read.
         OSError: the disk failed.
     """
     try:

@@ -1,7 +1,7 @@
-"""The file `damaged` in a partition's directory: its log was found damaged, while it was open or after a crash, and is
+"""The file `damaged` in a partition's directory: the log was found damaged, while it was open or after a crash, and is
 refused until an operator removes the file.
 
-Kafka knows no such file, and passes over it. It is needed after a clean stop, when a start checks only the log's end.
+Kafka ignores the file. It is needed after a clean shutdown, when a start checks only the log's end.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from trimaran.log.disk.files import Files
 from trimaran.log.disk.small_file import FileDamaged, read_small_file
 
 FILE_NAME = "damaged"
-# More is not the reason that was noted here.
+# The most characters of a reason that are written and read.
 REASON_CHARS_MAX = 1000
 
 
 def note_damage(directory: Path, reason: str, files: Files) -> None:
-    """Blocks shortly; durable when it returns. Raises OSError."""
+    """Writes the note durably. Blocks briefly. Raises OSError."""
     write_atomically(directory / FILE_NAME, reason[:REASON_CHARS_MAX].encode(), files)
 
 
 def noted_damage(directory: Path, files: Files) -> str | None:
-    """The reason, if there is one. Raises OSError."""
+    """Returns the reason in the note; None if there is no note. Raises OSError."""
     path = directory / FILE_NAME
     try:
         text = read_small_file(path, files)

@@ -1,9 +1,9 @@
 """The few system calls on files that this package makes, in one object that tests replace.
 
-Nothing else in `log` touches the file system (`tests/log/disk/test_file_layer.py` checks that), except that
-`log/durability/syncing.py` has the kernel sync descriptors. `tests/log/faulty_files.py` injects faults. Positional
-calls only: no handle has a seek pointer to get wrong. Every method raises OSError as the system does; callers turn the
-first one into an offline directory.
+Nothing else in `log` accesses the file system (`tests/log/disk/test_file_layer.py` checks that), except
+`log/durability/syncing.py`, by which the kernel syncs descriptors. `tests/log/faulty_files.py` injects faults. All
+calls are positional, so no handle depends on a seek pointer. Every method raises OSError as the system does; callers
+turn the first one into an offline directory.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from typing import NamedTuple
 
 from trimaran.log.disk.open_files import OpenFiles
 
-# At 500 MB/s, 2 ms of the disk.
+# The bytes of a write-out: 2 ms of a disk at 500 MB/s.
 WRITTEN_OUT_BYTES = 1 << 20
 
 _libc = ctypes.CDLL(None, use_errno=True)  # os has no syncfs and no sync_file_range
 _WRITE_AND_WAIT = 1 | 2 | 4  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE, _WAIT_AFTER
-_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by this system, file system or sandbox
+_NOT_KNOWN = (errno.ENOSYS, errno.EINVAL, errno.EPERM)  # by the system, file system or sandbox
 
 
 class OpenFile:
-    """An open file; closed with the last reference to it, so readers outlive deletion of the name."""
+    """An open file; it is closed with the last reference, so readers survive the deletion of the name."""
 
     __slots__ = ("fd", "path")
 
@@ -53,25 +53,27 @@ class FileStatus(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """The file system that a path lies on, in bytes; `usable` is what this user may still write."""
+    """The sizes of the file system of a path, in bytes; `usable` is what this user may still write."""
 
     total: int
     usable: int
 
 
 class Files:
-    """The real calls."""
+    """The real system calls."""
 
-    # Whether the kernel may be given a descriptor to sync, instead of a thread `fdatasync`.
+    # Whether the kernel may sync a descriptor, instead of a thread that calls `fdatasync`.
     kernel_syncs = True
 
     def __init__(self, open_files: OpenFiles | None = None) -> None:
-        """`open_files` bounds the descriptors of whoever uses this object; the process's own limit when not given."""
+        """Takes the bound of the descriptors opened through this object as `open_files`; by default the process's limit
+        applies.
+        """
         self.open_files = open_files or OpenFiles()
 
     def open(self, path: Path, *, create: bool = False, write: bool = True) -> OpenFile:
-        """A regular file. A FIFO or device in its place is refused, never waited for or written to."""
-        # Without O_NONBLOCK opening a FIFO without a writer waits for ever.
+        """Opens a regular file. A FIFO or device in its place is refused, never waited for or written to."""
+        # Without O_NONBLOCK, opening a FIFO without a writer waits forever.
         flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NONBLOCK
         fd = self._descriptor(path, flags | (os.O_CREAT if create else 0))
         file = OpenFile(fd, path)
@@ -80,7 +82,9 @@ class Files:
         return file
 
     def _descriptor(self, path: Path, flags: int) -> int:
-        """That the process has none left is no failure of the disk, while there are files to close."""
+        """Opens a descriptor. If the process has none left, it closes other files and retries: that is not a disk
+        failure.
+        """
         while True:
             try:
                 return os.open(path, flags, 0o644)
@@ -91,14 +95,14 @@ class Files:
                     raise
 
     def pwrite(self, file: OpenFile, data: bytes | bytearray | memoryview, position: int) -> None:
-        """Writes all of `data`; a short write is continued (the rest usually brings the error)."""
+        """Writes all of `data`; a short write is continued, which usually raises the error."""
         fd = file.fd
         written = os.pwrite(fd, data, position)
         while written < len(data):
             written += os.pwrite(fd, memoryview(data)[written:], position + written)
 
     def pread(self, file: OpenFile, size: int, position: int) -> bytes:
-        """Up to `size` bytes, fewer only at the end of the file."""
+        """Returns up to `size` bytes, fewer only at the end of the file."""
         return os.pread(file.fileno(), size, position)
 
     def size(self, file: OpenFile) -> int:
@@ -108,13 +112,13 @@ class Files:
         os.fdatasync(file.fileno())
 
     def write_out(self, file: OpenFile, start: int, end: int) -> None:
-        """Has the disk take these bytes, a piece after the other; only an fdatasync makes them durable.
+        """Starts writing these bytes to the disk, one piece after another; only an fdatasync makes them durable.
 
-        The journal of ext4 takes no commit of another file before it has the data of this one that are on their way,
-        so they should be few at any time. Does nothing where the system does not know how.
+        The journal of ext4 delays commits of other files until the data of this file in flight are written, so these
+        should be few at any time. Does nothing if the system does not support it.
 
         Raises:
-            OSError: the disk did not take them. An fdatasync after it would not tell so again.
+            OSError: the disk failed. A later fdatasync would not report the error again.
         """
         for position in range(start, end, WRITTEN_OUT_BYTES):
             count = min(WRITTEN_OUT_BYTES, end - position)
@@ -133,8 +137,8 @@ class Files:
             os.close(fd)
 
     def sync_volume(self, path: Path) -> None:
-        """Makes everything on the file system of `path` durable, of all writers: for thousands of files the one quick
-        way.
+        """Makes everything on the file system of `path` durable, from all writers: the only fast way for thousands of
+        files.
         """
         fd = self._descriptor(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -148,11 +152,13 @@ class Files:
         os.ftruncate(file.fileno(), size)
 
     def preallocate(self, file: OpenFile, size: int) -> None:
-        """Makes the file `size` bytes of zeros with blocks of its own, so that later writes find their place."""
+        """Extends the file to `size` bytes of zeros with allocated blocks, so that later writes need no allocation."""
         os.posix_fallocate(file.fileno(), 0, size)
 
     def lock(self, file: OpenFile) -> None:
-        """Excludes other processes until `unlock` or their end; raises BlockingIOError when one has the lock."""
+        """Excludes other processes until `unlock` or the end of this one; raises BlockingIOError if another has the
+        lock.
+        """
         fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def unlock(self, file: OpenFile) -> None:
@@ -174,7 +180,7 @@ class Files:
         return sorted(os.listdir(path))
 
     def read_bytes(self, path: Path) -> bytes:
-        """The whole of a small regular file."""
+        """Returns the whole content of a small regular file."""
         file = Files.open(self, path, write=False)
         fd = file.fileno()
         return os.pread(fd, os.fstat(fd).st_size, 0)
@@ -189,15 +195,15 @@ class Files:
         )
 
     def set_modified(self, path: Path, modified_ms: int) -> None:
-        """As if the file had been written last then. Not durable by itself."""
+        """Sets the time of the last write. Not durable by itself."""
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def is_directory(self, path: Path) -> bool:
-        """Also for a link to a directory; False when there is nothing."""
+        """Whether `path` is a directory, or a link to one; False if it does not exist."""
         return path.is_dir()
 
     def resolve(self, path: Path) -> Path:
-        """The one name of a directory, whatever links lead to it."""
+        """Returns the canonical path of a directory, with all links resolved."""
         return path.resolve()
 
     def volume(self, path: Path) -> Volume:
@@ -208,8 +214,8 @@ class Files:
 REAL_FILES = Files()
 
 
-# Errors of one name: it is of another kind than it should be (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), may not
-# be touched, or is the place of a mount (EBUSY, EXDEV).
+# Errors of a single path: it has the wrong type (EINVAL, ENXIO, ENODEV: a FIFO, socket or device), access is denied, or
+# it is a mount point (EBUSY, EXDEV).
 _OF_NAMES = frozenset(
     {
         errno.EACCES,
@@ -231,10 +237,10 @@ _OF_NAMES = frozenset(
 
 
 def is_of_name(error: OSError) -> bool:
-    """Whether an error is about what lies at one name, so that it says nothing of the disk."""
+    """Whether an error concerns the object at a single path, and not the disk."""
     return error.errno in _OF_NAMES
 
 
 def printable(text: str) -> str:
-    """With the bytes of file names that are not UTF-8 written as escapes, as a log or a response takes them."""
+    """Returns the text with non-UTF-8 bytes of file names escaped, for a log or a response."""
     return text.encode(errors="backslashreplace").decode()

@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset of a log, and where each ended (KIP-101, KIP-279).
+"""The start and end offsets of leader epochs in a log (KIP-101, KIP-279).
 
-Source: Kafka's `LeaderEpochFileCache`. Entries ascend in both epoch and start offset. The file is written by the log's
-flush, before the flushed offset moves, so entries of flushed batches are never lost; later ones are found by recovery.
+Source: Kafka's `LeaderEpochFileCache`. Entries ascend in both epoch and start offset. The log's flush writes the file
+before the flushed offset advances, so entries of flushed batches are never lost; recovery finds later ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.wire.identity import NO_LEADER_EPOCH, NO_OFFSET, LeaderEpoch, Offs
 
 
 class LeaderEpochs:
-    """The entries of one log; `version` counts changes so that a flush knows what it saved."""
+    """The entries of one log; `version` counts changes, so that a flush knows which state it saved."""
 
     __slots__ = ("_epochs", "_starts", "latest_epoch", "version")
 
@@ -37,7 +37,7 @@ class LeaderEpochs:
 
     @classmethod
     def parse(cls, path: Path, text: bytes) -> LeaderEpochs:
-        """Reads a checkpoint file; raises CheckpointDamaged, also when the entries do not ascend."""
+        """Parses a checkpoint file; raises CheckpointDamaged, also if the entries do not ascend."""
         try:
             lines = parse_checkpoint(path, text)
             entries = [(LeaderEpoch(int(epoch)), Offset(int(start))) for epoch, start in lines]
@@ -50,10 +50,10 @@ class LeaderEpochs:
 
     @classmethod
     def read(cls, directory: Path, files: Files) -> LeaderEpochs | None:
-        """Those of a partition's directory; None where there is no file.
+        """Reads the epochs of a partition's directory; None if there is no file.
 
         Raises:
-            FileDamaged: the file is damaged or cannot be read. The batches of the log say the same.
+            FileDamaged: the file is damaged or cannot be read. The batches of the log contain the same information.
             OSError: the disk failed.
         """
         path = directory / LEADER_EPOCHS
@@ -64,11 +64,11 @@ class LeaderEpochs:
         return format_checkpoint(f"{epoch} {start}" for epoch, start in self.entries())
 
     def entries(self) -> list[tuple[LeaderEpoch, Offset]]:
-        """(epoch, start offset), ascending."""
+        """Returns (epoch, start offset) pairs, ascending."""
         return list(zip(self._epochs, self._starts, strict=True))
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
-        """Says that `epoch` begins at `start_offset`; entries that contradict it go."""
+        """Records that `epoch` begins at `start_offset`; removes entries that contradict it."""
         if epoch < 0:
             return
         epochs, starts = self._epochs, self._starts
@@ -85,9 +85,9 @@ class LeaderEpochs:
     def end_offset_for(
         self, epoch: LeaderEpoch, log_end_offset: Offset
     ) -> tuple[LeaderEpoch, Offset]:
-        """The largest known epoch not above `epoch` and where it ended; (-1, -1) when nothing is known.
+        """Returns the largest known epoch not above `epoch` and its end offset; (-1, -1) if none is known.
 
-        Below the first known epoch: (`epoch`, the first known start), so that a follower begins at our start.
+        Below the first known epoch it is (`epoch`, the first known start), so that a follower begins at our start.
         """
         if epoch == NO_LEADER_EPOCH:
             return NO_LEADER_EPOCH, NO_OFFSET
@@ -101,12 +101,12 @@ class LeaderEpochs:
         return self._epochs[higher - 1], self._starts[higher]
 
     def epoch_for(self, offset: Offset) -> LeaderEpoch:
-        """The epoch that wrote `offset`; -1 below all entries."""
+        """Returns the epoch that wrote `offset`; -1 below all entries."""
         at = bisect_right(self._starts, offset)
         return self._epochs[at - 1] if at else NO_LEADER_EPOCH
 
     def truncate_from_end(self, end_offset: Offset) -> None:
-        """Forgets epochs that began at `end_offset` or later."""
+        """Removes epochs that began at `end_offset` or later."""
         keep = bisect_left(self._starts, end_offset)
         if keep < len(self._starts):
             del self._epochs[keep:], self._starts[keep:]
@@ -114,7 +114,7 @@ class LeaderEpochs:
             self.version += 1
 
     def truncate_from_start(self, start_offset: Offset) -> None:
-        """Forgets what ended before `start_offset`; the epoch that reaches over it begins there now."""
+        """Removes epochs that ended before `start_offset`; the epoch that contains it now begins there."""
         at = bisect_right(self._starts, start_offset)
         if at and self._starts[at - 1] != start_offset:
             self._starts[at - 1] = start_offset

@@ -1,5 +1,5 @@
-"""A file by its name: opened when it is used, closed when too many others are (`log/disk/open_files.py`), and opened
-again.
+"""A file referred to by name: it is opened when used, closed when too many files are open (`log/disk/open_files.py`),
+and reopened.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from trimaran.log.disk.files import Files, OpenFile
 
 
 class NamedFile:
-    """A file that is open while it is used; `get` opens it again under its name.
+    """A file that is open while it is used; `get` reopens it by name.
 
-    Only for files whose name does not change hands while this object is used.
+    The name must refer to the same file while this object is used.
     """
 
     __slots__ = ("__weakref__", "_file", "_files", "listed", "path", "used")
@@ -29,8 +29,8 @@ class NamedFile:
         return self._file is not None
 
     def get(self, *, create: bool = False) -> OpenFile:
-        """The open file; keep it only as long as it is worked with. Raises OSError."""
-        file = self._file  # another thread may close it between two looks
+        """Returns the open file; keep the reference only while it is needed. Raises OSError."""
+        file = self._file  # another thread may close it between two accesses
         if file is None:
             file = self._file = self._files.open(self.path, create=create)
             self._files.open_files.note(self)
@@ -38,5 +38,5 @@ class NamedFile:
         return file
 
     def close(self) -> None:
-        """Lets go of the file; it is closed with the last reference to it."""
+        """Drops the file; it is closed with the last reference."""
         self._file = None

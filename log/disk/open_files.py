@@ -1,12 +1,12 @@
-"""A bound on open descriptors: files by name (`log/disk/named_file.py`) are closed again when too many others are open.
+"""A bound of open descriptors: files by name (`log/disk/named_file.py`) are closed when too many are open.
 
-Source: the idea of the virtual descriptors of PostgreSQL; Kafka holds all segments open and asks for `ulimit -n
-100000`. The choice of what to close is the clock algorithm: what was used since the hand passed last stays for another
+Source: the idea of the virtual descriptors of PostgreSQL; Kafka keeps all segments open and requires `ulimit -n
+100000`. Files to close are chosen by the clock algorithm: a file used since the hand last passed is kept for another
 round.
 
-A file that is being sent or synced stays open although it is closed here: its users hold the `OpenFile`, and the last
-reference closes it. Closing loses nothing that was written; Linux reports an error of writing back to the next fsync,
-also by another descriptor (errseq_t), and what waits for a flush is the most recently used there is.
+A file that is being sent or synced stays open even if it is closed here: its users hold the `OpenFile`, and the last
+reference closes it. Closing loses no written bytes; Linux reports a write-back error at the next fsync, also through
+another descriptor (errseq_t), and files that wait for a flush are the most recently used ones.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from collections import deque
 from threading import Lock
 from typing import Protocol
 
-# Sockets, snapshots that are being sent, checkpoints: a quarter of the process's limit, and this much at the least.
+# The descriptors reserved for sockets, snapshots being sent and checkpoints: a quarter of the process's limit, and at
+# least this many.
 RESERVE_MIN = 256
-# A process that is allowed less than the reserve still works, slowly.
+# The least number of files for logs: a process with fewer descriptors than the reserve still works, slowly.
 OPEN_MIN = 32
-# Closed at once when the process has no descriptor left, as more are wanted in a moment.
+# The number of files closed when the process has no descriptor left, because more will soon be needed.
 ROOM_MADE = 64
-# Three files for each of 40,000 partitions that are written to at once; more only costs kernel memory.
+# The most files for logs: three for each of 40,000 partitions written at the same time; more only costs kernel memory.
 OPEN_MAX = 120_000
 
 
 def open_files_max(descriptors: int) -> int:
-    """How many of a process's `descriptors` logs may hold."""
+    """Returns how many of a process's `descriptors` logs may use."""
     return min(OPEN_MAX, max(OPEN_MIN, descriptors - max(RESERVE_MIN, descriptors // 4)))
 
 
 class Reopenable(Protocol):
-    """A file that may be closed at any time, as its next use opens it again: a
+    """The interface of a file that may be closed at any time, because the next use reopens it. Implemented by
     `trimaran.log.disk.named_file.NamedFile`.
     """
 
@@ -47,7 +48,7 @@ class Reopenable(Protocol):
 
 
 class OpenFiles:
-    """The clock. `limit` is read from RLIMIT_NOFILE at the first use when not given. Safe for threads."""
+    """The clock. The default of `limit` is derived from RLIMIT_NOFILE at the first use. Thread-safe."""
 
     def __init__(self, limit: int | None = None) -> None:
         self._limit = limit
@@ -61,19 +62,21 @@ class OpenFiles:
         return self._limit
 
     def note(self, opened: Reopenable) -> None:
-        """`opened` has just been opened; others are closed if these are too many now."""
+        """Records that `opened` has just been opened; closes others if there are too many now."""
         with self._lock:
             if not opened.listed:
                 opened.listed = True
                 self._hand.append(weakref.ref(opened))
-            # Twice round: the first takes away the marks of use.
+            # Two rounds: the first clears the marks of use.
             for _ in range(2 * len(self._hand)):
                 if len(self._hand) <= self.limit:
                     break
                 self._turn(opened)
 
     def make_room(self) -> bool:
-        """The process has no descriptor left: closes some files, whether used or not; says if there were any."""
+        """Closes some files, used or not, because the process has no descriptor left; returns whether there were
+        any.
+        """
         closed = 0
         with self._lock:
             while self._hand and closed < ROOM_MADE:

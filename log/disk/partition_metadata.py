@@ -4,8 +4,8 @@
     topic_id: <22 characters of base64>
     crc32c: <8 hexadecimal digits: of the lines above>
 
-Source: Kafka's `PartitionMetadataFile`, which reads the first two lines only and writes no third: a flipped bit may
-make another topic of its file, never of ours.
+Source: Kafka's `PartitionMetadataFile`, which reads only the first two lines and writes no third: a flipped bit may
+change the topic in Kafka's file, but not in ours.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _CHECKSUM = re.compile(rb"crc32c: ([0-9a-f]{8})\n")
 
 
 class PartitionMetadataDamaged(FileDamaged):
-    """`may_be_torn`: a power cut can have left it of a file that was never synced, so that nothing in its directory
-    was.
+    """The file is damaged. `may_be_torn`: a power failure may have left it from a file that was never synced; then
+    nothing in its directory was synced.
     """
 
     def __init__(self, message: str, *, may_be_torn: bool = False) -> None:
@@ -44,8 +44,8 @@ _BYTES = len(format_partition_metadata(NIL_UUID))
 
 
 def make_partition_directory(directory: Path, topic_id: bytes | None, files: Files) -> None:
-    """Nothing is durable yet: the log's first flush syncs the file. `topic_id` is None for `__cluster_metadata` only.
-    Raises OSError.
+    """Creates the directory of a partition. Nothing is durable yet: the log's first flush syncs the file. `topic_id` is
+    None only for `__cluster_metadata`. Raises OSError.
     """
     files.mkdir(directory)
     if topic_id is not None:
@@ -53,7 +53,7 @@ def make_partition_directory(directory: Path, topic_id: bytes | None, files: Fil
 
 
 def read_partition_metadata(directory: Path, files: Files = REAL_FILES) -> bytes | None:
-    """The topic id; None where there is no file.
+    """Returns the topic id; None if there is no file.
 
     Raises:
         PartitionMetadataDamaged: the file is damaged or cannot be read.

@@ -1,6 +1,6 @@
-"""Reading a small file: that it is missing is one thing, that it cannot be read another.
+"""Reading of small files: a missing file is distinguished from one that cannot be read.
 
-The reader decides about the second: content that the log has too is rebuilt and reported, other content is refused by
+The caller handles the second case: content that the log also has is rebuilt and reported, other content is refused by
 name (mD3).
 """
 
@@ -12,14 +12,14 @@ from trimaran.log.disk.files import Files, is_of_name, printable
 
 
 class FileDamaged(Exception):
-    """A file is there and is not what it should be; the message names it and says what is wrong."""
+    """A file exists but is invalid; the message names it and gives the fault."""
 
 
 def read_small_file(path: Path, files: Files) -> bytes | None:
-    """All of the file; None where there is none.
+    """Returns the content of the file; None if it does not exist.
 
     Raises:
-        FileDamaged: something lies there that cannot be read: no right to, a directory, a link to nowhere.
+        FileDamaged: the file cannot be read: permission denied, a directory, a dangling link.
         OSError: the disk failed.
     """
     try:

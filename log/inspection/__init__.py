@@ -1,1 +1,1 @@
-"""Directories that another process writes, read and verified: never written, never trusted."""
+"""Reading and verification of directories that another process writes: never written, never trusted."""

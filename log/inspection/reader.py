@@ -1,8 +1,8 @@
-"""Reading segments of directories that another process writes: for analyses and tools, never writing, never trusting.
+"""Reading of segments in directories that another process writes: for analyses and tools, without writing or trusting.
 
-Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, also while they are
-live: a scan ends at the last whole batch whose CRC is right. Ranges of positions inside a segment can be scanned
-independently, if they begin at batches: `split_segment` gives such ranges. Messages of v0 and v1 are batches too
+Source: Kafka's `FileRecords` and its log layout; works on ours and on Apache Kafka's directories, even while they are
+live: a scan ends at the last whole batch with a valid CRC. Ranges of positions inside a segment can be scanned
+independently if they begin at batches: `split_segment` returns such ranges. Messages of v0 and v1 are also batches
 (`trimaran.log.batches.batch.old_view`).
 """
 
@@ -22,13 +22,13 @@ from trimaran.log.segments.scan import is_plausible, scan_headers
 from trimaran.log.segments.segment import INDEX_SUFFIX, LOG_SUFFIX
 from trimaran.wire.identity import Offset
 
-READ_BYTES = 1 << 20  # memory of a scan, unless one batch is larger
-BATCH_BYTES_MAX = 256 << 20  # no producer is allowed more; a declared size beyond it is damage
+READ_BYTES = 1 << 20  # memory of a scan, unless a batch is larger
+BATCH_BYTES_MAX = 256 << 20  # no producer may send more; a larger declared size is damage
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A `.log` file as found: `size` bytes when listed; picklable."""
+    """A `.log` file of `size` bytes when it was listed; picklable."""
 
     path: str
     base_offset: Offset
@@ -36,7 +36,7 @@ class SegmentFile:
 
 
 def list_segments(directory: Path) -> list[SegmentFile]:
-    """The segments of a partition's directory, ascending; segments deleted meanwhile are left out."""
+    """Returns the segments of a partition's directory, ascending; segments deleted meanwhile are omitted."""
     found = []
     for name in REAL_FILES.list_directory(directory):
         base_offset = base_offset_of(name, LOG_SUFFIX)
@@ -60,11 +60,11 @@ def scan_batches(
     check_crc: bool = True,
     batch_bytes_max: int = BATCH_BYTES_MAX,
 ) -> Iterator[tuple[int, BatchView]]:
-    """(position, batch) for every whole batch that begins in [start, end), the bytes of each in its `buffer`.
+    """Yields (position, batch) for every whole batch that begins in [start, end), with its bytes in `buffer`.
 
-    `start_position` must be that of a batch. Ends early, and silently, where something else than a valid batch begins:
-    a live directory's torn end, or a batch of more than `batch_bytes_max`. Compare with the file's size if that
-    matters. Raises OSError.
+    `start_position` must be that of a batch. Ends early, and silently, at anything that is not a valid batch: a live
+    directory's torn end, or a batch of more than `batch_bytes_max`. Compare with the file's size if that matters.
+    Raises OSError.
     """
     file = files.open(Path(path), write=False)
     size = files.size(file)
@@ -101,7 +101,7 @@ def scan_batches(
 def _read_large(
     files: Files, file: OpenFile, position: int, size: int, file_size: int
 ) -> BatchView | None:
-    """A batch larger than a block; None when the file does not hold it."""
+    """Returns a batch larger than a block; None if the file does not contain all of it."""
     if size == HEADER_BYTES or position + size > file_size:
         return None
     data = bytearray()
@@ -125,7 +125,7 @@ class BatchStart(NamedTuple):
 def split_segment(
     segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
 ) -> list[tuple[int, int]]:
-    """Ranges [start, end) of positions, each beginning at a batch, of about `target_bytes`."""
+    """Returns ranges [start, end) of positions, of about `target_bytes`, each beginning at a batch."""
     found = segment_boundaries(segment, target_bytes, files)
     starts = [0, *(boundary.position for boundary in found[1:])]
     ends = [*starts[1:], segment.size]
@@ -135,9 +135,9 @@ def split_segment(
 def segment_boundaries(
     segment: SegmentFile, target_bytes: int, files: Files = REAL_FILES
 ) -> list[BatchStart]:
-    """Batches about `target_bytes` apart, the first one of the segment before all; none when it holds no batch.
+    """Returns batches about `target_bytes` apart, beginning with the first one of the segment; none if it has no batch.
 
-    They come from the `.index` when it is sound, and each is checked against the log; otherwise from the headers.
+    They come from the `.index` if it is valid, and each is checked against the log; otherwise from the headers.
     """
     found: list[BatchStart] = []
     for position, header in _headers(segment, target_bytes, files):
@@ -149,7 +149,9 @@ def segment_boundaries(
 def _headers(
     segment: SegmentFile, target_bytes: int, files: Files
 ) -> Iterator[tuple[int, BatchView]]:
-    """The first header, then those of the index that are `target_bytes` apart; or all when the index is of no use."""
+    """Yields the first header, then those in the index that are `target_bytes` apart; or all headers if the index is
+    unusable.
+    """
     file = files.open(Path(segment.path), write=False)
     first = next(scan_headers(files, file, 0, segment.size, first_block_bytes=HEADER_BYTES), None)
     if first is None:
@@ -174,7 +176,9 @@ def _headers(
 
 
 def _index_entries(path: Path, files: Files) -> list[tuple[int, int]]:
-    """The offset index's entries, without the zeros that Kafka preallocates; empty when it is missing or damaged."""
+    """Returns the entries of the offset index, without the zeros that Kafka preallocates; empty if it is missing or
+    damaged.
+    """
     layout = OffsetIndex.layout
     try:
         data = files.read_bytes(path.with_suffix(INDEX_SUFFIX)).rstrip(b"\0")

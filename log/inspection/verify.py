@@ -1,13 +1,13 @@
-"""Whether the files of a partition's directory fit each other: nothing is written, nothing is mended.
+"""Verification that the files of a partition's directory are consistent: nothing is written or repaired.
 
-Checked are: every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not fall, records that
-are what the header says); every index entry against the batch that it names; the transaction index against the markers;
-producer snapshots against the batches; `leader-epoch-checkpoint` against the epochs. A directory that is written to
+It checks every batch (header, CRC, offsets that ascend and lie in the segment, epochs that do not decrease, records
+that match the header); every index entry against the batch that it names; the transaction index against the markers;
+producer snapshots against the batches; `leader-epoch-checkpoint` against the epochs. A directory that is written
 meanwhile may show a torn end.
 
 Source: Kafka's `DumpLogSegments` (its `--index-sanity-check`, `--verify-index-only`), `LogSegment.recover`. Not
-implemented: what compaction and retention took away is not missed: a producer that only the batches know, an abort
-whose transaction began below the log's start.
+implemented: entries lost by compaction or retention are not reported: a producer known only from the batches, an abort
+of a transaction that began below the log's start.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from trimaran.log.segments.transaction_index import AbortedTransaction, Transact
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
 from trimaran.wire.identity import Offset
 
-PROBLEMS_OF_A_FILE_MAX = 20  # a file that is of another log would give one for each entry
+PROBLEMS_OF_A_FILE_MAX = 20  # a file of another log would yield one for each entry
 END_BLOCK_BYTES = 1 << 20
 
 
 class LogProblem(NamedTuple):
-    """`position` is that in the file, None when it is about all of it."""
+    """A problem. `position` is that in the file; None if the problem concerns the whole file."""
 
     file: str
     position: int | None
@@ -72,7 +72,7 @@ class _Span(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The facts kept of a batch."""
+    """The facts kept about a batch."""
 
     position: int
     base_offset: Offset
@@ -82,7 +82,7 @@ class _Place(NamedTuple):
 
 
 def verify(directory: Path) -> Iterator[LogProblem]:
-    """The problems of a partition's directory, file by file. Raises OSError."""
+    """Returns the problems of a partition's directory, file by file. Raises OSError."""
     check = _Check(directory)
     segments = list_segments(directory)
     ends = [segment.base_offset for segment in segments[1:]]
@@ -92,7 +92,7 @@ def verify(directory: Path) -> Iterator[LogProblem]:
 
 
 class _Check:
-    """One walk over the log, with the state that batches lead to."""
+    """One pass over the log, with the state accumulated from the batches."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -201,8 +201,8 @@ class _Check:
                 yield LogProblem(str(path), None, what)
 
     def _is_reached_from(self, number: int, offset: Offset) -> bool:
-        """Whether the look-up of `offset` may begin at a batch: it is in it or behind, as Kafka names what was appended
-        at once by its last offset.
+        """Whether the look-up of `offset` may begin at a batch: the offset is in it or later, because Kafka indexes
+        batches appended together by their last offset.
         """
         return self._places[number].base_offset <= offset <= self._places[-1].last_offset
 
@@ -218,7 +218,7 @@ class _Check:
             offset = segment.base_offset + relative
             at = bisect_left(lasts, offset)
             if at < len(lasts) and self._places[at].magic == 0:
-                continue  # Kafka 0.10 indexed what the producer had said, which v0 cannot hold
+                continue  # Kafka 0.10 indexed the producer's timestamp, which v0 cannot store
             if at == len(lasts) or self._places[at].max_timestamp != timestamp:
                 what = f"timestamp {timestamp}: the batch with offset {offset} has another, or is not there"
                 yield LogProblem(str(path), None, what)
@@ -252,7 +252,7 @@ class _Check:
                 what = f"{found} begins at offset {aborted.first_offset} by the batches"
                 yield LogProblem(str(path), None, what)
 
-    # Beside the segments
+    # Files other than segments
 
     def _snapshots_until(self, offset: Offset) -> Iterator[LogProblem]:
         while self._snapshots and self._snapshots[0] <= offset:
@@ -293,8 +293,8 @@ class _Check:
                 yield LogProblem(str(path), None, what)
 
     def _recovery_point(self) -> int:
-        """Records above it are not flushed yet, and neither is the file of epochs. Without a checkpoint nothing is
-        known to be.
+        """Returns the recovery point: records above it, and the file of epochs, may not be flushed yet. Without a
+        checkpoint nothing is known to be flushed.
         """
         try:
             points = read_offsets(self._directory.parent / RECOVERY_POINTS)
@@ -325,7 +325,7 @@ def _facts(entry: ProducerEntry) -> str:
 
 
 def _entries(path: Path, layout: struct.Struct) -> list[tuple[int, int]]:
-    """Those of an index file, without the zeros that Kafka preallocates; none when there is no file. Raises
+    """Returns the entries of an index file, without the zeros that Kafka preallocates; none if there is no file. Raises
     IndexDamaged.
     """
     try:
@@ -341,7 +341,7 @@ def _entries(path: Path, layout: struct.Struct) -> list[tuple[int, int]]:
 
 
 def _is_zero(path: Path, start: int, end: int) -> bool:
-    """Whether only zeros are left, as of a file that was preallocated."""
+    """Whether only zeros remain, as in a preallocated file."""
     file = REAL_FILES.open(path, write=False)
     for position in range(start, end, END_BLOCK_BYTES):
         if REAL_FILES.pread(file, min(END_BLOCK_BYTES, end - position), position).strip(b"\0"):
@@ -350,7 +350,7 @@ def _is_zero(path: Path, start: int, end: int) -> bool:
 
 
 def _first(problems: Iterator[LogProblem]) -> Iterator[LogProblem]:
-    """So many of a file, and that there are more."""
+    """Yields the first problems of a file, and a note if there are more."""
     for number, problem in enumerate(problems):
         if number == PROBLEMS_OF_A_FILE_MAX:
             yield LogProblem(problem.file, None, "… and more")
