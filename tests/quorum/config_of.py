@@ -23,7 +23,7 @@ CONTROLLER = {
 
 
 def config_of(**changes: object) -> ServerConfig:
-    """A controller's; underscores of the names stand for dots."""
+    """Returns a controller's configuration; underscores in names stand for dots."""
     values = CONTROLLER | {key.replace("_", "."): str(value) for key, value in changes.items()}
     return parse(
         {

@@ -1,4 +1,4 @@
-"""A node's client certificate changes with the certificate of the listener by which it reaches others."""
+"""A node's client certificate changes with the certificate of the listener from which it connects to others."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ LOCATION = "listener.name.controller.ssl.keystore.location"
 
 @pytest.fixture
 def node(tmp_path):
-    """A node whose controllers speak TLS, and a file with another certificate."""
+    """Returns a node whose controllers use TLS, and a file with another certificate."""
     certificates = Certificates()
     (tmp_path / "node.pem").write_text("".join(certificates.server))
     (tmp_path / "new.pem").write_text("".join(certificates.issue("localhost")))
@@ -59,7 +59,7 @@ async def publish(publisher, *records):
 
 
 async def check_renewed(listener, before):
-    """A thread reads the file, of which a clock that jumps knows nothing."""
+    """A thread reads the file, so the test's clock does not cover it."""
     deadline = time.monotonic() + 5
     while listener.security is before:
         assert time.monotonic() < deadline
@@ -121,7 +121,7 @@ async def test_files_that_change_are_read_again(node, tmp_path, caplog):
 
 
 async def test_publishing_reads_no_file(node, tmp_path):
-    """A FIFO, or a disk that does not answer, must not hold the loop."""
+    """A FIFO, or a disk that does not respond, must not block the loop."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     before = listener.security
     publisher = AlteredSecurity(node, [listener], [])
@@ -160,7 +160,7 @@ def test_keys_of_controller_listener_are_validated(node, tmp_path):
 
 
 async def test_altered_file_is_watched_for_changes(node, tmp_path):
-    """Not the file that the node began with."""
+    """The initial file is no longer watched."""
     listener = Listener("CONTROLLER", None, listener_security(node, "CONTROLLER"))
     publisher = AlteredSecurity(node, [listener], [])
     await publish(publisher, altered(LOCATION, str(tmp_path / "new.pem"), THIS))
@@ -206,7 +206,7 @@ async def test_second_alteration_applies_others_are_ignored(node, tmp_path):
 
 
 def test_earlier_alterations_combine_with_later_ones(node, tmp_path):
-    """A key of one alteration, its file of another; and what is taken back counts no more."""
+    """One alteration has a key, another its file; and a reverted alteration has no effect any more."""
     configs = image_of(altered("listener.name.controller.ssl.keystore.type", "JKS", THIS)).configs
     new = {LOCATION: str(tmp_path / "new.pem")}
     with pytest.raises(ConfigError):
@@ -226,7 +226,7 @@ def test_first_missing_listener_by_name_is_reported(node):
 
 
 def test_configs_of_existing_listener_are_accepted(tmp_path):
-    """A plain text listener reads none of them; those of several listeners are examined one by one."""
+    """A plaintext listener uses none of them; the configs of several listeners are checked one by one."""
     broker = config_of(
         **{
             "process.roles": "broker",
@@ -252,7 +252,7 @@ def test_known_users_are_those_given_to_node(node):
 
 
 async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path):
-    """Each of another listener; what both say of this node is in force then."""
+    """Each alters another listener; both of them are in effect afterwards."""
     two = config_of(
         **{
             **node.texts,
@@ -291,7 +291,9 @@ async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path)
 
 
 async def test_files_of_all_listeners_are_checked(node, tmp_path):
-    """Also of a controller's, to which this node only connects; a file that is not there is one by its error."""
+    """This includes the files of a controller's listener, to which this node only connects; a missing file is
+    identified by its error.
+    """
     publisher = AlteredSecurity(node, [], [])
     assert set(publisher._look()) == {str(tmp_path / "node.pem"), str(tmp_path / "ca.pem")}
     (tmp_path / "ca.pem").unlink()
@@ -303,7 +305,7 @@ async def test_files_of_all_listeners_are_checked(node, tmp_path):
 
 
 def test_unrelated_alterations_ignore_earlier_invalid_ones(node):
-    """A log may hold what this node does not take."""
+    """A log may contain configs that this node does not accept."""
     configs = image_of(altered("listener.name.controller.max.connections", "many", THIS)).configs
     with pytest.raises(ConfigError):
         check_altered(node, configs, {LOCATION: "f"})
@@ -311,7 +313,7 @@ def test_unrelated_alterations_ignore_earlier_invalid_ones(node):
 
 
 def test_altered_client_keys_of_broker_are_validated(node, tmp_path):
-    """It has no listener of that name, and no other alteration reads the file."""
+    """It has no listener with that name, and no other alteration reads the file."""
     broker = config_of(
         **{
             **node.texts,

@@ -36,7 +36,7 @@ from trimaran.wire.transport.dispatch.api_versions import Features
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.server.server import Listener, serve_listener
 
-# A leader gives a change of voters up after `request`; a busy machine may need longer than Kafka's two seconds.
+# A leader gives up a change of voters after `request`; a busy machine may need longer than Kafka's two seconds.
 PATIENT = Timeouts(request=15.0, fetch=10.0)
 FEATURES = Features(supported={"kraft.version": (0, 1)})
 
@@ -86,7 +86,7 @@ class DynamicCluster(QuorumNodes):
         return answer
 
     async def add(self, node_id: int) -> core.ChangeResponse:
-        """Adds a voter that the leader has seen in step: one that lags is refused."""
+        """Adds a voter that the leader has seen in sync: a lagging one is refused."""
         leader = await self.leader()
         await until(lambda: has_seen_in_step(leader, node_id))
         endpoints = self.identity(node_id).endpoints
@@ -144,7 +144,7 @@ async def test_a_quorum_grows_and_shrinks_and_starts_again(tmp_path: Path) -> No
 
 @asynccontextmanager
 async def listening(registry: Registry[Any], context: Any) -> AsyncIterator[int]:
-    """The port of a server of its own."""
+    """Yields the port of a separate server."""
     listener = Listener.bind("CONTROLLER", HOST, 0)
     async with trio.open_nursery() as nursery:
         await nursery.start(serve_listener, [listener], registry, context)
@@ -155,8 +155,8 @@ async def listening(registry: Registry[Any], context: Any) -> AsyncIterator[int]
 async def test_voter_is_written_only_after_its_controller_answers(
     tmp_path: Path,
 ) -> None:
-    """Updates of voter 2, and additions of node 3: at an address of a broker, of another voter, of another cluster, at
-    an unused one, and at last at its own.
+    """Updates of voter 2, and additions of node 3: at the address of a broker, of another voter, of another cluster, at
+    an unused one, and finally at its own.
     """
     dead = reserve()
     async with trio.open_nursery() as nursery:
@@ -231,7 +231,7 @@ async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> N
             await write_snapshot(await cluster.leader())
             cluster.timeouts = replace(
                 cluster.timeouts, fetch=0.3
-            )  # so often it looks at the voters
+            )  # the interval at which it checks the voters
             joining = await cluster.start(2)
             await until(lambda: cluster.agree_on(1, 2))
             assert joining.names.snapshots == 1
@@ -246,7 +246,7 @@ async def test_a_controller_joins_by_itself_from_a_snapshot(tmp_path: Path) -> N
 
 
 async def write_snapshot(member: Member) -> None:
-    """Everything so far, as the snapshotter would; the log before it goes."""
+    """Writes a snapshot of everything so far, like the snapshotter, and removes the log before it."""
     node = member.node
     end = node.applied_offset
     records = [TopicRecord(name=name, topic_id=bytes(16)) for name in member.names.names]

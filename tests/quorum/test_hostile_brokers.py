@@ -1,7 +1,7 @@
 """Well-formed but senseless requests of brokers and controllers to the active controller, about live brokers and real
 partitions.
 
-Each is answered or refused with a code of its own, and whatever was written down can be replayed by who starts with it.
+Each is answered or refused with a proper code, and everything written can be replayed by a starting node.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KINDS = (
 
 
 class Likely:
-    """Puts true values in fields that are checked first."""
+    """Puts valid values in fields that are checked first."""
 
     def __init__(self, prng: random.Random, brokers: list[ScriptedBroker], image: Any) -> None:
         self.prng = prng

@@ -1,5 +1,5 @@
-"""A voter on a real disk and real sockets, with two fellow voters that send anything: it continues,
-and its directory can be read afterwards.
+"""A voter on a real disk and real sockets, with two fellow voters that send anything: it continues, and its directory
+is readable afterwards.
 
 For the core alone see `tests/quorum/raft/test_hostile.py`.
 """
@@ -47,7 +47,7 @@ from trimaran.wire.transport.requests.access import open_to_all
 from trimaran.wire.transport.requests.handles import handles
 from trimaran.wire.transport.server.server import serve_listener
 
-# Everything hurries, so that much is said.
+# All timeouts are short, so that many messages are sent.
 HURRY = Timeouts(
     election=0.03,
     fetch=0.06,
@@ -60,13 +60,13 @@ HURRY = Timeouts(
     start_delay=0.005,
 )
 ANSWERS, ASKED, SECONDS_MAX = 400, 300, 3.0
-# Share of answers with any content that the schema allows.
+# The fraction of responses with random content that the schema allows.
 WILD_SHARE = 0.15
 TOPIC = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
 
 
 class OnTheWire(Nonsense):
-    """With bytes where the simulation has values."""
+    """Messages with bytes where the simulation has values."""
 
     def cluster_id(self) -> str | None:
         return self.prng.choice((CLUSTER_ID, CLUSTER_ID, CLUSTER_ID, None, "theirs"))
@@ -77,7 +77,7 @@ class OnTheWire(Nonsense):
 
     def _error(self) -> int:
         error = super()._error()
-        # a voter that gets it first from a majority has the wrong directory, and is to end
+        # a voter that first gets it from a majority has the wrong directory, and must end
         return 0 if error == ErrorCode.INCONSISTENT_CLUSTER_ID else error
 
     def _entries(self, request: core.FetchRequest, answer: core.FetchResponse) -> Any:
@@ -199,7 +199,8 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
             if isinstance(request, core.FetchRequest):
                 request = request._replace(max_wait=0.0, max_bytes=1 << 20)
             if isinstance(request, core.EndQuorumEpochRequest):
-                request = request._replace(successors=request.successors[:900])  # more is not read
+                # The rest is not read
+                request = request._replace(successors=request.successors[:900])
             if isinstance(request, core.FetchSnapshotRequest):
                 request = request._replace(max_bytes=1 << 20)
             try:
@@ -207,7 +208,7 @@ async def ask_anything(liar: Liar, peer: Peer, done: trio.Event) -> None:
                 message = requests.write_request(request, version)
                 await connection.call(message, version=version, timeout=5)
             except (LocalProtocolError, VersionMismatch):
-                continue  # it cannot be said, or not to this node
+                continue  # it cannot be encoded, or not for this node
     done.set()
 
 
@@ -237,6 +238,6 @@ async def test_a_voter_among_liars_goes_on(tmp_path: Path, seed: int) -> None:
             assert not member.gone.is_set()
             assert liar.answered.total() >= 2
             await member.kill()
-            # what they had it write can be read, and more be said
+            # the records that they caused are readable, and more can be appended
             again = await cluster.start(1)
             assert again.node.high_watermark is not None

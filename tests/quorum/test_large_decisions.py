@@ -1,4 +1,4 @@
-"""Decisions that take many turns of the loop, on a real controller: what others see, and what becomes of them."""
+"""Decisions that take many turns of the loop, on a real controller: what clients see, and the results."""
 
 from functools import partial
 
@@ -59,7 +59,7 @@ async def test_no_turn_is_longer_than_it_may_be(tmp_path, monkeypatch):
 
 
 async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
-    """A heartbeat extends the lease at once all the same."""
+    """A heartbeat nevertheless extends the lease at once."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection, connected_to(active) as another:
@@ -87,7 +87,7 @@ async def test_requests_during_a_decision_are_decided_afterwards(tmp_path):
                 assert active_controller.operations.busy
                 assert active_controller.image is image
             assert answers["created"].topics[0].error_code == ErrorCode.NONE
-            assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it was there
+            assert answers["deleted"].responses[0].error_code == ErrorCode.NONE  # it existed before
             assert not answers["beaten"].is_fenced
             assert "t" not in active_controller.image.topics.by_name
 
@@ -130,6 +130,6 @@ async def test_epoch_ending_during_decision_leaves_nothing(tmp_path):
             image = await images.wait_for(lambda image: image.provenance.epoch > epoch)
             assert "t" not in image.topics.by_name
             assert active.node.log_end_offset < end + PARTITIONS
-            await nodes.active()  # the next epoch decides once it has applied its beginning
+            await nodes.active()  # the next epoch decides once it has applied its start
             again = await connection.call(creation("t", partitions=1), timeout=SECONDS)
             assert again.topics[0].error_code == ErrorCode.NONE

@@ -1,5 +1,5 @@
-"""Brokers with more partitions than one step of the loop decides on: they come and go a part at a time, and nothing is
-forgotten.
+"""Brokers with more partitions than one step of the loop decides on: they leave and return in batches, and no partition
+is forgotten.
 """
 
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def _small_steps(monkeypatch):
 
 
 class Steps:
-    """The number of partitions that each batch changed, since the last call."""
+    """The numbers of partitions that each batch changed since the last call."""
 
     def __init__(self, running):
         self.sizes = []
@@ -62,7 +62,9 @@ def clock():
 
 @contextmanager
 def time_enough(clock):
-    """A session of 300 ms is for who is silent; what comes before, with its writes to a disk, has ten times as long."""
+    """A session of 300 ms applies to silent brokers; the preparation, with its writes to a disk, has ten times
+    as long.
+    """
     clock.rate = 0.1
     yield
     clock.rate = 1.0
@@ -158,7 +160,7 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
 
     for module in (brokers, upkeep):
         monkeypatch.setattr(module, "changes_without", changes_without)
-    without = {ELR_VERSION: 0}  # with eligible leaders an only replica leaves the ISR
+    without = {ELR_VERSION: 0}  # with eligible leaders a sole replica leaves the ISR
     format_paths([tmp_path / "1"], CLUSTER_ID, 1, features=without)
     async with cluster(tmp_path, brokers=0, broker_session_timeout_ms=300) as nodes:
         active = await nodes.active()
@@ -179,7 +181,7 @@ async def test_in_sync_partitions_are_examined_once(tmp_path, clock, monkeypatch
 
 
 async def test_unclean_leaders_when_the_topic_allows_them(tmp_path):
-    """It does not wait for the next round."""
+    """The election does not wait for the next round."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images, steps = Images(active), Steps(active)

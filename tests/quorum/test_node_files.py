@@ -198,7 +198,7 @@ def view(log: MetadataLog | SimLog) -> tuple[object, ...]:
 
 
 def test_simulated_log_behaves_like_real_one(log: MetadataLog) -> None:
-    """The simulation is worth what its log is worth: random histories, every answer compared."""
+    """The simulation is only as good as its log: random histories, with every result compared."""
     prng = random.Random(1)
     twin = SimLog()
     epoch = 1
@@ -226,7 +226,7 @@ def test_simulated_log_behaves_like_real_one(log: MetadataLog) -> None:
 
 
 def test_recent_append_reads_back_as_on_disk(log: MetadataLog) -> None:
-    """It is answered from memory, whole; what is cut away, or asked for in part, is not."""
+    """It is answered from memory as a whole; truncated or partially requested data is not."""
     append(log, 1, 2, 1)
     append(log, 3, 2, 1)
 
@@ -278,7 +278,7 @@ def test_log_starting_behind_its_snapshots_is_refused(log: MetadataLog) -> None:
         MetadataLog(log.log, SnapshotFiles(log.log.directory))
 
 
-# --- what is fetched
+# --- fetched data
 
 
 def test_fetched_batches_are_checked(log: MetadataLog) -> None:
@@ -300,7 +300,7 @@ def test_fetched_batches_are_checked(log: MetadataLog) -> None:
 
 
 def batch_of(**stamped: int) -> bytearray:
-    """Two records of metadata at offset 0; header fields as `stamped`, with the right checksum."""
+    """Returns two records of metadata at offset 0; header fields as in `stamped`, with the right checksum."""
     value = encode_metadata_record(TopicRecord(name="t", topic_id=bytes(15) + b"\1"), 0)
     data = bytearray(build_batch([NewRecord(None, value, 5)] * 2, leader_epoch=2))
     header = list(HEADER.unpack_from(data))
@@ -338,14 +338,14 @@ HEADER_FIELDS = (
     ids=str,
 )
 def test_batch_unreadable_on_restart_is_refused(stamped: dict[str, int]) -> None:
-    """Its checksum is right: once it were in the log, every start would end at it."""
+    """Its checksum is right: once it is in the log, every start would end at it."""
     assert bytes(validate_fetched(batch_of(), 0, 3, 2)) == batch_of()
     with pytest.raises((RemoteProtocolError, KafkaError)):
         validate_fetched(batch_of(**stamped), 0, 3, 2)
 
 
 def test_snapshot_names_voters_once() -> None:
-    """With two sets none is the one at the snapshot's end."""
+    """With two sets neither is certainly the one at the snapshot's end."""
     voters = VoterSet.static([Peer(1)])
     whole = list(
         encode_snapshot(
@@ -363,11 +363,11 @@ def test_snapshot_names_voters_once() -> None:
         check_snapshot(OffsetAndEpoch(5, 1), b"".join([whole[0], again, *whole[1:]]))
 
 
-# --- damage in what was flushed (R15)
+# --- damage in flushed data (R15)
 
 
 def damage(log: MetadataLog, offset: int) -> None:
-    """One bit of the batch at `offset` flips on the disk."""
+    """Flips one bit of the batch at `offset` on the disk."""
     path = log.log.directory / f"{0:020d}.log"
     data = bytearray(path.read_bytes())
     batch = next(b for b in iter_batches(memoryview(data)) if b.base_offset == offset)
@@ -417,7 +417,7 @@ def test_only_voter_refuses_records_marked_as_missing(log: MetadataLog) -> None:
 
 
 def test_unreadable_control_record_is_not_appended() -> None:
-    """The core counts with the voters of a record as soon as it is in the log."""
+    """The core uses the voters of a record as soon as it is in the log."""
     key = encode_control_key(ControlType.KRAFT_VOTERS)
     bad = build_batch([NewRecord(key, b"\x00\x00\x07", 5)], leader_epoch=1, is_control=True)
     with pytest.raises(RemoteProtocolError):

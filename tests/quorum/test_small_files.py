@@ -1,7 +1,7 @@
-"""mD3: every small file of a node's directory, damaged in every way: what a start makes of it.
+"""mD3: every small file of a node's directory, damaged in every way, and the result of a start.
 
-A file that is missing where it may be is none. An existing damaged file is never ignored: content that the logs have
-too is rebuilt, other content is refused by name, and the other files are unchanged.
+A missing optional file counts as absent. An existing damaged file is never ignored: content that the logs also have is
+rebuilt; other content is refused by name, and the other files stay unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ State = dict[str, Any]
 
 
 def build(path: Path) -> None:
-    """A directory of a node with both roles, with every small file there is, after a clean stop."""
+    """Builds the directory of a node with both roles, with every small file, after a clean stop."""
     voters = voter_set(1)
     format_paths([path], CLUSTER_ID, 1, quorum=FirstVoters(path, voters))
     directory = LogDirectory(path)
@@ -83,7 +83,7 @@ def build(path: Path) -> None:
 
 
 def start(path: Path) -> State:
-    """The state that a start finds; raises its refusal."""
+    """Returns the state that a start finds; raises its refusal."""
     directory = LogDirectory(path)
     try:
         state: State = {
@@ -163,11 +163,11 @@ OUTCOMES: dict[str, Outcome] = {
     "u-0/leader-epoch-checkpoint": {},
     "u-0/damaged": {},
 }
-# A changed bit in these is not detectable: Kafka's format has no checksum, nor place for one.
+# A changed bit in these is not detectable: Kafka's format has neither a checksum nor a field for one.
 WITHOUT_CHECKSUM = re.compile(
     r".*offset-checkpoint|.*leader-epoch-checkpoint|.*logs-checkpoint|\.kafka_.*|.*/damaged"
 )
-# No fact of these is checked, as none is read from them.
+# These are not checked, because nothing is read from them.
 NOT_ASKED = (
     "u-0/leader-epoch-checkpoint",
     "u-0/partition.metadata",
@@ -175,16 +175,18 @@ NOT_ASKED = (
     f"{METADATA}/{6:020d}.snapshot",
     f"t-0/{22:020d}.snapshot",
 )
-# Legal, and what it means.
+# Valid content, and its meaning.
 LEGAL: dict[tuple[str, str], Mapping[str, object]] = {
     (".kafka_cleanshutdown", "empty"): {"broker epoch": -1},  # Kafka before 3.7
-    ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},  # Kafka makes it so
+    ("cleaner-offset-checkpoint", "empty"): {"cleaned": {}},  # Kafka writes it in this form
     ("written-logs-checkpoint", "empty"): {"unsettled": {}},
 }
 
 
 def of_a_later_version(name: str, data: bytes) -> bytes:
-    """The same where the format has no version. In `partition.metadata` Kafka takes a later one for its own."""
+    """Returns the data as of a later version, or unchanged if the format has no version. Kafka reads a later
+    `partition.metadata` as its own.
+    """
     if name.endswith("-checkpoint"):
         return b"7" + data[1:]
     if name.endswith(".snapshot"):
@@ -195,7 +197,7 @@ def of_a_later_version(name: str, data: bytes) -> bytes:
 
 
 def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Path], object]]]:
-    """Replacements of the file, or functions that make them."""
+    """Yields replacements of the file, or functions that make them."""
     for size in {1, len(data) // 2, len(data) - 2, len(data) - 1}:
         yield f"cut at {size}", data[:size]
     bits = () if WITHOUT_CHECKSUM.fullmatch(name) else range(0, 8 * len(data), 2 * len(data) | 1)
@@ -215,7 +217,7 @@ def damages(name: str, data: bytes) -> Iterator[tuple[str, bytes | Callable[[Pat
 
 
 def copied(source: Path, target: Path) -> Path:
-    """As `shutil.copytree`, in a fraction of the time."""
+    """Copies like `shutil.copytree`, in a fraction of the time."""
     for entry in [source, *source.rglob("*")]:
         copy = target / entry.relative_to(source)
         copy.mkdir() if entry.is_dir() else copy.write_bytes(entry.read_bytes())
@@ -242,7 +244,7 @@ def expected(undamaged: State, changes: Mapping[str, object]) -> State:
 
 
 def test_undamaged_directory_answers_every_question(undamaged: State) -> None:
-    """Else the table would show nothing."""
+    """Otherwise the table would prove nothing."""
     start_offset, batches, epochs, known, watermark = undamaged["t"]
     assert (start_offset, len(batches), watermark) == (5, 25, 25)
     assert epochs == [(0, 5), (1, 10), (2, 20)]
@@ -271,7 +273,7 @@ def check_outcome(
         assert Path(name).name in str(refusal)
         return
     if kind.startswith(("bit", "cut")) and found == undamaged:
-        return  # it says the same without it: the end of a line, a comment
+        return  # it has the same meaning without it: the end of a line, a comment
     assert not isinstance(outcome, type), "it was to be refused"
     assert found == expected(undamaged, outcome)
     is_told = [Path(name).name in record.getMessage() for record in caplog.records].count(True)
@@ -296,7 +298,7 @@ def test_damaged_small_file_is_rebuilt_or_refused(
 
 
 def refuse_to_open(patch: pytest.MonkeyPatch, path: Path, error: int) -> None:
-    """As for a user without rights, which root never is, and as a bad block does."""
+    """Raises the error of a user without permissions, which root never is, or of a bad block."""
     real = Files._descriptor
 
     def descriptor(self: Files, opened: Path, flags: int) -> int:
@@ -365,7 +367,7 @@ def test_damaged_leader_epochs_are_logged_once(
 
 
 def test_the_only_voter_needs_its_first_voters(tmp_path: Path) -> None:
-    """They are in no log yet. Without them it would wait for a leader for ever."""
+    """They are in no log yet. Without them the voter would wait for a leader forever."""
     quorum = FirstVoters(tmp_path, voter_set(1))
     format_paths([tmp_path], CLUSTER_ID, 1, quorum=quorum)
     [checkpoint] = (tmp_path / METADATA).glob("*.checkpoint")
@@ -380,7 +382,7 @@ def test_the_only_voter_needs_its_first_voters(tmp_path: Path) -> None:
 def test_damaged_log_starts_are_rewritten_first(
     sound: Path, undamaged: State, tmp_path: Path
 ) -> None:
-    """A crash right after the start must not find fewer of them."""
+    """A crash right after the start must not leave fewer of them."""
     path = copied(sound, tmp_path / "left")
     (path / "log-start-offset-checkpoint").write_bytes(b"0\n1\nt 0")
     LogDirectory(path).close(broker_epoch=None)

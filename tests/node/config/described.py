@@ -1,8 +1,8 @@
 """The description by Apache Kafka 4.3 of every config that it declares, from `testdata/kafka_configs.txt`.
 
-A row has the kind of resource, name, type, whether a broker can be told another value, the default, and the synonyms of
-the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's answer, and rewrites it
-with `REWRITE_TRANSCRIPTS=1`.
+A row has the kind of resource, name, type, whether a broker can be given another value, the default, and the synonyms
+of the default. `tests/interop/test_described_configs.py` compares the table with Apache Kafka's response, and rewrites
+it with `REWRITE_TRANSCRIPTS=1`.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ WORDS = {BROKER: "broker", TOPIC: "topic", GROUP: "group", METRICS: "client-metr
 
 
 def rows(kind, configs):
-    """The rows of an answer about a resource that sets nothing itself."""
+    """Returns the rows of a response about a resource without its own settings."""
     return [row(WORDS[kind], config) for config in sorted(configs, key=lambda one: one.name)]
 
 

@@ -1,5 +1,5 @@
-"""The configuration keys that the code reads, found in its syntax: the name is in a string outside of the tables of
-keys, or a log reads the field of that name of its `LogConfig`.
+"""The configuration keys that the code reads, found in its syntax tree: a string outside the key tables has the name,
+or a log reads the field of that name from its `LogConfig`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from trimaran.log.config import LogConfig
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("broker", "log", "node", "quorum", "trimaran", "zkcompat")
-# These write keys into files, show names of them, and judge values of keys that nothing else reads.
+# These modules write keys into files, show their names, and check values of keys that nothing else reads.
 _LOG_FIELDS = {field.name for field in fields(LogConfig)}
 _WRITERS = (
     "trimaran/local/",
@@ -35,7 +35,7 @@ class _Found(NamedTuple):
 
 @cache
 def _found() -> _Found:
-    """Walks each file's tree once and drops it: the collector would look at all trees again and again."""
+    """Walks each file's tree once and drops it: otherwise the collector would traverse all trees again and again."""
     found = _Found(set(), set(), set())
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
@@ -59,14 +59,14 @@ def _add_names_of(tree: ast.Module, found: _Found) -> None:
 
 @cache
 def reads() -> Callable[[str], bool]:
-    """Tells whether a name is read. An f-string reads every name that it can make."""
+    """Returns whether a name is read. An f-string counts for every name that it can produce."""
     plain, patterns, _ = _found()
     made = re.compile("|".join(sorted(patterns)))
     return lambda name: name in plain or made.fullmatch(name) is not None
 
 
 def _pattern(node: ast.JoinedStr) -> str | None:
-    """The pattern of a name with a word left open, as `compression.{codec}.level`; None of other texts."""
+    """Returns the pattern of a name with a placeholder, such as `compression.{codec}.level`; None for other texts."""
     parts = list(_parts(node))
     text = "".join(part for part in parts if part is not None)
     if not re.fullmatch(r"[a-z]+\.[a-z.]*\.[a-z.]+", text):
@@ -86,5 +86,7 @@ def _strings(arguments: list[ast.expr]) -> Iterator[str]:
 
 
 def read_while_running() -> set[str]:
-    """Names looked up in a `NodeConfigs`, which knows what was altered: `configs.now("…")` or `.now_of_listener(…)`."""
+    """Returns the names looked up in a `NodeConfigs`, which knows alterations: `configs.now("…")` or
+    `.now_of_listener(…)`.
+    """
     return _found().while_running

@@ -1,4 +1,4 @@
-"""Constraints between configs of brokers, judged as by Apache Kafka 4.3."""
+"""Constraints between broker configs, checked as in Apache Kafka 4.3."""
 
 import pytest
 
@@ -24,7 +24,9 @@ POOLS = [
 
 
 def why_not(changes, **present):
-    """The answer to such changes, if the values in force are the defaults or `present`; None where they fit."""
+    """Returns the error for the changes, with the defaults or `present` as the effective values; None if they are
+    consistent.
+    """
     given = {name.replace("_", "."): value for name, value in present.items()}
 
     def before(name):

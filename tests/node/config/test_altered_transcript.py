@@ -1,4 +1,4 @@
-"""Alterations of topics, groups, subscriptions, brokers and loggers, and each refusal word by word."""
+"""Alterations of topics, groups, subscriptions, brokers and loggers, and the exact text of each refusal."""
 
 import logging
 from pathlib import Path
@@ -34,7 +34,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "altered").glob("*.txt"))
 
 
 def parts(step):
-    """The altered values and, after `now`, the values in force."""
+    """Returns the altered values and, after `now`, the effective values."""
     set_now, present = {}, {}
     found = set_now
     for line in lines(step):
@@ -54,7 +54,7 @@ def in_force(present):
 def handle(step):
     changes, present = parts(step)
     values, now = in_force(present)
-    # A line without a value is taken away.
+    # A line without a value deletes the key.
     altered_values = {key: value or None for key, value in changes.items()}
 
     def after(name):

@@ -1,4 +1,4 @@
-"""The meaning of a text for a key of each type, at its bounds; and checks of values that clients may set."""
+"""The parsed value of a text for a key of each type, at its bounds; and checks of values that clients can set."""
 
 import math
 import re
@@ -83,7 +83,7 @@ def test_text_matches_type_or_is_refused():
 
 
 def checks():
-    """Made within the test, as what makes them is tested too."""
+    """Returns checks, created within the test because their constructors are tested too."""
     return [
         (at_least(3), [3, 4], [2]),
         (between(3, 5), [3, 5], [2, 6]),
@@ -131,7 +131,7 @@ def test_key_accepting_only_default_says_why():
 
 
 def refused():
-    """Made within the test, as what makes them is tested too."""
+    """Returns refused values, created within the test because their constructors are tested too."""
     return [
         (
             key("int", 5, at_least(1)),

@@ -1,4 +1,4 @@
-"""`wire/records/config_names.py` names the configs that are no secrets, as the tables of keys have them.
+"""`wire/records/config_names.py` lists the configs that are not secret, as in the key tables.
 
 `REWRITE_TRANSCRIPTS=1` rewrites it.
 """

@@ -1,4 +1,4 @@
-"""Every config of every kind of resource is described as by Apache Kafka 4.3, except for the argued differences."""
+"""Every config of every kind of resource is described as in Apache Kafka 4.3, except for documented differences."""
 
 import pytest
 
@@ -8,9 +8,9 @@ from tests.quorum.metadata.build import image_of
 from trimaran.node.config.dynamic_keys import NOT_WHILE_RUNNING, SECURITY
 from trimaran.quorum.serving.config_entries import ConfigDescription
 
-# Not of one broker, and not of all, which Kafka lets one alter.
+# Keys that Kafka allows to be altered, but that cannot be altered here, neither for one broker nor for all.
 ONLY_READ = NOT_WHILE_RUNNING.keys() - SECURITY
-# Appends share a flush without waiting for each other: a change is answered 25 ms earlier.
+# Appends share a flush without waiting for each other, so a change is answered 25 ms earlier.
 OTHER_DEFAULTS = {"controller.quorum.append.linger.ms": "0"}
 
 
@@ -23,7 +23,9 @@ def described(kind, config):
 
 
 def expected(line):
-    """A row of Kafka's with what is other here: alterations of some keys are refused, and say so beforehand."""
+    """Returns Kafka's row with the differences: alterations of some keys are refused here, and described as
+    read-only.
+    """
     word, name, kind, changes, default, *synonyms = line.split(" | ")
     if word == "broker":
         changes = "read-only" if name in ONLY_READ else changes

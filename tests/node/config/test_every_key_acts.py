@@ -1,4 +1,4 @@
-"""Every key of every table acts, or explains why it does not: reading, warnings, refusals."""
+"""Every key of every table has an effect, or explains why it has none: reading, warnings, refusals."""
 
 import pytest
 
@@ -16,9 +16,9 @@ from trimaran.quorum.serving.config_entries import ConfigDescription
 TABLES = [SERVER_CONFIGS, DYNAMIC_ONLY, TOPIC_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS]
 KEYS = [key for table in TABLES for key in table.values()]
 OF_TOPICS = {name for synonyms in SERVER_SYNONYMS.values() for name, _ in synonyms}
-# Of --command-config too, which is another table; a command and its column too.
+# Names of a `--command-config` key too, which is in another table; and of a command and its column.
 NAMES_OF_MORE = {"sasl.jaas.config", "metrics"}
-# The number of broker configs that Apache Kafka 4.3 describes, besides the three that can only be set at run time.
+# The number of broker configs that Apache Kafka 4.3 describes, without the three that can only be set at run time.
 KEYS_OF_KAFKA = 340
 
 
@@ -111,13 +111,13 @@ def test_a_broker_describes_all_of_kafkas_keys():
     assert found["ssl.principal.mapping.rules"].value == "DEFAULT"
 
 
-# With an effect here; in Kafka `defineInternal`, which DescribeConfigs leaves out.
+# Keys with an effect here; in Kafka they are defined by `defineInternal`, and DescribeConfigs omits them.
 INTERNAL = {
     "producer.id.expiration.check.interval.ms",
     "server.max.startup.time.ms",
     "unclean.leader.election.interval.ms",
 }
-# Keys of the authorizer's own table, or of ZooKeeper's times: described if a file sets them.
+# Keys of the authorizer's own table, or from the time of ZooKeeper: described if a file sets them.
 NOT_KAFKAS = {
     "allow.everyone.if.no.acl.found",
     "leader.imbalance.per.broker.percentage",

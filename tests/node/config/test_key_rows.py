@@ -1,4 +1,4 @@
-"""Keys that are written as rows of text, and those of the tables with checks of their own."""
+"""Keys written as rows of text, and keys of the tables with their own checks."""
 
 import pytest
 

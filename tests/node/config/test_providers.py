@@ -1,4 +1,4 @@
-"""Variables in configurations: what they stand for, and what none of them may reach."""
+"""Variables in configurations: their values, and values that no variable may reach."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""docs/configuration.md is the tables of keys (`REWRITE_TRANSCRIPTS=1` writes it)."""
+"""docs/configuration.md matches the key tables (`REWRITE_TRANSCRIPTS=1` writes it)."""
 
 import textwrap
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Parsing of a node's configuration: values, defaults, contradictions, places of settings."""
+"""Parsing of a node's configuration: values, defaults, contradictions, origins of settings."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The meaning of whole configuration files of nodes, and each refusal word by word."""
+"""The parsed content of complete node configuration files, and the exact text of each refusal."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ BASES = {
 
 
 def shown(config: ServerConfig, set_by_file: set[str]) -> str:
-    """All that is computed, and what else than the base is set."""
+    """Returns all derived values, and the settings beyond the base."""
     roles = [name for name in ("broker", "controller") if getattr(config, f"is_{name}")]
     lines = [
         f"{' and '.join(roles)} {config.node_id}",

@@ -1,4 +1,4 @@
-"""Configs of topics: the table, the server keys behind its defaults, descriptions."""
+"""Topic configs: the table, the server keys of its defaults, descriptions."""
 
 import pytest
 
@@ -39,7 +39,9 @@ def test_finer_unit_determines_topic_default():
 
 
 def test_stored_compact_with_gap_stays_compacted():
-    """An earlier controller stored lists with empty elements. By default the records would be deleted after a week."""
+    """An earlier controller stored lists with empty elements. With the default policy the records would be deleted
+    after a week.
+    """
     assert topic_value(config_of(), {"cleanup.policy": "compact,"}, "cleanup.policy") == ["compact"]
 
 
@@ -98,7 +100,7 @@ def test_source_of_each_value_is_described():
 
 
 def test_default_from_synonym_has_no_synonyms():
-    """Kafka leaves out what stands before the name itself; the value is the synonym's all the same."""
+    """As in Kafka, synonyms before the name itself are omitted, although the value is the synonym's."""
     found = described(log_retention_minutes="4")
     assert (found.value, found.config_source, found.synonyms) == (
         "240000",

@@ -1,4 +1,4 @@
-"""The format of configuration transcripts: a file's lines behind a command, and every part of an error."""
+"""The format of configuration transcripts: a file's lines after a command, and every part of an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from trimaran.wire.errors import KafkaError
 
 
 def settings(step: Step, base: dict[str, str] | None = None) -> dict[str, Given]:
-    """Those of `base`, and those that the step's lines `KEY=VALUE` set or `KEY` leave out. Each knows its line."""
+    """Returns the settings of `base`, changed by the step's lines: `KEY=VALUE` sets a key, `KEY` removes it. Each
+    setting has its line as the origin.
+    """
     found = {
         key: Given(value, f"base:{n}") for n, (key, value) in enumerate((base or {}).items(), 1)
     }
@@ -25,13 +27,13 @@ def settings(step: Step, base: dict[str, str] | None = None) -> dict[str, Given]
 
 
 def lines(step: Step) -> list[str]:
-    """The lines behind that of the command."""
+    """Returns the lines after the command's."""
     found = [line for line in step.source.splitlines() if line and not line.startswith("#")]
     return found[1:]
 
 
 def outcome(act: Callable[[], str | None]) -> str:
-    """The result of `act`, or its refusal with all that a user or a client sees."""
+    """Returns the result of `act`, or its refusal with everything that a user or a client sees."""
     try:
         return act() or "ok"
     except ConfigError as error:

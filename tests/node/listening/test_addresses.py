@@ -1,4 +1,4 @@
-"""Host names of configurations: addresses are used directly, names are looked up once, without blocking."""
+"""Host names in configurations: addresses are used directly, names are resolved once, without blocking."""
 
 import trio
 

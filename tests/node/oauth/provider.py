@@ -1,4 +1,4 @@
-"""An identity provider for tests: keys, tokens, and a server that tells and gives them."""
+"""An identity provider for tests: keys, tokens, and a server that publishes the keys and issues tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jwk(key, key_id, **more):
 
 
 def key_set(*keys):
-    """As bytes; of one RSA and one EC key where none are given."""
+    """Returns the keys as bytes; by default one RSA and one EC key."""
     return json.dumps({"keys": keys or (jwk(rsa_key(), "r"), jwk(ec_key(), "e"))}).encode()
 
 
@@ -56,13 +56,15 @@ def token(key=None, algorithm="RS256", key_id="r", headers=None, **changes):
 
 
 def unsigned(header, payload, signature=b""):
-    """A token of any parts."""
+    """Returns a token made of any parts."""
     parts = (json.dumps(header).encode(), json.dumps(payload).encode(), signature)
     return ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
 
 class Provider:
-    """`answers` by path: bytes, or a function that writes them; `asked` is what came: path, headers and body."""
+    """The server of the provider. `answers` by path: bytes, or a function that writes them; `asked` has the received
+    requests: path, headers and body.
+    """
 
     def __init__(self):
         self.answers = {}
@@ -87,7 +89,7 @@ def provider():
             self.send_response(200 if answer is not None else 404)
             self.end_headers()
             if callable(answer):
-                with suppress(OSError):  # the asker has had enough
+                with suppress(OSError):  # the client has closed the connection
                     answer(self.wfile.write)
             elif answer is not None:
                 self.wfile.write(answer)

@@ -1,4 +1,4 @@
-"""Tokens, keys and requests to an identity provider: every bound, and each refusal word by word."""
+"""Tokens, keys and requests to an identity provider: every bound, and the exact text of each refusal."""
 
 import base64
 import json
@@ -205,7 +205,7 @@ def test_key_set_is_read_or_refused_with_reason():
 
 
 class StartedThreads:
-    """Threads that run at once, when they are started."""
+    """Threads that run to their end when they are started."""
 
     def __init__(self):
         self.count = 0
@@ -450,7 +450,7 @@ def test_token_is_read_from_small_ascii_file(tmp_path):
 
 
 class Socket:
-    """Connects, or not, as the address says."""
+    """A socket that connects or fails, depending on the address."""
 
     def __init__(self, made, *kind):
         made.append((kind, self))

@@ -1,4 +1,4 @@
-"""Keys of an identity provider: which are taken, how they are read, and what an answer may not do to us."""
+"""Keys of an identity provider: which are accepted, how they are read, and malicious responses."""
 
 import json
 
@@ -62,7 +62,7 @@ def test_invalid_key_set_is_refused(data):
 
 
 def test_number_of_keys_is_bounded():
-    """Skipped keys count as well: each takes time to parse."""
+    """Skipped keys count too, because each takes time to parse."""
     one = jwk(ec_key(), "good")
     assert list(parse_keys(key_set(one, *[{}] * 127))) == ["good"]
     with pytest.raises(KeySetError, match="more than 128 keys"):

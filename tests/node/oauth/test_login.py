@@ -1,4 +1,4 @@
-"""OAUTHBEARER logins of our own clients: fetched, read or written tokens, and their time in the cache."""
+"""OAUTHBEARER logins of our own clients: fetched, read and locally made tokens, and how long they are cached."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ MEBIBYTE = 1 << 20
 
 
 class Clock:
-    """In seconds, of no day in particular."""
+    """A clock in seconds with an arbitrary start."""
 
     def __init__(self):
         self.now = 1_700_000_000.0
@@ -32,7 +32,7 @@ class Clock:
         return self.now
 
     def time_ns(self):
-        return int(self.now * 1_000_000_000) + 999_999_999  # of a second that has begun
+        return int(self.now * 1_000_000_000) + 999_999_999  # within a second
 
 
 @pytest.fixture

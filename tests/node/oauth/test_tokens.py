@@ -1,4 +1,4 @@
-"""Which bearer tokens are taken, and every way in which one is not what it says."""
+"""Accepted bearer tokens, and every kind of invalid token."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.security.sasl.oauthbearer import TokenRefused
 
 HOUR = 3600
-# So wide that it does not matter how long ago the times below were written.
+# The tolerance is so large that the age of the times below does not matter.
 RULES = BearerTokenRules(ISSUER, (AUDIENCE,), skew_seconds=HOUR)
 NOW = now_ms() // 1000
 
@@ -61,13 +61,13 @@ def test_tokens_that_are_taken(validator, changes):
 
 
 def as_secret(key):
-    """The public key as a text, which is public."""
+    """Returns the public key as a text, which everyone knows."""
     form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     return key.public_key().public_bytes(*form)
 
 
 def key_confusion():
-    """The public key taken for a shared secret."""
+    """Returns a token signed with the public key as a shared secret."""
     text = unsigned({"alg": "HS256", "kid": "r"}, claims()).rsplit(".", 1)[0]
     signature = hmac.digest(as_secret(rsa_key()), text.encode(), hashlib.sha256)
     return unsigned({"alg": "HS256", "kid": "r"}, claims(), signature)
@@ -140,7 +140,7 @@ def test_unset_audience_accepts_only_tokens_without_one(validator):
 def test_a_key_signs_by_its_own_algorithm_only(validator):
     pinned = validator(key_set(jwk(rsa_key(), "r", alg="RS256")))
     assert pinned.validate(token()).subject == "alice"
-    assert pinned.validate(token(key_id=None)).subject == "alice"  # there is but one
+    assert pinned.validate(token(key_id=None)).subject == "alice"  # there is only one key
     with pytest.raises(TokenRefused):
         pinned.validate(token(algorithm="RS512"))
 

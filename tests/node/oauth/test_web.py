@@ -16,7 +16,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 
 @contextmanager
 def dripping(begin, drip, tls=None):
-    """A server that sends `begin`, then `drip` again and again, each time long before a time-out of the socket."""
+    """Runs a server that sends `begin`, then `drip` repeatedly, each time long before a socket timeout."""
     ended = threading.Event()
 
     def serve():
@@ -101,7 +101,7 @@ def test_answer_up_to_size_bound_is_accepted(bytes_max, is_taken):
 
 
 def test_provider_that_takes_no_connection_is_given_up():
-    """Its queue is full: the kernel accepts no connection."""
+    """The queue is full, so the kernel accepts no connection."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
         for _ in range(3):

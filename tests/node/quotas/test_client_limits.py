@@ -1,4 +1,4 @@
-"""Precedence and sharing of quotas, and the clients that are remembered."""
+"""Precedence and sharing of quotas, and the number of remembered clients."""
 
 import math
 
@@ -16,7 +16,7 @@ from trimaran.node.quotas.client_limits import (
 from trimaran.wire.transport.metrics.rate import Windows
 
 USERS, CLIENTS = ["alice", "bob", None], ["a", "b", None]
-# Kafka's documented order of precedence, as (user, client id); absent where a quota is not about it.
+# Kafka's documented order of precedence, as (user, client id); ABSENT if a quota does not depend on it.
 ABSENT = "absent"
 ORDER = [
     lambda user, client: (user, client),
@@ -146,7 +146,7 @@ def test_mutations_are_counted_only_while_tokens_are_left():
 
 @pytest.mark.parametrize("limit", [math.nan, math.inf])
 def test_nan_or_infinite_quota_limits_nothing(limit):
-    """Kafka stores both. Such a quota applies no limit, nor does a less precise one apply instead."""
+    """Kafka stores both. Such a quota sets no limit, and a less specific quota does not apply instead."""
     made = quota(alice=limit)
     made.set_limits({(("user", "alice"),): limit, (("user", None),): 1.0})
     assert [made.use("alice", "a", 1e9, now) for now in (0.0, 0.0, 5.0)] == [0.0] * 3

@@ -1,4 +1,4 @@
-"""Which replicas are throttled, and for how long they stop when too many bytes went."""
+"""The throttled replicas, and how long they pause after too many bytes."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_newer_list_replaces_the_older_one(throttle):
 
 
 def test_new_throttle_does_not_burst(throttle):
-    """A client, in contrast, may use the quota of eleven windows in a burst."""
+    """A client, in contrast, may use the quota of eleven windows in one burst."""
     throttle.record(100, 0.0)
     assert throttle.delay(0.0) == 0
     throttle.record(100, 0.0)

@@ -1,4 +1,4 @@
-"""Tokens: full at first, gone by use, back by time."""
+"""Token buckets: full at first, emptied by use, refilled by time."""
 
 import pytest
 
@@ -8,7 +8,7 @@ BURST_SECONDS = 100.0
 
 
 def test_overdraft_is_missing_until_refilled():
-    """The example of Kafka's: 5 a second, 100 windows of a second, 560 at once."""
+    """Kafka's example: 5 per second, 100 windows of a second, 560 at once."""
     bucket = TokenBucket(BURST_SECONDS)
     assert bucket.tokens(5.0, 10.0) == 500
     bucket.take(560, 5.0, 10.0)

@@ -1,4 +1,4 @@
-"""The smallest replicated state machine: a sum, and a log in memory with commits in the test's hands."""
+"""The smallest replicated state machine: a sum, with a log in memory whose commits the test controls."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from trimaran.wire.errors import ErrorCode
 
 
 class Counter:
-    """Records are numbers; one of them may be "broken"."""
+    """A sum of numbers. Records are numbers; one of them may be "broken"."""
 
     def __init__(self, next_offset=0, *, in_steps=False):
         self.total = 0
-        self.pending = 0  # of transactions that are open
+        self.pending = 0  # of open transactions
         self.log = [None] * next_offset
         self.appended = []
         self.failure = None
@@ -72,7 +72,7 @@ class Counter:
     # -- decisions
 
     def plus(self, *numbers, **options):
-        """Decides on the state as it is, uncommitted changes included."""
+        """Decides on the present state, including uncommitted changes."""
         return Result(numbers, self.total + sum(numbers), **options)
 
     def add(self, *numbers, **options):
@@ -82,7 +82,7 @@ class Counter:
         return at_once(self.machine.write(result))
 
     def add_slowly(self, number, steps):
-        """An operation that takes a step for each of `steps`, then decides and writes."""
+        """Takes the given number of steps, then decides and writes."""
         for _ in range(steps):
             yield 1
         response = yield from self.machine.write(self.plus(number))

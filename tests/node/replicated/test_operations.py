@@ -1,4 +1,4 @@
-"""One decision after the other: in order, none in the middle of another, none longer than a turn of the loop."""
+"""Operations run one after another: in order, none inside another, none longer than a turn of the loop."""
 
 from contextlib import asynccontextmanager
 
@@ -35,7 +35,7 @@ async def running(operations):
 
 
 class Diary(trio.abc.Instrument):
-    """The events in order: steps of decisions and, between turns, the loop's ("tick")."""
+    """The events in order: steps of operations and, between turns, the loop's ("tick")."""
 
     def __init__(self):
         self.lines = []
@@ -51,7 +51,7 @@ class Diary(trio.abc.Instrument):
         raise ValueError("broken")
 
     def after_io_wait(self, timeout):
-        """As an instrument of trio."""
+        """Notes a turn; trio calls it for an instrument."""
         self.lines.append("tick")
 
 
@@ -89,7 +89,7 @@ async def test_a_step_says_how_much_it_was():
     operations = queue()
 
     def decide():
-        yield STEP  # a turn of its own
+        yield STEP  # in a turn of its own
         return "made"
 
     operation = operations.submit(decide())
@@ -141,7 +141,9 @@ async def test_waiting_operations_are_bounded(monkeypatch):
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 4)), max_size=8))
 def test_interleaved_operations_equal_sequential_ones(operation):
-    """At any times of submission: given numbers of steps, after given numbers of turns of the loop."""
+    """Operations are submitted at any time: each with a given number of steps, after a given number of turns of the
+    loop.
+    """
     diary, plain = Diary(), Diary()
 
     async def main():

@@ -1,4 +1,4 @@
-"""Pending responses: decided by a rule or by an operation, and told when the state behind them is committed."""
+"""Pending responses: decided by a rule or an operation, and sent when the state of the decision is committed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ E = ErrorCode
 
 
 async def outcome(pending):
-    """The response or the code, and after how many seconds."""
+    """Returns the response or the error code, and after how many seconds."""
     began = trio.current_time()
     try:
         found = await pending.wait()
@@ -95,7 +95,7 @@ async def test_end_of_the_epoch_refuses_before_the_commit(autojump_clock, nurser
 
 
 class Late(Watermark):
-    """Changes in the turn in which the time is over."""
+    """A change in the same turn as the timeout."""
 
     def __init__(self, change):
         super().__init__(4)
@@ -156,7 +156,7 @@ async def test_waiting_task_gets_the_error(nursery):
 
 
 async def test_decided_response_is_known_before_its_commit():
-    """A task that makes many decisions lets others run between two of them."""
+    """A task that makes many decisions lets other tasks run between two of them."""
     with trio.testing.assert_checkpoints():
         assert await committed(Watermark(4)).decided() == "told"
 

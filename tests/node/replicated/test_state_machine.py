@@ -1,4 +1,4 @@
-"""Decide, append, replay, answer: the story as transcripts, and a test for each promise beside it."""
+"""Decide, append, replay, respond: transcripts of whole operations, and a test for each guarantee."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRODUCER = Producer(7, 0)
 
 
 class Story:
-    """Runs the commands of a transcript; `name` is that of a response."""
+    """Runs the commands of a transcript; `name` names a response."""
 
     def __init__(self):
         self.counter = Counter(in_steps=True)
@@ -56,7 +56,7 @@ class Story:
             return f"failed: {error}"
 
     def add(self, name, number=None):
-        """Decides at once; without a number it reads."""
+        """Decides at once; without a number it only reads."""
         numbers = () if number is None else (int(number),)
         self.responses[name] = self.counter.add(*numbers)
 
@@ -67,12 +67,12 @@ class Story:
         self.counter.mark()
 
     def submit(self, name, number, steps):
-        """An operation in steps, in the queue."""
+        """Queues an operation in steps."""
         operation = self.counter.add_slowly(int(number), int(steps))
         self.responses[name] = self.counter.machine.operations.submit(operation)
 
     def turn(self):
-        """One turn of the loop for the queue."""
+        """Runs one turn of the loop for the queue."""
         queue = self.counter.machine.operations
         queue._run_turn(queue._queue[0])
         if queue._queue and queue._queue[0].pending.is_decided:
@@ -122,7 +122,7 @@ def test_result_without_records_appends_nothing():
 
 
 def test_records_after_gap_keep_their_offsets():
-    """The log may have records of its own, e.g. of the leader's change."""
+    """The log may have records of its own, for example of a leader change."""
     counter = Counter(next_offset=100)
     counter.log.append("of the log itself")
     assert not counter.add(5).ready()

@@ -1,4 +1,4 @@
-"""A graceful end: what runs hears that it is to stop, and nothing in it is cancelled."""
+"""Graceful shutdown: the running code is notified of the request to stop, and nothing in it is cancelled."""
 
 import pytest
 import trio

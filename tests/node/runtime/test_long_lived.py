@@ -1,4 +1,4 @@
-"""Objects that stay are taken out of the collector's sight once there are many."""
+"""Long-lived objects are excluded from collection once there are many."""
 
 import gc
 
@@ -19,4 +19,5 @@ def test_frozen_once_there_are_many():
         long_lived.add(OBJECTS - 1)
         assert gc.get_freeze_count() == 0
     finally:
-        gc.freeze()  # as the run had it: its collections do not walk all tests
+        # As before the test: later collections do not traverse the objects of all tests
+        gc.freeze()

@@ -1,4 +1,4 @@
-"""The instrument sees who holds the loop, and where."""
+"""The instrument finds the task that blocks the loop, and its stack."""
 
 import logging
 import sys
@@ -15,7 +15,7 @@ BOUND = 0.02
 
 
 def hold(seen):
-    """Holds the loop until the step is certainly slow and was looked in on."""
+    """Blocks the loop until the step is certainly slow and was sampled."""
     threading.Event().wait(BOUND * 10)
     seen.append("held")
 
@@ -100,7 +100,7 @@ def test_installing_step_is_not_reported(clock):
 
 
 class Looks:
-    """In place of the event for which the watching thread waits: each wait does the next of what the test says."""
+    """A substitute for the event that the sampling thread waits for: each wait performs the next action of the test."""
 
     def __init__(self, *acts):
         self.acts, self.waited = list(acts), []

@@ -1,4 +1,4 @@
-"""The short way into a thread."""
+"""The fast path into a thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trimaran.wire.transport.scheduling.compute_thread import Shares
 
 
 class TellingShares(Shares):
-    """Notes who is let in, and for how long."""
+    """Notes the connections that are admitted, and for how long."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Work that gives up the loop in between."""
+"""Work that yields to the loop between its parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_loop_yields_after_each_whole_piece(monkeypatch, count, pieces, do
 
 @pytest.fixture
 def yielded(monkeypatch):
-    """How often others had their turn so far is its length."""
+    """Returns a list that grows by one whenever other tasks have had a turn."""
     found = []
 
     async def others():

@@ -125,7 +125,7 @@ async def test_function_is_called_once_when_mark_is_reached():
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("wac")), max_size=40))
 def test_against_the_obvious_version(steps):
-    """w: a wait for the offset begins; a: the mark advances by it; c: the oldest wait is cancelled."""
+    """Steps: w: a wait for the offset begins; a: the watermark advances by it; c: the oldest wait is cancelled."""
 
     async def main():
         mark = Watermark()

@@ -1,4 +1,4 @@
-"""From Kafka's keys to what listeners and clients speak."""
+"""The security settings of listeners and clients, from Kafka's keys."""
 
 import ssl
 
@@ -31,7 +31,7 @@ def certificates():
 
 @pytest.fixture
 def config(certificates, tmp_path):
-    """A configuration with TLS for the node; names and values of more keys may be given."""
+    """Returns a function that makes a node configuration with TLS and optional further keys."""
     (tmp_path / "node.pem").write_text("".join(certificates.server))
     (tmp_path / "ca.pem").write_text(certificates.ca)
 

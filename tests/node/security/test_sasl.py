@@ -1,4 +1,4 @@
-"""From keys to mechanisms: what each needs, and that nothing starts without it."""
+"""Mechanisms from keys: their required settings, and the refusal to start without them."""
 
 from importlib.metadata import EntryPoint
 
@@ -108,7 +108,7 @@ def test_invalid_sasl_settings_prevent_start(changes, key):
 
 @pytest.mark.parametrize("changes", [{}, {"sasl.enabled.mechanisms": "PLAIN,GSSAPI"}])
 def test_kerberos_is_refused_with_its_reason(changes):
-    """It is the default, too, as in Kafka."""
+    """It is also the default, as in Kafka."""
     with pytest.raises(
         ConfigError, match=r"Kerberos.*not implemented.*compatibility\.md"
     ) as raised:

@@ -1,4 +1,4 @@
-"""From Kafka's keys to what listeners and clients speak, with every part of it, and each refusal word by word."""
+"""The complete security settings of listeners and clients from Kafka's keys, and the exact text of each refusal."""
 
 import ssl
 import sys
@@ -74,7 +74,7 @@ def given(step):
 
 
 def of_listener(step):
-    """The settings of SASL of listener A."""
+    """Returns the SASL settings of listener A."""
     config, web = config_of(**BASE | given(step)), RecordingWeb()
     logins = Logins()
     found = sasl_settings(config, "A", logins, web)
@@ -123,7 +123,7 @@ def mechanism(found, web):
 
 
 def of_node(step):
-    """The credentials of the node itself on listener A."""
+    """Returns the node's own credentials on listener A."""
     web, key = RecordingWeb(), "sasl.mechanism.inter.broker.protocol"
     return mechanism(own_mechanism(config_of(**BASE | given(step)), "A", key, web), web)
 
@@ -225,7 +225,7 @@ def certificates():
 
 
 def of_stores(**changes):
-    """The value of a key: of TLS settings, changed."""
+    """Returns a function from key to value, for TLS settings with changes."""
     values = {"ssl.enabled.protocols": ["TLSv1.2"], "ssl.cipher.suites": []}
     values |= {"ssl.truststore.type": "PEM", "ssl.keystore.type": "PEM"}
     values |= {key.replace("_", "."): value for key, value in changes.items()}
@@ -239,7 +239,7 @@ def test_identity_providers_use_configured_trust(certificates, tmp_path):
     (tmp_path / "ca.pem").write_text(certificates.ca)
     by_file = _web(of_stores(ssl_truststore_location=str(tmp_path / "ca.pem"))).tls
     assert by_file.get_ca_certs() == by_text.get_ca_certs()
-    # Their own certificate is for nodes alone: one that cannot be read does not matter.
+    # Their own certificate is used only by nodes, so an unreadable one does not matter.
     lacking = of_stores(
         ssl_truststore_certificates=certificates.ca, ssl_keystore_location="/none/at/all"
     )

@@ -1,5 +1,5 @@
-"""One active controller, its tasks and handlers, without quorum, sockets and disk: what it writes is committed in the
-next turn of the loop, or when the test lets it.
+"""One active controller with its tasks and handlers, without quorum, sockets and disk: its records are committed in the
+next turn of the loop, or when the test allows it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ EPOCH = 5
 
 
 class Log:
-    """The node's part: `batches` as they were proposed; `refuses` is raised instead, `held` keeps all uncommitted."""
+    """The node's part: `batches` as they were proposed; `refuses` is raised instead, and `held` delays all commits."""
 
     def __init__(self) -> None:
         self.metadata_version = 0
-        self.log_end_offset = 1000  # above the epochs that brokers of tests have
+        self.log_end_offset = 1000  # above the epochs of test brokers
         self.batches: list[list[Message]] = []
         self.resigned = 0
         self.refuses: Exception | None = None
@@ -71,7 +71,7 @@ class Log:
         self.resigned += 1
 
     async def commit(self, controller: Controller) -> None:
-        """A task."""
+        """Commits batches; a task."""
         while True:
             await self.proposed.wait()
             while self._uncommitted and not self.held:
@@ -79,7 +79,9 @@ class Log:
 
 
 class Solo:
-    """`call` goes to a handler as if it came by `connection`. The ports in `silent` refuse connections."""
+    """The controller under test. `call` invokes a handler as if the request came by `connection`. The ports in `silent`
+    refuse connections.
+    """
 
     def __init__(self, controller: Controller, log: Log) -> None:
         self.controller, self.log = controller, log
@@ -102,14 +104,14 @@ class Solo:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed image."""
+        """Returns the committed image."""
         return self.controller.loader.image
 
     def partitions(self, name: str = "t") -> dict[int, Any]:
         return dict(self.image.topics.by_name[name].partitions)
 
     def begin(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
-        """The response of a plain handler, or a generator at its first effect (`Begun`)."""
+        """Returns the response of a plain handler, or a generator at its first effect (`Begun`)."""
         header = RequestHeader(request.KEY, version, 1, "client")
         found = handler(request, self.context, Call(header, self.connection))
         return Begun(found) if isinstance(found, GeneratorType) else found
@@ -134,11 +136,11 @@ class Solo:
 
     @property
     def fenced(self) -> list[int]:
-        """Brokers that are, as far as is committed."""
+        """Returns the ids of fenced brokers in the committed image."""
         return [broker.id for broker in self.image.cluster.brokers.values() if broker.fenced]
 
     async def probe(self, listeners: Iterable[Endpoint]) -> ProbeResult:
-        """As the real one."""
+        """Replaces `liveness.probe`."""
         await trio.lowlevel.checkpoint()
         ports = {listener.port for listener in listeners}
         answered, refused = ports - self.silent, ports & self.silent
@@ -149,14 +151,14 @@ class Solo:
         )
 
     async def settle(self) -> None:
-        """Everything that can be done now is done."""
+        """Waits until nothing more can be done now."""
         await trio.testing.wait_all_tasks_blocked()
 
 
 @asynccontextmanager
 async def solo(*records: Message, **settings: Any) -> AsyncIterator[Solo]:
-    """`records` are committed before it leads. `settings` are those of the controller, without which its tasks that
-    wait for times are idle; `config` has keys of the configuration, `silent` ports that refuse connections.
+    """Runs a controller; `records` are committed before it leads. `settings` are the controller's; without them its
+    periodic tasks are idle. `config` has keys of the configuration, `silent` ports that refuse connections.
     """
     log = Log()
     silent = settings.pop("silent", set())

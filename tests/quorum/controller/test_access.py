@@ -1,4 +1,4 @@
-"""Unauthorized clients of a controller are refused; `tests/test_access.py` holds what every request needs."""
+"""Unauthorized clients of a controller are refused; `tests/test_access.py` lists the permissions of each request."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_unauthorized_requests_are_refused(
 
 
 async def test_ordinary_user_waits_until_acls_are_loaded(tmp_path: Any) -> None:
-    """Two voters that may not vote at each other: neither hears of a leader, and of what is committed."""
+    """Two voters that cannot authenticate to each other learn of no leader, and of no committed records."""
     async with (
         cluster(tmp_path, controllers=2, brokers=0, **NOBODY) as nodes,
         connected_to(nodes.controllers[1]) as connection,

@@ -1,4 +1,4 @@
-"""Writes in one epoch of the active controller: all of a decision or nothing, published at once at its end."""
+"""Writes in one epoch of the active controller: all of a decision or nothing, published at its end."""
 
 import pytest
 import trio
@@ -22,7 +22,7 @@ TOPIC = [topic("t", 7), *(partition(7, index, [1, 2]) for index in range(5))]
 
 
 class Log:
-    """The node's part: batches as they were proposed; `fails_at` is the number of one that it does not take."""
+    """The node's part: batches as they were proposed; `fails_at` is the number of a batch that it refuses."""
 
     def __init__(self):
         self.batches, self.resigned, self.fails_at = [], 0, None
@@ -70,7 +70,7 @@ def test_all_of_a_decision_is_one_batch(active_controller, log):
 
 
 def test_decision_becomes_visible_as_whole(active_controller, log, monkeypatch):
-    """The image and the end of the log go on at once; a step is one record's work where each is one."""
+    """The image and the end of the log advance together; a step is the work of one record."""
     monkeypatch.setattr(state_machine, "RECORDS_PER_STEP", 1)
     changed = [PartitionChangeRecord(topic_id=uid(1), partition_id=0, isr=[1])]
     seen = []
@@ -95,7 +95,7 @@ def test_epoch_ending_before_append_leaves_no_change(active_controller, log, ste
 
 
 def _slowly(active_controller, result, steps):
-    """The first steps in this turn, the others in the next."""
+    """Takes its first steps in this turn, the others in the next."""
     writing = active_controller.write(result)
     for _ in range(steps):
         next(writing)
@@ -112,7 +112,7 @@ def test_refused_append_changes_nothing(active_controller, log):
     log.fails_at = None
     at_once(
         active_controller.write(Result([RemoveTopicRecord(topic_id=uid(1))], None))
-    )  # the next one is made
+    )  # the next decision is made
     assert is_whole(active_controller)
 
 
@@ -124,14 +124,14 @@ def test_non_atomic_decision_is_split_into_batches(active_controller, log, monke
 
 
 def test_splittable_batch_has_at_most_10000_records(active_controller, log):
-    """As Kafka's: a log's reader holds no more at once."""
+    """As in Kafka: a reader of the log holds no more at once."""
     many = [partition(7, index, [1]) for index in range(10_000)]
     at_once(active_controller.write(Result([topic("t", 7), *many], None, atomic=False)))
     assert [len(records) for _, records in log.batches] == [10_000, 1]
 
 
 def test_reregistered_broker_must_reach_its_last_registration(active_controller):
-    """The same incarnation keeps its epoch; it is caught up when it has seen its last registration."""
+    """The same incarnation keeps its epoch; it has caught up when it has read its last registration."""
 
     def registered_at():
         return active_controller.registered_at(active_controller.image.cluster.brokers[1])
@@ -156,7 +156,7 @@ def test_reregistered_broker_must_reach_its_last_registration(active_controller)
     ],
 )
 def test_newly_unclean_topic_wakes_the_election(active_controller, records, is_woken):
-    """Its partition without a leader need not wait for the next round."""
+    """Its leaderless partition need not wait for the next round."""
     at_once(active_controller.write(Result(records, None)))
     assert active_controller.unclean_wanted.is_set() is is_woken
 
@@ -168,7 +168,7 @@ def test_closed_connection_wakes_broker_checks(active_controller):
 
 
 def test_a_change_cut_short_ends_the_epoch(active_controller, log, monkeypatch):
-    """A part is in the log that the state does not have."""
+    """The log has a part of the records that the state does not have."""
     monkeypatch.setattr(module, "RECORDS_PER_BATCH", 4)
     log.fails_at = 1
     with pytest.raises(KafkaError, match="NOT_CONTROLLER"):
@@ -188,7 +188,7 @@ def test_unreplayable_record_ends_the_epoch(active_controller, log):
 
 
 async def test_epoch_end_cancels_tasks_without_errors(active_controller):
-    """They are cancelled; one that wakes at that very moment asks for a turn that there is not."""
+    """They are cancelled; a task that wakes at that moment cannot get another turn."""
     active_controller.close()
     with trio.CancelScope() as epoch:
         epoch.cancel()
@@ -197,7 +197,7 @@ async def test_epoch_end_cancels_tasks_without_errors(active_controller):
 
 
 async def test_commits_of_later_epoch_answer_no_requests(active_controller):
-    """Its records stand at our offsets: ours are lost."""
+    """Its records are at our offsets: ours are lost."""
     deferred = active_controller.submit(active_controller.write(Result(TOPIC, "made")))
     active_controller.applied(END + 1, 5)
     active_controller.applied(active_controller.next_offset, 6)

@@ -1,7 +1,7 @@
-"""Answers of Apache Kafka 4.3 to malformed requests about topics, elections and reassignments, and ours.
+"""Responses of Apache Kafka 4.3 to malformed requests about topics, elections and reassignments, and ours.
 
-The answers were written down from a real one with three brokers, the topics "base" (replicas 1,2; 2,3; 3,1) and "a.b".
-A case says so if ours differs on purpose. Texts about configs are in `test_configs`.
+The responses were recorded from a real cluster with three brokers and the topics "base" (replicas 1,2; 2,3; 3,1) and
+"a.b". A case notes an intended difference. Messages about configs are in `test_configs`.
 """
 
 import random
@@ -61,7 +61,7 @@ MANUAL = "The manual partition assignment includes"
 
 
 def one_error(answer):
-    """Code and text of the one requested topic or partition."""
+    """Returns code and message of the one requested topic or partition."""
     return ErrorCode(answer.error_code).name, answer.error_message
 
 

@@ -1,4 +1,4 @@
-"""When a decision is answered, what an epoch begins from, and what is forgotten with it."""
+"""When a decision is answered, what an epoch starts from, and what ends with it."""
 
 import pytest
 import trio
@@ -94,7 +94,7 @@ async def test_waiting_request_fails_when_epoch_ends(mock_clock, steps):
 
 
 async def test_uncommitted_changes_vanish_with_their_epoch(mock_clock):
-    """Another leader may have other records there; the next epoch begins from what is committed."""
+    """Another leader may have other records there; the next epoch starts from the committed state."""
     controller, log = standby(), Log()
     controller.node = log
     controller.apply_committed(log.appended([features()], 1))
@@ -114,7 +114,7 @@ async def test_uncommitted_changes_vanish_with_their_epoch(mock_clock):
 
 
 async def test_inactive_controller_maintains_index_for_leadership(autojump_clock, monkeypatch):
-    """So that the first decision of its epoch need not wait for a look at every partition."""
+    """The first decision of its epoch therefore need not wait for a scan of every partition."""
     monkeypatch.setattr("trimaran.quorum.controller.tasks.standby.PARTITIONS_PER_STEP", 1)
     controller = standby()
     records = [features(), topic("t", 1), *(partition(1, index, [1]) for index in range(3))]
@@ -150,7 +150,7 @@ async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):
 
 
 def test_records_are_of_the_level_that_is_committed():
-    """A standby may have to lead at once; without a level there is no basis for records."""
+    """A standby may have to lead at once; without a level it does not know which versions of records to write."""
     controller = standby()
     controller.node.metadata_version = 30
     controller.apply_committed(CommittedBatch(0, 0, 1, 1, 1, []))

@@ -1,6 +1,4 @@
-"""Every decision about many things yields for each of them, whichever of its arrays is long: so its turn may end
-there.
-"""
+"""Every decision about many items yields for each of them, whichever array is long, so that its turn may end there."""
 
 import inspect
 
@@ -46,7 +44,7 @@ DECISIONS = {
     ElectLeadersRequest: lambda request: elect_leaders(request, STATE),
     IncrementalAlterConfigsRequest: lambda request: alter_configs(request, IMAGE),
 }
-# Parts of one partition, resource or entity, examined with it.
+# Parts of one partition, resource or entity, examined together with it.
 OF_ONE = {"replicas", "new_isr_with_epochs", "new_isr", "configs", "entity", "ops"}
 CASES = [
     (request, path)

@@ -1,4 +1,4 @@
-"""Heartbeats as decisions: a broker is unfenced, fenced, let go, and loses directories."""
+"""Heartbeats as decisions: a broker is unfenced, fenced, released, and loses directories."""
 
 import pytest
 
@@ -122,7 +122,7 @@ def test_a_leader_hands_over_before_it_goes():
 
 
 def following(broker_1, *, lease=None, led=False, in_sync=1, **more):
-    """The state after a heartbeat of broker 1, a follower of `in_sync` partitions."""
+    """Returns the state after a heartbeat of broker 1, a follower of `in_sync` partitions."""
     image = image_of(
         features(),
         broker(1),
@@ -163,9 +163,10 @@ def test_broker_fenced_while_stopping_may_return():
     ("more", "state"),
     [
         ({"in_sync": 500}, BrokerControlState.SHUTDOWN_NOW),
-        ({"in_sync": 501}, BrokerControlState.CONTROLLED_SHUTDOWN),  # more than one step takes away
+        # More partitions than one step handles
+        ({"in_sync": 501}, BrokerControlState.CONTROLLED_SHUTDOWN),
         ({"led": True}, BrokerControlState.CONTROLLED_SHUTDOWN),
-        ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # it will not wait
+        ({"led": True, "want_fence": True}, BrokerControlState.SHUTDOWN_NOW),  # it does not wait
     ],
 )
 def test_how_a_broker_leaves(more, state):
@@ -203,7 +204,7 @@ def test_a_directory_that_failed_takes_its_replicas_out():
 
 
 def test_directory_failed_before_unfencing_gets_no_leaderships():
-    """Its only replicas would get leaders that serve no client, until the broker is fenced again."""
+    """Otherwise its only replicas would get leaders that serve no client, until the broker is fenced again."""
     image = image_of(
         features(),
         broker(1, fenced=True, log_dirs=[uid(501), uid(601)]),
@@ -233,7 +234,7 @@ def test_cordoned_directories_are_written_when_they_change():
 
 
 def test_only_directories_that_the_broker_has_are_cordoned():
-    """Other ids would stay in the log and in the image for ever."""
+    """Other ids would stay in the log and in the image forever."""
     image = image_of(features(), broker(1, log_dirs=[uid(501), uid(601)]))
     named = [uid(601), uid(900), uid(601)]
     records = beat(image, cordoned_log_dirs=named).records
@@ -247,7 +248,7 @@ def test_only_directories_that_the_broker_has_are_cordoned():
 
 @pytest.mark.parametrize("level", [7, 12, 16, 17, 29, 30])
 def test_record_fields_fit_each_metadata_version(level):
-    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be written would cost the
+    """Directories came with 3.7-IV2, cordoned ones with 4.3-IV0; a record that cannot be encoded would cost the
     controller its leadership.
     """
     image = image_of(features(level))

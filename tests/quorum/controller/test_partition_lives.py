@@ -1,7 +1,6 @@
-"""Random lives of a cluster, every step decided by the controller's functions: what must hold after each (C4, P4),
-whatever came before.
+"""Random lives of a cluster, every step decided by the controller's functions: invariants after each step (C4, P4).
 
-A naive twin is kept as well: the index rebuilt from the image, and the replicas with all committed records.
+A naive model is kept as well: the index rebuilt from the image, and the replicas with all committed records.
 """
 
 import random
@@ -94,7 +93,7 @@ class Life:
         if not found.fenced:
             for place in list(self.index.in_sync(broker_id))[
                 :1
-            ]:  # as the controller does, by parts
+            ]:  # in batches, as the controller does
                 self.write(changes_without(self.state, broker_id, keys=[place]))
             self.write(at_once(fence_broker(self.state, found)))
 
@@ -134,7 +133,7 @@ class Life:
                 assert broker_id not in each_partition.elr, "P4"
 
     def alter(self, broker_id, choice):
-        """The leader proposes any of its replicas, also such as must be refused."""
+        """Lets the leader propose any replicas, including proposals that must be refused."""
         index = choice % 3
         found = self.partitions[index]
         isr = [
@@ -163,7 +162,7 @@ class Life:
             ],
         )
         if found.leader != NO_LEADER:
-            # Its proposal may complete a move, and one that it found in sync leads at once.
+            # Its proposal may complete a move, and a replica that it found in sync then leads at once.
             self.write(at_once(alter_partition(request, self.state)).records, joining=isr)
 
     def reassign(self, broker_id, choice):
@@ -200,7 +199,7 @@ class Life:
         if self.elr and all(each_partition.isr for each_partition in self.partitions.values()):
             self.write([ClearElrRecord(topic_name="t")])
 
-    # --- what must hold
+    # --- invariants
 
     def check(self, before, **allowed):
         assert self.index == PartitionIndex.of(self.image.topics)
@@ -289,7 +288,7 @@ def live(seed):
 
 
 def test_cluster_invariants_hold_through_random_lives():
-    """A run without events proves nothing, so examined cases are counted."""
+    """A run without events proves nothing, so the examined cases are counted."""
     for seed in range(LIVES):
         live(seed)
     for what in ("led", "eligible", "elections", "unclean", "unclean restarts"):

@@ -139,7 +139,7 @@ async def test_everything_is_there_after_a_restart(tmp_path):
 
 
 async def test_dead_broker_is_fenced_and_successor_admitted(tmp_path):
-    """Idea 11: the socket closes, its port refuses; the lease of 9 s has just begun."""
+    """Idea 11: the socket closes and its port refuses, although the lease of 9 s has just begun."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         images = Images(active)
@@ -177,7 +177,7 @@ async def test_a_broker_that_still_listens_keeps_its_lease(tmp_path):
 
 
 async def test_process_at_same_address_replaces_broker(tmp_path):
-    """A broker started again so fast that it listens before the first probe."""
+    """A broker that restarts so quickly that it listens before the first probe."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
@@ -187,7 +187,7 @@ async def test_process_at_same_address_replaces_broker(tmp_path):
             other.port = one.port
             assert (
                 await other.register() == ErrorCode.DUPLICATE_BROKER_REGISTRATION
-            )  # one is connected
+            )  # one broker is connected
         active_controller = active.context.controller.active()
         with trio.fail_after(SECONDS):
             while not active_controller.leases.get(1, one.epoch).disconnected:
@@ -213,7 +213,7 @@ async def test_silent_broker_is_fenced_at_session_end(tmp_path):
 
 @asynccontextmanager
 async def joined_broker(tmp_path):
-    """A broker that has joined the one controller, and the controller's leases."""
+    """Returns a broker that has joined the one controller, and the controller's leases."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         async with connected_to(active) as connection:
@@ -226,7 +226,8 @@ async def test_blocked_controller_first_reads_waiting_heartbeats(tmp_path, mock_
     mock_clock.rate = 1.0
     async with joined_broker(tmp_path) as (one, leases):
         lease = leases.get(1, one.epoch)
-        mock_clock.jump(30.0)  # no processor, the lid of a laptop; sessions last nine seconds
+        # A stopped process, such as a suspended laptop; sessions last nine seconds
+        mock_clock.jump(30.0)
         assert not (await one.beat()).is_fenced
         assert leases.get(1, one.epoch) is lease
 
@@ -234,7 +235,7 @@ async def test_blocked_controller_first_reads_waiting_heartbeats(tmp_path, mock_
 async def test_blocked_controller_keeps_lease_that_ends_next(tmp_path, mock_clock):
     mock_clock.rate = 1.0
     async with joined_broker(tmp_path) as (one, leases):
-        for _ in range(2):  # the second look finds this lease, and waits for its end
+        for _ in range(2):  # the second check finds this lease, and waits for its end
             assert not (await one.beat()).is_fenced
             mock_clock.jump(5.0)
             await trio.testing.wait_all_tasks_blocked(0.01)
@@ -310,7 +311,7 @@ async def test_a_directory_of_another_node_is_refused(tmp_path):
     MetaProperties(CLUSTER_ID, 2, uid(1)).save(tmp_path)
     with pytest.raises(MetaPropertiesError, match="node"):
         await run_controller(config)
-    LogDirectory(tmp_path).close(broker_epoch=None)  # the lock was given back
+    LogDirectory(tmp_path).close(broker_epoch=None)  # the lock was released
 
 
 async def test_a_directory_that_is_not_formatted_is_refused(tmp_path):
@@ -353,7 +354,7 @@ async def test_inactive_controller_prepares_to_lead(tmp_path, monkeypatch):
 async def test_connection_keeps_one_callback_per_broker(
     tmp_path,
 ):
-    """However often the heartbeats change between two connections."""
+    """However often the heartbeats alternate between two connections."""
     async with cluster(tmp_path, brokers=0) as nodes:
         active = await nodes.active()
         controller = active.context.controller

@@ -1,4 +1,4 @@
-"""How a controller's process begins and ends, and what it does beside: real ones, over sockets and disks."""
+"""The start and the end of a controller's process, and its other tasks: real processes with sockets and disks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_broker_registers_with_active_controller(tmp_path):
 
 
 async def test_node_without_metadata_authorizes_nobody(tmp_path):
-    """Alone of three it finds no leader to load all ACLs from."""
+    """It is one of three voters and alone, so no leader can send it the ACLs."""
     asked = Principal("alice"), "host", Action(Operation.CREATE)
     with ExitStack() as kept:
         ports = [port_of(kept.enter_context(reserve())) for _ in range(3)]
@@ -96,7 +96,7 @@ async def test_stopping_controller_hands_over_and_drains(tmp_path, monkeypatch, 
 
 
 async def test_failed_start_closes_its_listener(tmp_path):
-    """Its file of votes is damaged, which is found when it listens already."""
+    """Its vote file is damaged, which is found when it already listens."""
     listening = reserve()
     listening.listen()
     port = port_of(listening)

@@ -1,4 +1,4 @@
-"""What `--add-scram` means, and what is refused without a word of the password."""
+"""Parsing of `--add-scram`, and refusals that never contain the password."""
 
 import base64
 

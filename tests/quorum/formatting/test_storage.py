@@ -1,4 +1,4 @@
-"""Formatting directories, and what a formatted one says."""
+"""Formatting directories, and the content of a formatted directory."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_all_directories_of_a_node_are_formatted(tmp_path):
 
 
 def test_a_cluster_may_begin_at_an_older_level(tmp_path):
-    """For nodes of Apache Kafka that know no newer one: 21 is the newest of 3.9."""
+    """For nodes of Apache Kafka that know no newer level: 21 is the newest of 3.9."""
     format_directories(config_of(log_dirs=tmp_path / "old"), ID, features={"metadata.version": 21})
     level = FeatureLevelRecord(name="metadata.version", feature_level=21)
     assert read_bootstrap(tmp_path / "old") == [level]
@@ -89,7 +89,7 @@ def without(feature):
     ],
 )
 def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
-    """Apache Kafka's tool leaves the same, of what is served here."""
+    """Apache Kafka's tool writes the same, except for features that we do not support."""
     format_directories(config_of(log_dirs=tmp_path / "one"), ID, features=chosen)
     found = {entry.name: entry.feature_level for entry in read_bootstrap(tmp_path / "one")}
     assert found == others

@@ -1,4 +1,4 @@
-"""Asks a node of the quorum: the handler alone, or over a socket."""
+"""Requests to a node of the quorum: to the handler alone, or over a socket."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _unasked(_request: object) -> None:
 
 
 def answered(handler: Any, request: Message, version: int = 2) -> Any:
-    """Stage one of the handler, which answers without the core."""
+    """Returns the response of the handler's first step, which answers without the core."""
     context = SimpleNamespace(node=SimpleNamespace(ask=_unasked))
     call = SimpleNamespace(header=SimpleNamespace(api_version=version))
     found = handler(request, context, call)
@@ -54,7 +54,7 @@ class NodeClient:
 
 @asynccontextmanager
 async def leader_client(path: Path) -> AsyncIterator[NodeClient]:
-    """A quorum of fixed voters; one topic is committed."""
+    """Starts a quorum of static voters; one topic is committed."""
     async with quorum_nodes(path, 1) as cluster:
         async with _led(cluster) as one:
             yield one
@@ -62,7 +62,7 @@ async def leader_client(path: Path) -> AsyncIterator[NodeClient]:
 
 @asynccontextmanager
 async def dynamic_leader_client(path: Path) -> AsyncIterator[NodeClient]:
-    """A quorum whose voters may change (KIP-853)."""
+    """Starts a quorum whose voters may change (KIP-853)."""
     async with trio.open_nursery() as nursery:
         cluster = DynamicCluster(path, nursery, 1, PATIENT)
         try:

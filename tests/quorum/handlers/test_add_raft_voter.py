@@ -1,4 +1,4 @@
-"""AddRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` has voters that come."""
+"""AddRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` adds real voters."""
 
 import pytest
 
@@ -36,7 +36,7 @@ async def test_voters_that_are_not_taken(tmp_path, changes, code):
 
 
 async def test_refusal_with_long_name_is_truncated(tmp_path):
-    """So many names of the longest size are allowed, and not with words around them."""
+    """That number of names of the maximum size is allowed, but not with other text around them."""
     listeners = [
         Listener(name=f"{n:02}".ljust(255, "n"), host="127.0.0.1", port=1) for n in range(32)
     ]

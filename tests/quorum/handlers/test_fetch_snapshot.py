@@ -1,4 +1,4 @@
-"""FetchSnapshot: a snapshot piece by piece, and what is none."""
+"""FetchSnapshot: parts of a snapshot, and refusals."""
 
 import pytest
 

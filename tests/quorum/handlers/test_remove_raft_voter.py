@@ -1,4 +1,4 @@
-"""RemoveRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` has voters that go."""
+"""RemoveRaftVoter on a controller: `tests/quorum/test_dynamic_node.py` removes real voters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""UpdateRaftVoter on a controller: a voter says where it listens and what it supports."""
+"""UpdateRaftVoter on a controller: a voter reports its endpoints and supported versions."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def update(epoch, **changes):
         ({"current_leader_epoch": 0}, ErrorCode.FENCED_LEADER_EPOCH),
         ({"current_leader_epoch": 77}, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ({"listeners": []}, ErrorCode.INVALID_REQUEST),
-        ({}, ErrorCode.INVALID_REQUEST),  # of the leader itself, which sends no update
+        ({}, ErrorCode.INVALID_REQUEST),  # for the leader itself, which sends no update
     ],
 )
 async def test_updates_that_are_refused(tmp_path, changes, code):

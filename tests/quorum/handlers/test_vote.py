@@ -1,4 +1,4 @@
-"""Vote: shapes that are about nothing (mE10), and what a leader answers who asks for its vote."""
+"""Vote: malformed requests (mE10), and a leader's response to a vote request."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Short ways to records and images."""
+"""Short constructors of records and images."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOMEWHERE = Provenance(10, 1, 1000)
 
 
 def uid(number: int) -> bytes:
-    """A UUID that is none of the reserved ones."""
+    """Returns a UUID that is not reserved."""
     return (1000 + number).to_bytes(16, "big")
 
 
@@ -78,7 +78,7 @@ def topic(name: str, number: int) -> TopicRecord:
 
 
 def partition(number: int, index: int, replicas: Iterable[int], **more) -> PartitionRecord:
-    """In sync and led by the first replica, unless said otherwise."""
+    """Returns a partition record; by default all replicas are in sync and the first one leads."""
     listed = list(replicas)
     return PartitionRecord(
         partition_id=index,

@@ -1,4 +1,4 @@
-"""Verdicts with their reasons, on one resource and on some of a type; what is kept of them."""
+"""Verdicts with their reasons, on one resource and on any resource of a type; and their cache."""
 
 import pytest
 from hypothesis import given
@@ -81,14 +81,14 @@ def test_verdict_names_the_deciding_acl():
     ],
 )
 def test_some_resource_of_a_type(acls, allowed):
-    """KIP-679: an ALLOW counts unless a DENY covers all that it covers."""
+    """KIP-679: an ALLOW is effective unless a DENY covers its whole pattern."""
     assert judge_by_type(AclIndex.of(acls), "User:alice", "h", WRITE).allowed == allowed
 
 
 @pytest.mark.parametrize("told", ["::1", "0:0:0:0:0:0:0:1", "0000::0001"])
 @pytest.mark.parametrize("host", ["::1", "0:0:0:0:0:0:0:1"])
 def test_equivalent_spellings_of_host_match(told, host):
-    """Kafka compares texts, so that a DENY of ::1 does nothing there."""
+    """Kafka compares texts, so a DENY of ::1 has no effect there."""
     allowing, denying = acl("orders"), acl("orders", DENY, host=told)
     index = AclIndex.of([allowing, denying])
     assert judge(index, "User:alice", host, WRITE).acl == denying
@@ -105,7 +105,7 @@ ACLS = st.builds(
 
 @given(st.lists(ACLS, max_size=5))
 def test_write_access_by_any_name_allows_by_type(acls):
-    """Whatever is allowed by name is allowed by type; Kafka's rule may only say yes to more."""
+    """An operation allowed on some name is allowed by type; Kafka's rule may only allow more."""
     index = AclIndex.of(acls)
     names = ("a", "ab", "abc", "abcd", "ax", "b", "bx", "hardcode")
     somewhere = any(
@@ -207,7 +207,7 @@ def test_config_refusal_code_depends_on_resource_type(kind, code):
 
 
 def test_cached_decision_is_not_shared_between_requests():
-    """Each part of the request counts: the host, the client, the operation, the resource and its type."""
+    """Each part of the request matters: the host, the client, the operation, the resource and its type."""
     made = authorizer()
     made._index.add(acl("orders", host="10.0.0.1"))
     assert made.judge(ALICE, "10.0.0.1", WRITE).allowed

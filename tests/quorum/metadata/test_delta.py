@@ -1,4 +1,4 @@
-"""IMAGE1 + RECORDS = IMAGE2, one aggregate after the other; what publishers ask."""
+"""IMAGE1 + RECORDS = IMAGE2, one part after another; and the queries of publishers."""
 
 import pytest
 from immutables import Map
@@ -342,7 +342,7 @@ def test_an_image_is_not_changed_by_its_deltas():
 
 
 def test_equal_partition_parts_are_shared() -> None:
-    """Equal by value anyway; a large image is small because these are the same objects."""
+    """They are equal by value anyway; a large image is small because they are the same objects."""
     image = image_of(
         topic("t", 1), *(partition(1, i, [1, 2, 3], directories=[uid(i) for i in (7, 8, 9)]) for i in (0, 1)),
         change(1, 1, isr=[1, 2]), change(1, 1, isr=[1, 2, 3]),

@@ -1,4 +1,4 @@
-"""The notifications of publishers, and their times."""
+"""Notifications of publishers, and when they are sent."""
 
 from tests.quorum.metadata.build import features, image_of, partition, topic, uid
 from trimaran.quorum.metadata.image import EMPTY

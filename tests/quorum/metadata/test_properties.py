@@ -32,7 +32,7 @@ from trimaran.wire.records.topics import RemoveTopicRecord
 
 @st.composite
 def histories(draw) -> list:
-    """Records as a controller could have written them: every one fits what the ones before it made."""
+    """Draws records that a controller could have written: each is valid after those before it."""
     records = [features()]
     image = image_of(*records)
     for number in range(draw(st.integers(0, 25))):
@@ -97,7 +97,7 @@ def snapshot_delta(image: MetadataImage, base: MetadataImage) -> MetadataDelta:
 
 
 def answers(delta: MetadataDelta) -> dict:
-    """The queries of publishers to a delta, without the order, and without things that were changed back."""
+    """Returns the results of publishers' queries to a delta, unordered and without changes that were reverted."""
     return {
         "created": delta.topics.created,
         "deleted": dict(delta.topics.deleted),
@@ -153,7 +153,7 @@ def test_snapshot_has_content_of_log(records, data):
 
 
 def _without_untouched_topics(found: dict) -> dict:
-    """A topic changed and changed back is no news in a snapshot; one that is new always is."""
+    """A topic that was changed and changed back is unchanged in a snapshot; a new topic never is."""
     partitions = {
         id_: changes
         for id_, changes in found["partitions"].items()
@@ -172,7 +172,7 @@ def test_single_record_replay_equals_bulk_replay(records):
 
 @given(histories())
 def test_records_survive_their_bytes(records):
-    """The content of a snapshot file: encoded at the level of the cluster."""
+    """Records as in a snapshot file: encoded at the level of the cluster."""
     image = image_of(*records)
     level = image.features.metadata_version
     again = [

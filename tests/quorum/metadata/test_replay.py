@@ -1,4 +1,4 @@
-"""Logs read from outside: any offset, snapshots, transactions, voters, unknown records; and the state as JSON."""
+"""Replay of logs: any offset, snapshots, transactions, voters, unknown records; and the state as JSON."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def topic(number):
 
 
 def log(*parts):
-    """Batches of an epoch of leader 1: each part is a list of records, or the bytes of a batch made elsewhere."""
+    """Returns batches of an epoch of leader 1: each part is a list of records, or the bytes of a finished batch."""
     batches = [leader_change(0, 1, 1, (1, 2, 3), 500)]
     offset = 1
     for part in parts:
@@ -91,7 +91,7 @@ def test_a_snapshot_is_the_log_up_to_it():
     replay.load_snapshot(4, 1, data)
     assert replay.state.image.same_content(whole)
     assert replay.state.image.provenance == (3, 1, 9)
-    replay.apply_all(batches)  # what the snapshot holds already is passed over
+    replay.apply_all(batches)  # the content of the snapshot is skipped
     assert names(replay) == ["t1", "t2", "t3"]
     with pytest.raises(RemoteProtocolError, match="footer"):
         Replay().load_snapshot(4, 1, b"".join(pieces[:-1]))
@@ -242,7 +242,7 @@ def test_the_whole_state_as_json_has_no_secret():
         {
             "resource_type": "BROKER",
             "resource_name": "",
-            # The second is a topic's name, unknown of brokers.
+            # The second is the name of a topic, unknown to brokers.
             "config": {"ssl.key.password": HIDDEN, "retention.ms": HIDDEN},
         },
     ]

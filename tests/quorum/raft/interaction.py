@@ -43,7 +43,7 @@ from trimaran.quorum.raft.voters import Voter, VoterSet
 
 
 class Middle:
-    """Randomness that is none: timeouts are as long as the average."""
+    """A source of randomness that always returns the average timeout."""
 
     def uniform(self, a: float, b: float) -> float:
         return (a + b) / 2
@@ -96,7 +96,7 @@ class Node:
                 target, token = self.origins.pop(reply.token)
                 self.world.post(me, target, token, self._fill(reply.response))
             for send in ready.sends:
-                # a bootstrap server has no id; the port says it here
+                # a bootstrap server has no id; the port identifies it here
                 self.world.post(me, send.to.port, send.token, send.request)
             if ready.committed is not None:
                 out.append(f"{me} commits {ready.committed}")

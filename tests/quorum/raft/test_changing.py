@@ -1,5 +1,5 @@
-"""Changes of voters, rule by rule (KIP-853): refusals and their codes, when a change counts, eligible candidates and
-accepted requests.
+"""Changes of voters, rule by rule (KIP-853): refusals and their codes, when a change takes effect, eligible candidates
+and accepted requests.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def endpoints(node_id: int, host: str = "test") -> tuple[VoterEndpoint, ...]:
 
 
 def dynamic(*ids: int) -> tuple[SimLog, Identity]:
-    """A directory formatted with these voters, and node 1."""
+    """Returns a directory formatted with these voters, and node 1."""
     log = SimLog()
     log.format(VoterSet.of(Voter(key(i), endpoints(i), 0, 1) for i in ids))
     me = Identity(
@@ -55,7 +55,7 @@ def leader_of(*ids: int) -> Talk:
 
 
 def fetched(node_id: int, talk: Talk, directory: int | None = None) -> core.FetchRequest:
-    """A fetch of who has everything."""
+    """Returns a fetch of a replica that has everything."""
     end = talk.log.end_offset
     return fetch(
         epoch=talk.raft.epoch,
@@ -91,7 +91,7 @@ def update(node_id: int, epoch: int, **changes: object) -> core.UpdateVoterReque
 
 
 def agree(talk: Talk, versions: tuple[int, int] = (0, 1)) -> None:
-    """The queried endpoint is the voter's."""
+    """Lets the queried endpoint confirm that it is the voter."""
     talk.answer(core.ApiVersionsResponse(kraft_versions=versions))
     if isinstance(talk.sends[-1], core.BeginQuorumEpochRequest):
         talk.answer(core.BeginQuorumEpochResponse(epoch=talk.raft.epoch, leader_id=1))
@@ -122,7 +122,7 @@ def test_impossible_change_is_refused_without_effect(request_, code):
 
 
 def test_update_without_change_is_not_written():
-    """Or whoever repeats himself fills every log of the quorum."""
+    """Otherwise a repeated request would fill every log of the quorum."""
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
     same = update(2, talk.raft.epoch, endpoints=talk.log.history.voters.get(2).endpoints)
@@ -167,7 +167,9 @@ def test_static_quorum_takes_voters_from_configuration():
 
 
 def test_nothing_changes_before_the_epoch_has_committed():
-    """The bug of the first Raft papers: a change of an epoch whose predecessors may still count otherwise."""
+    """The bug of the first Raft papers: a change in an epoch while another change of its predecessors may still take
+    effect.
+    """
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me).lead()
     assert talk.raft.role.leader_state.high_watermark is None
@@ -265,7 +267,7 @@ def test_no_change_begins_while_new_voter_is_queried():
 
 
 def test_unreachable_new_voter_is_retried_after_shortest_pause():
-    """Once it has answered, that is: what failed before is forgotten."""
+    """This applies after it has responded: earlier failures are forgotten."""
     talk = leader_of(1, 2, 3)
     pause = talk.raft._state.timeouts.retry_backoff
 
@@ -284,7 +286,7 @@ def test_unreachable_new_voter_is_retried_after_shortest_pause():
 
 
 def test_change_is_committed_with_its_own_record():
-    """Not with those that lingered before it."""
+    """It is not committed with earlier records that waited in the linger."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me, timeouts=Timeouts(append_linger=0.025)).lead()
     talk.ask(fetched(2, talk))
@@ -329,7 +331,7 @@ def test_caught_up_present_observer_joins():
 
 
 def test_a_voter_that_tells_of_itself_is_alive():
-    """It postpones the leader's resignation as its fetch does (R11)."""
+    """Its update postpones the leader's resignation like a fetch (R11)."""
     talk = leader_of(1, 2, 3)
     talk.now += 1.0
     talk.ask(update(2, 1))
@@ -372,7 +374,7 @@ def test_a_change_ends_with_its_epoch():
 
 
 def test_removed_leader_describes_itself_as_observer():
-    """Kafka moves it to the observers while it leads on, whatever the time."""
+    """Kafka lists it among the observers while it continues to lead, at any time."""
     talk = leader_of(1, 2, 3)
     before = status_of(talk.raft, talk.now, wall_ms=5000)
     assert ([voter.id for voter in before.voters], before.observers) == ([1, 2, 3], ())
@@ -456,7 +458,7 @@ def test_updates_are_judged(changes, code):
     ],
 )
 def test_endpoint_answered_by_another_node_is_not_written(kind, answer, code):
-    """Nor do its epoch and its leader count: it may be of another cluster."""
+    """Its epoch and its leader are ignored too: it may belong to another cluster."""
     talk = leader_of(1, 2, 3)
     talk.ask(fetched(4, talk))
     before = talk.log.end_offset
@@ -522,7 +524,7 @@ def test_a_voter_with_another_directory_is_an_observer():
 
 
 def test_unknown_candidate_may_get_vote_for_its_directory():
-    """Our set may be the older one."""
+    """Our voter set may be older than the candidate's."""
     log, me = dynamic(1, 2, 3)
     talk = Talk(log, me=me)
     other = vote(candidate=key(8), voter=key(1, 9))
@@ -575,7 +577,7 @@ def test_upgrade_needs_version_and_directory_of_each(lacking):
 
 
 def test_reached_level_is_confirmed_without_a_record():
-    """Also by a leader that has not raised it itself."""
+    """Even by a leader that has not raised the level itself."""
     talk = leader_of(1, 2, 3)
     end = talk.log.end_offset
     talk.raft.upgrade_kraft_version(1, talk.raft.epoch, validate_only=False)
@@ -605,7 +607,9 @@ def test_a_follower_upgrades_nothing():
 
 
 def test_removed_voter_stands_until_removal_is_committed():
-    """No other node could be elected: its log is the longest. Once the change is committed it is an observer."""
+    """No other node could be elected, because its log is the longest. Once the change is committed it is an
+    observer.
+    """
     talk = leader_of(1, 2)
     talk.ask(remove(1))
     restarted = Talk(talk.log, ElectionState(1, 1), replace(talk.raft.identity))

@@ -1,4 +1,4 @@
-"""Single rules of the core: bad requests (mA14), the table of roles, what a leader promises."""
+"""Single rules of the core: bad requests (mA14), the table of roles, guarantees of a leader."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SET = VoterSet.static(VOTERS.values())
 
 
 def log_of(*batches: tuple[int, int]) -> SimLog:
-    """A log of batches (records, epoch)."""
+    """Returns a log of batches (records, epoch)."""
     log = SimLog()
     for size, epoch in batches:
         base = log.end_offset
@@ -63,8 +63,8 @@ def log_of(*batches: tuple[int, int]) -> SimLog:
 
 
 class Talk:
-    """A core that receives inputs and answers at once. `sent` are all its requests with their targets; `taken`,
-    `truncated` and `chunks` are the commands to its log: appends, truncations, and pieces of snapshots.
+    """A core that receives inputs and responds at once. `sent` has all its requests with their targets; `taken`,
+    `truncated` and `chunks` are the commands to its log: appends, truncations, and chunks of snapshots.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Talk:
                 self.raft.log_changed(self.now)
 
     def _take(self, records: object) -> None:
-        """Entries are appended; of bytes it is enough to know that they were to be."""
+        """Appends entries; for bytes it only notes that they were to be appended."""
         self.taken.append(records)
         for entry in records if isinstance(records, list) else ():
             self.log.append(entry)
@@ -130,7 +130,7 @@ class Talk:
         self._drain()
 
     def fail(self, token: int) -> None:
-        """No answer comes."""
+        """Fails a request: no response arrives."""
         self.raft.request_failed(token, self.now)
         self._drain()
 
@@ -140,7 +140,7 @@ class Talk:
         self._drain()
 
     def gone(self, node_id: int) -> None:
-        """The process of a node is."""
+        """Reports the end of a node's process."""
         self.raft.peer_down(node_id, self.now)
         self._drain()
 
@@ -273,7 +273,7 @@ def test_observer_behind_watermark_is_answered_at_once():
 
 
 def test_waiting_observers_are_bounded_voters_are_not(monkeypatch):
-    """An answer without news would be followed by the next fetch at once; a refusal makes the fetcher back off."""
+    """An empty response would make the observer fetch again at once; a refusal makes it back off."""
     monkeypatch.setattr(leading, "DEFERRED_MAX", 0)
     talk = Talk().lead()
     assert talk.ask(fetch(fetch_offset=1, last_fetched_epoch=1, high_watermark=1)) is None
@@ -335,7 +335,7 @@ def test_watermark_alone_reaches_voter_after_a_delay():
 
 
 def test_each_fetch_brings_record_and_watermark_together():
-    """One fetch a change: acknowledging the record parks the fetch that the next record answers."""
+    """One fetch for each change: it acknowledges the record and waits for the next one."""
     talk = Talk().lead()
     for end in range(1, 6):
         acknowledges = fetch(fetch_offset=end, last_fetched_epoch=1, high_watermark=end - 1)
@@ -381,7 +381,7 @@ def test_snapshot_requests_are_judged():
 
 
 def test_a_damaged_snapshot_is_fetched_ever_more_seldom():
-    """The leader hears of us meanwhile, and another snapshot is fetched at once."""
+    """The leader continues to see fetches, and another snapshot is fetched at once."""
     talk = Talk()
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, voter=None))
     bad = OffsetAndEpoch(9, 2)
@@ -429,7 +429,7 @@ END = core.EndQuorumEpochRequest(cluster_id="ours", epoch=3, leader_id=2, succes
 
 
 def follower_of_2(log: SimLog | None = None, me: Identity = ME, **more: object) -> Talk:
-    """In epoch 3."""
+    """Returns a follower of node 2 in epoch 3."""
     talk = Talk(log, me=me)
     talk.ask(BEGIN)
     talk.sends.clear()
@@ -447,7 +447,7 @@ def fetched(**changes: object) -> core.FetchResponse:
 
 @pytest.mark.parametrize("request_", [BEGIN, END])
 def test_a_second_leader_of_an_epoch_is_refused(request_):
-    """To followers, and to the leader itself: one packet to each of them would end the quorum."""
+    """Both followers and the leader refuse: otherwise one packet to each of them would stop the quorum."""
     follower = follower_of_2()
     leader = Talk().lead()
     for talk, other in ((follower, 3), (leader, 2)):
@@ -495,7 +495,7 @@ def test_contradicting_answers_change_nothing_committed(me, answer):
 
 
 def test_nothing_is_cut_off_a_snapshot():
-    """Everything below it is committed, though a node that starts knows no watermark yet."""
+    """Everything below it is committed, although a starting node has no watermark yet."""
     log = log_of((8, 1))
     content = encode(Content(log.end_chain, 0, None))
     log.add_snapshot(OffsetAndEpoch(8, 1), content)
@@ -513,7 +513,7 @@ def test_watermark_of_answer_counts_after_its_records():
 
 @pytest.mark.parametrize("count", [1, 1100, 20_000])
 def test_any_number_of_successors(count):
-    """The last of many waits nearly as long as the first of the others; a float cannot be halved that often."""
+    """The last of many waits nearly as long as the first of the rest; a float cannot be halved that often."""
     talk = follower_of_2()
     others = (ReplicaKey(3),) * count
     answer = talk.ask(END._replace(successors=(*others, ReplicaKey(1))))
@@ -523,7 +523,7 @@ def test_any_number_of_successors(count):
 
 
 def test_a_level_without_voters_leaves_the_configured_ones():
-    """kraft.version 1 alone: the next leader would have no set to repeat."""
+    """With only kraft.version 1, the next leader would have no set to repeat."""
     log = log_of((1, 1))
     log.history.set_kraft_version(0, 1)
     talk = Talk(log)
@@ -720,7 +720,7 @@ def test_node_with_lost_data_abstains_until_refetched():
 
 
 def test_recovered_node_stands_against_a_silent_leader():
-    """R15 ends with the answer that brings the last record and its watermark."""
+    """R15 ends with the response that has the last record and its watermark."""
     log = log_of((5, 1))
     log.refetch_end = 8
     talk = Talk(log, ElectionState(1))
@@ -736,7 +736,7 @@ def test_recovered_node_stands_against_a_silent_leader():
 
 
 def test_own_slow_flush_is_not_leaders_silence():
-    """While records are being flushed we ask for nothing, so the leader has nothing to answer."""
+    """While records are being flushed we send no request, so the leader has nothing to answer."""
     talk = Talk(log_of((5, 1)))
     talk.ask(core.BeginQuorumEpochRequest(cluster_id="ours", epoch=5, leader_id=2, voter=None))
     entry = log_of((5, 1), (3, 1)).entries[-1:]
@@ -744,7 +744,7 @@ def test_own_slow_flush_is_not_leaders_silence():
     talk.now = 1.5
     talk.raft.flushed(talk.log.end_offset, talk.now)
     talk._drain()
-    talk.now = 2.1  # the answer is older than the fetch timeout
+    talk.now = 2.1  # the last response is older than the fetch timeout
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     assert isinstance(talk.raft.role, Follower)
@@ -755,7 +755,7 @@ def test_own_slow_flush_is_not_leaders_silence():
 
 
 def test_a_leader_that_resigns_appends_nothing_more():
-    """A frozen one wakes up when its proposals have lingered long enough and the voters have been silent for too
+    """A frozen leader wakes up after its proposals have lingered long enough and the voters have been silent for too
     long.
     """
     timeouts = Timeouts(append_linger=0.025)

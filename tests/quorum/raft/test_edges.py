@@ -1,4 +1,4 @@
-"""Single rules at their edges: what is persisted, promised, lost and refused."""
+"""Single rules at their edges: persistence, promises, losses and refusals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 def test_epoch_learned_from_others_is_persisted():
-    """Though nothing is sent because of it, as while all peers back off, and no record written."""
+    """This holds even if nothing is sent because of it (all peers back off) and no record is written."""
     talk = Talk()
     talk.raft._state.become_unattached(9, talk.now)
     ready = talk.raft.ready()
@@ -57,7 +57,7 @@ def test_empty_log_begins_with_available_snapshot(snapshot_id, position):
     [(None, None, True), (8, None, False), (8, 7, False), (8, 8, True), (8, 9, True)],
 )
 def test_promises_are_kept_once_lost_data_is_committed(refetch_end, watermark, keeps):
-    """R15: in its promises others count on what it had."""
+    """R15: other nodes rely on its acknowledgements, which include the lost data."""
     log = log_of((5, 1))
     log.refetch_end = refetch_end
     state = Talk(log, ElectionState(1)).raft._state
@@ -66,14 +66,14 @@ def test_promises_are_kept_once_lost_data_is_committed(refetch_end, watermark, k
 
 
 def test_lingering_records_are_lost_with_the_epoch():
-    """No other node has it, and its proposer is notified: in a later epoch of the same leader it must not come back."""
+    """No other node has it, and its proposer is notified: it must not reappear in a later epoch of the same leader."""
     timeouts = Timeouts(append_linger=5.0, linger_max_bytes=100)
     talk = Talk(timeouts=timeouts).lead()
     talk.raft.propose(b"xy", 2, talk.raft.epoch)
     end = talk.log.end_offset
     talk.ask(vote(epoch=7, last_epoch=1, end_offset=9))
     assert isinstance(talk.raft.role, Unattached)
-    talk.now = talk.raft.role.deadline - timeouts.retry_backoff  # what else was due is over
+    talk.now = talk.raft.role.deadline - timeouts.retry_backoff  # the other due work is done
     talk.raft.handle_timeout(talk.now)
     talk._drain()
     talk.lead()

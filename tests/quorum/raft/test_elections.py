@@ -1,6 +1,6 @@
-"""Rules of votes, of the beginnings and ends of epochs, and of who stands when, one by one.
+"""Rules of votes, of the starts and ends of epochs, and of candidacies, one by one.
 
-Those of the papers are in `test_figure_2`, `test_kip_595` and `test_kip_996`.
+The rules of the papers are in `test_figure_2`, `test_kip_595` and `test_kip_996`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FENCED = int(ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def stand(talk: Talk, role: type = Prospective) -> Talk:
-    """Lets time pass until it requests pre-votes, or votes."""
+    """Lets time pass until it requests pre-votes or votes."""
     while not isinstance(talk.raft.role, Prospective):
         talk.at(talk.raft.deadline())
     if role is Candidate:
@@ -56,7 +56,7 @@ def stand(talk: Talk, role: type = Prospective) -> Talk:
 
 
 def asked_for_votes(talk: Talk) -> dict[int, int]:
-    """The last request of each other voter: its token."""
+    """Returns the token of the last request to each other voter."""
     return {
         exchange.to.id: exchange.token
         for exchange in talk.sent
@@ -114,12 +114,12 @@ def test_claim_from_another_cluster_is_refused():
 
 
 def test_no_vote_is_granted_in_led_epoch():
-    """Though it knows no address of it."""
+    """This holds although it has no address of the leader."""
     assert not Talk(election=ElectionState(5, 8)).ask(vote(epoch=5)).granted
 
 
 def test_newer_epoch_keeps_the_remaining_wait():
-    """Otherwise candidates whose logs are behind would keep all others from standing."""
+    """Otherwise candidates whose logs are behind would keep all others from becoming candidates."""
     talk = Talk(log_of((3, 1)), ElectionState(4))
     deadline = talk.raft.role.deadline
     talk.now = deadline / 2
@@ -127,7 +127,7 @@ def test_newer_epoch_keeps_the_remaining_wait():
     assert (talk.raft.epoch, talk.raft.role.deadline) == (5, deadline)
 
 
-# --- what an answer says of the leader
+# --- claims about the leader in responses
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_repeated_leader_announcement_changes_nothing_for_follower():
     assert len(talk.sent) == asked
 
 
-# --- a leader that goes and comes
+# --- leaders that leave and return
 
 
 def test_a_leader_that_announces_itself_is_not_gone():
@@ -194,7 +194,9 @@ def test_end_of_unknown_epoch_ends_it():
 @pytest.mark.parametrize("claim", [BEGIN, END])
 @pytest.mark.parametrize(("listener", "port"), [("B", 1), ("C", 2), ("D", 1)])
 def test_leader_is_reached_by_our_listener(claim, listener, port):
-    """As the voters of the log are: the first of the leader may be one for TLS, while the order is being changed."""
+    """As for the voters in the log: the first listener of the leader may be one for TLS, while the order is being
+    changed.
+    """
     me = replace(ME, listener=listener)
     talk = Talk(me=me)
     told = (VoterEndpoint("B", "there", 1), VoterEndpoint("C", "there", 2))
@@ -250,7 +252,7 @@ def test_another_voter_that_is_gone_leaves_the_leader():
 
 
 def test_refused_pre_vote_is_repeated_without_leader():
-    """It refused because it had the leader; that it is gone it will see as we did."""
+    """The voter refused because it had the leader; it will notice the leader's end as we did."""
     talk = stand(Talk(election=ElectionState(4, 2)))
     refuser = asked_for_votes(talk)[3]
     talk.answer(core.VoteResponse(epoch=4, leader_id=2), refuser)
@@ -265,7 +267,7 @@ def test_refused_pre_vote_is_repeated_without_leader():
     assert asked_for_votes(talk)[3] != again, "and again after a pause"
 
 
-# --- elections that are lost
+# --- lost elections
 
 
 def test_the_pauses_after_lost_elections_double():
@@ -307,7 +309,7 @@ def test_losing_candidate_waits_no_longer_than_planned():
 
 
 def test_vote_is_requested_again_despite_unflushed_log():
-    """A candidate promises nothing by its fetched records."""
+    """A candidate's fetched records are no acknowledgement."""
     log = log_of((5, 1))
     talk = follower_of_2(log)
     entries = log_of((5, 1), (1, 3)).entries[-1:]
@@ -319,7 +321,7 @@ def test_vote_is_requested_again_despite_unflushed_log():
     assert talk.raft.deadline() <= talk.now + talk.raft._state.timeouts.retry_backoff
 
 
-# --- where a replica begins
+# --- the initial role
 
 
 @pytest.mark.parametrize("election", [ElectionState(4), ElectionState(4, 2)], ids=str)
@@ -334,7 +336,7 @@ def test_ineligible_node_has_no_deadline(election, case):
 
 @pytest.mark.parametrize("role", [Unattached(3, 1.0), Follower(3, 1.0, VOTERS[2])], ids=str)
 def test_ineligible_node_drops_its_elapsed_deadline(role):
-    """Or the driver would come back to it for ever."""
+    """Otherwise the driver would call it again without end."""
     talk = Talk(election=ElectionState(3), me=OBSERVER)
     talk.raft._state.become(role)
     talk._drain()
@@ -343,7 +345,7 @@ def test_ineligible_node_drops_its_elapsed_deadline(role):
 
 
 def test_single_voter_with_lost_data_does_not_lead():
-    """R15: what it has lost it may have acknowledged, to observers too."""
+    """R15: it may have acknowledged the lost data, also to observers."""
     log = log_of((5, 1))
     log.refetch_end = 8
     talk = Talk(log, ElectionState(1), Identity(1, bytes([1]) * 16, "ours", {1: VOTERS[1]}))
@@ -351,7 +353,7 @@ def test_single_voter_with_lost_data_does_not_lead():
 
 
 def test_observer_does_not_resign_from_former_leadership():
-    """A broker with the id and the disk of a former controller: it must not raise the epoch by itself."""
+    """A broker with the id and the disk of a former controller must not raise the epoch by itself."""
     role = Talk(election=ElectionState(4, 7), me=OBSERVER).raft.role
     assert isinstance(role, Unattached)
     assert role.epoch == 4

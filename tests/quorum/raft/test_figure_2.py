@@ -1,8 +1,8 @@
 """Figure 2 of the Raft paper (Ongaro, Ousterhout 2014), a test for each sentence that a pull-based Raft still has.
 
-KIP-595 turns AppendEntries round: followers fetch. So "sends AppendEntries" reads "answers Fetch", nextIndex and
-matchIndex are the fetch offset, and an empty AppendEntries is BeginQuorumEpoch. A transcript in `testdata/` that shows
-the sentence at length is named.
+KIP-595 reverses AppendEntries: followers fetch. Therefore "sends AppendEntries" means "answers Fetch", nextIndex and
+matchIndex are the fetch offset, and an empty AppendEntries is BeginQuorumEpoch. Each test names the transcript in
+`testdata/` that shows its sentence at length.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def test_commit_index_starts_at_0_and_only_grows():
 
 
 def test_match_index_is_unknown_on_new_leader():
-    """Nothing is known of the others' logs until they fetch."""
+    """Nothing is known of the other logs until they fetch."""
     talk = Talk(log_of((3, 1)), ElectionState(1)).lead()
     assert isinstance(talk.raft.role, Leader)
     assert {talk.raft.role.leader_state.voters[i].end_offset for i in (2, 3)} == {-1}
@@ -130,7 +130,7 @@ def test_vote_needs_an_up_to_date_log(last_epoch, end_offset, granted):
 
 
 def test_if_commit_index_exceeds_last_applied_apply():
-    """The core says how far; the driver applies (R6 and R8 of the simulation)."""
+    """The core returns the offset; the driver applies (R6 and R8 of the simulation)."""
     talk = Talk(log_of((5, 1)), ElectionState(3, 2))
     answer = core.FetchResponse(epoch=3, leader_id=2, high_watermark=4)
     talk.raft.receive(talk.tokens[-1], answer, 0.0)
@@ -162,7 +162,7 @@ def test_followers_respond_to_rpcs_from_candidates_and_leaders():
 
 
 def test_election_timeout_without_leader_starts_an_election():
-    """By way of a pre-vote (test_kip_996). Transcript: election."""
+    """Preceded by a pre-vote (test_kip_996). Transcript: election."""
     talk = Talk(election=ElectionState(3, 2))
     talk.now = talk.raft.deadline()
     while not isinstance(talk.raft.role, Prospective):
@@ -237,7 +237,7 @@ def test_upon_election_a_leader_tells_each_server():
 
 
 def test_command_is_appended_and_answered_after_commit():
-    """The driver answers at the high watermark: "ack" and R5 of the simulation."""
+    """The driver responds at the high watermark: "ack" and R5 of the simulation."""
     talk = Talk().lead()
     assert talk.raft.propose(b"x", 1, 1) == 1
     ready = talk.raft.ready()
@@ -270,7 +270,7 @@ def test_log_inconsistency_does_not_advance_the_follower():
 
 @pytest.mark.parametrize(("offset", "epoch", "committed"), [(5, 1, None), (6, 2, 6)])
 def test_commit_needs_majority_and_current_term(offset, epoch, committed):
-    """5.4.2: never an older term by counting replicas. Figure 8 is a mutant of the simulation."""
+    """5.4.2: an older term is never committed by counting replicas. Figure 8 is a mutant of the simulation."""
     talk = Talk(log_of((5, 1)), ElectionState(1)).lead()
     talk.ask(fetch(epoch=2, fetch_offset=offset, last_fetched_epoch=epoch))
     assert talk.raft.high_watermark == committed
@@ -282,7 +282,7 @@ def test_only_a_leader_takes_commands():
 
 
 def test_a_retried_vote_is_granted_again():
-    """ "Servers retry RPCs": the same request twice has the same answer."""
+    """The paper's "Servers retry RPCs": the same request twice gets the same response."""
     talk = Talk()
     first, second = talk.ask(vote()), talk.ask(vote())
     assert first == second

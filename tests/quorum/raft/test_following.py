@@ -45,7 +45,7 @@ def targets_since(talk: Talk, since: int = 0) -> list[int]:
 
 
 def bring(talk: Talk, count: int = 1, **more: object) -> None:
-    """The leader answers with a batch."""
+    """Lets the leader respond with a batch."""
     end = talk.log.end_offset
     entry = Entry(end, end + count, 3, end, end)
     talk.answer(fetched(records=[entry], **more))
@@ -65,7 +65,7 @@ def test_known_watermark_is_limited_by_own_log(with_records, told, known):
     assert talk.raft.high_watermark == (talk.log.end_offset if told == 99 else known)
 
 
-# --- what is cut
+# --- truncations
 
 
 def test_log_is_truncated_only_to_committed_offset():
@@ -154,7 +154,7 @@ def test_wrong_piece_ends_the_snapshot_fetch(answer):
 
 @pytest.mark.parametrize(("committed", "taken"), [(8, True), (9, True), (10, False)])
 def test_snapshot_behind_committed_offset_is_refused(committed, taken):
-    """Another server asked meanwhile led too, and had more."""
+    """Another leader responded meanwhile, and had more."""
     talk = fetching_snapshot()
     talk.raft._state.commit(committed)
     talk._drain()
@@ -177,7 +177,7 @@ def test_snapshot_losses_are_counted_until_it_arrives():
     assert talk.raft.role.loss is None
 
 
-# --- who leads, as an answer says it
+# --- leaders in responses
 
 
 BOOTED = Identity(7, bytes([7]) * 16, "ours", bootstrap=(Peer(-2, "boot", 9),))
@@ -210,7 +210,7 @@ def test_only_fetch_answer_proves_leadership():
     assert isinstance(talk.raft.role, Prospective)
 
 
-# --- who is left alone for a while
+# --- backoffs
 
 
 @pytest.mark.parametrize(
@@ -263,11 +263,11 @@ def test_an_answer_makes_the_next_pause_the_first():
     assert pause() == pytest.approx(0.02)
 
 
-# --- answers that come twice
+# --- duplicate responses
 
 
 def test_second_address_is_ignored_during_leader_fetch():
-    """A bootstrap server's address is one: the batch would be appended twice."""
+    """A bootstrap server's address is such an address: the batch would be appended twice."""
     talk = follower_of_2(me=OBSERVER)
     talk.at(TIMES.fetch_max_wait + TIMES.patience)
     other = talk.sent[-1].to.id
@@ -326,7 +326,7 @@ def test_flushing_observer_has_no_leader_deadline():
 
 
 def test_voter_fetches_only_after_its_flush():
-    """This holds for any target: a fetch from an offset is the promise to have everything below (R6)."""
+    """This holds for any target: a fetch from an offset acknowledges everything below (R6)."""
     talk = follower_of_2()
     bring(talk)
     count = len(talk.sent)
@@ -338,11 +338,11 @@ def test_voter_fetches_only_after_its_flush():
     assert talk.sent[-1].request.fetch_offset == 1
 
 
-# --- a set of voters that comes by the log
+# --- voter sets from the log
 
 
 def test_node_that_becomes_voter_watches_its_leader():
-    """It counts when it is appended, committed or not."""
+    """The set takes effect when it is appended, committed or not."""
     log, _ = dynamic(1, 2, 3)
     me = Identity(
         4, key(4).directory_id, "ours", endpoints=endpoints(4), listener="C", is_controller=True

@@ -1,8 +1,7 @@
-"""A core among peers that say anything: whatever state it has reached, no message makes it break a rule of its own.
+"""A core among peers that send anything: in whatever state, no message makes it violate a rule of its own.
 
 All other nodes in these runs are dishonest, so committed records are not checked; only that the core continues, that
-epochs and the watermark never go back, and that its memory of peers is bounded. `tests/simulation`
-has honest peers.
+epochs and the watermark never decrease, and that its memory of peers is bounded. `tests/simulation` has honest peers.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ CASTS = {
 }
 ME = 3
 STEPS = 120
-# One request to each peer, as a voter, as a bootstrap server and as whoever asks to become a voter.
+# One request to each peer: voters, bootstrap servers, and nodes that want to become voters.
 CONNECTIONS_MAX = 16
 
 
 class Surrounded:
-    """One core on its simulated disk; all that others say is nonsense."""
+    """One core on its simulated disk; all messages of the others are nonsense."""
 
     def __init__(self, prng: random.Random, cast: Cast, me: int) -> None:
         self.prng = prng
@@ -78,7 +77,7 @@ class Surrounded:
         self.settle()
 
     def step(self) -> None:
-        """Something happens."""
+        """Makes something happen."""
         raft, prng = self.raft, self.prng
         self.now += prng.choice((0.0, 0.001, 0.02))
         nonsense = Nonsense(prng, raft, self.disk.log)
@@ -107,7 +106,7 @@ class Surrounded:
         self.settle()
 
     def _answer(self, token: int, answer: core.AnyResponse) -> None:
-        """As the driver checks it: the last piece of a snapshot counts if the whole is good."""
+        """Checks a response like the driver: the last chunk of a snapshot is accepted if the whole is valid."""
         if isinstance(answer, core.FetchSnapshotResponse) and len(answer.data):
             whole = bytes(self.part[: answer.position]) + bytes(answer.data)
             try:
@@ -115,7 +114,7 @@ class Surrounded:
                     decode(whole)
             except (Damaged, ValueError):
                 answer = core.not_found(answer)
-        str(answer)  # a log says it
+        str(answer)  # the log has it
         self.raft.receive(token, answer, self.now)
 
     def _flush(self) -> None:
@@ -186,16 +185,16 @@ class Surrounded:
 @pytest.mark.parametrize("me", [1, ME])
 @settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, STEPS))
-@example(seed=2347, steps=46)  # a new leader answers what another has answered already
+@example(seed=2347, steps=46)  # a new leader answers a request that another has answered already
 def test_arbitrary_messages_break_no_rule(cast: Cast, me: int, seed: int, steps: int) -> None:
     node = Surrounded(random.Random(seed), cast, me)
     for _ in range(steps):
-        node.step()  # raises where a rule is broken
+        node.step()  # raises if a rule is violated
     assert node.roles
 
 
 def test_the_nonsense_reaches_every_role() -> None:
-    """Or the test above would prove little."""
+    """Otherwise the test above would prove little."""
     roles: set[type] = set()
     for seed in range(60):
         node = Surrounded(random.Random(seed), CASTS["dynamic"], 1)

@@ -1,4 +1,4 @@
-"""A follower's report of its place among the voters (KIP-853), and its reaction to the answer.
+"""A follower's check of its entry in the voter set (KIP-853), and its reaction to the response.
 
 The transcripts voter_join, voter_update and voter_upgrade show it at length.
 """
@@ -31,7 +31,7 @@ STRANGER = Identity(
 
 
 def joiner() -> Talk:
-    """A controller that wants to vote and has just asked for it."""
+    """Returns a controller that wants to vote and has just requested it."""
     log, _ = dynamic(1, 2, 3)
     talk = Talk(log, me=STRANGER)
     talk.ask(BEGIN._replace(endpoints=endpoints(2)))
@@ -41,7 +41,7 @@ def joiner() -> Talk:
 
 
 def recheck_voters(talk: Talk) -> None:
-    """The leader answers as long as it takes to look at the voters again."""
+    """Lets the leader respond until the follower checks the voters again."""
     until = talk.raft.role.next_voter_check
     while talk.now < until:
         talk.now = min(talk.now + 1.0, until)
@@ -98,7 +98,7 @@ def test_successful_join_request_resets_the_backoff():
     ids=str,
 )
 def test_static_voter_updates_each_leader_once(answer_):
-    """Also one that is too old to want to know."""
+    """Also a leader that is too old to support it."""
     talk = follower_of_2(me=TOLD)
     recheck_voters(talk)
     assert isinstance(talk.sends[-1], core.UpdateVoterRequest)
@@ -123,7 +123,7 @@ def test_voter_with_lost_data_updates_without_deadline():
 
 
 def test_update_answer_keeps_succession_delays():
-    """An answer to a fetch does the same: simultaneous candidates would split the vote."""
+    """A response to a fetch does the same: simultaneous candidates would split the vote."""
     me = Identity(3, bytes([3]) * 16, "ours", VOTERS, endpoints=endpoints(3), listener="C")
     talk = follower_of_2(me=me)
     recheck_voters(talk)

@@ -49,7 +49,7 @@ def dynamic() -> Talk:
 
 
 def committed() -> Talk:
-    """A leader whose set of voters is committed."""
+    """Returns a leader whose voter set is committed."""
     talk = dynamic().lead()
     end, epoch = talk.log.end_offset, talk.raft.epoch
     talk.ask(fetch(replica=key(2), fetch_offset=end, last_fetched_epoch=epoch))
@@ -173,7 +173,7 @@ def test_new_voter_must_support_level_and_catch_up(versions, error):
 
 
 def test_change_without_commit_times_out():
-    """It may still be committed later: the answer says only that the outcome is unknown."""
+    """It may still be committed later: the response only means that the outcome is unknown."""
     talk = committed()
     talk.ask(remove(key(3)))
     talk.now += 2.0

@@ -1,4 +1,4 @@
-"""Rules of a leader: answers to fetches and their time, support that keeps it in office, and its deadlines."""
+"""Rules of a leader: responses to fetches and their times, the majority that supports it, and its deadlines."""
 
 from __future__ import annotations
 
@@ -134,11 +134,11 @@ def test_unauthorized_snapshot_fetch_is_refused_first(has_snapshot, changes, cod
     assert answer.error == code
 
 
-# --- who keeps a leader in office
+# --- support of a leader
 
 
 def led(me: Identity = ME) -> Talk:
-    """A leader of epoch 2 that has a snapshot."""
+    """Returns a leader of epoch 2 that has a snapshot."""
     log = log_of((1, 1))
     log.add_snapshot(OffsetAndEpoch(1, 1), b"x" * 40)
     talk = stand(Talk(log, ElectionState(1), me))
@@ -172,7 +172,7 @@ def test_fetching_majority_keeps_leader_in_office(request_, counts):
 
 
 def test_each_majority_counts_once():
-    """With five voters two others are needed, again in each stretch of time."""
+    """With five voters two others are needed, again in each period."""
     talk = led(FIVE)
     fetches = [
         fetch(epoch=2, fetch_offset=1, last_fetched_epoch=1, replica=ReplicaKey(i)) for i in (2, 3)
@@ -216,7 +216,7 @@ def test_announcement_is_repeated_to_silent_voters():
     assert told == [2, 3] * 3, "at once and after each half of the fetch timeout"
 
 
-# --- what is known of the replicas
+# --- knowledge of the replicas
 
 
 def test_caught_up_time_is_that_of_last_fetch():

@@ -1,4 +1,6 @@
-"""controller.quorum.append.linger.ms: what waits for company, how long, and in which order it is appended."""
+"""controller.quorum.append.linger.ms: which proposals wait for others, how long, and in which order they are
+appended.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ LINGER = 0.025
 
 
 class Leading:
-    """A lone voter that leads; `written` has the sizes of the batches of each write."""
+    """A single voter that leads; `written` has the sizes of the batches of each write."""
 
     def __init__(self, linger: float, max_bytes: int = 100) -> None:
         self.log = SimLog()
@@ -35,7 +37,7 @@ class Leading:
         self.written.clear()
 
     def settle(self) -> None:
-        """Performs the driver's work after each input, then advances the time to a deadline that is due at once."""
+        """Does the driver's work after each input, then advances the time to a deadline that is due at once."""
         while True:
             while (ready := self.raft.ready()) is not None:
                 if isinstance(ready.append, LeaderAppend):
@@ -121,8 +123,8 @@ def test_lingering_records_are_lost_with_epoch():
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(0, 60), st.integers(0, 30))))
 def test_every_promised_offset_is_kept(steps: list[tuple[int, int, int]]) -> None:
-    """For any lingering: batches are appended in the order of their proposals, at the promised offsets, none later than
-    the linger.
+    """For any linger time: batches are appended in the order of their proposals, at the promised offsets, none later
+    than the linger.
     """
     leading = Leading(LINGER)
     promised, flat = [], []

@@ -21,7 +21,7 @@ def allowed(table: dict[type, tuple[type, ...]]) -> set[tuple[str, str]]:
 
 
 def drawn(epoch: str) -> set[tuple[str, str]]:
-    """An arrow from `*` is one from every role."""
+    """Returns the arrows; one from `*` counts from every role."""
     return {
         (role.__name__ if (source := arrow.attrib["data-from"]) == "*" else source, target)
         for arrow in ET.parse(ROOT / "docs" / "roles.svg").iter()

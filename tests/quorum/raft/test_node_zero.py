@@ -1,4 +1,4 @@
-"""Node 0 is a node like any other, though its number is next to that of no node."""
+"""Node 0 is an ordinary node, although -1 means no node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests in flight: one at a time to each peer, given up in time, repeated with growing pauses."""
+"""Requests in flight: one at a time to each peer, timed out, repeated with growing pauses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def send(requests: RequestManager, peer: Peer = PEER, now: float = 0.0) -> int:
 
 
 def states(requests: RequestManager, now: float) -> tuple[bool, bool, bool]:
-    """Whether it may be asked, is being asked, is left alone."""
+    """Returns whether the peer may be asked, is being asked, is backing off."""
     return (
         requests.is_ready(PEER, now),
         requests.is_in_flight(PEER),

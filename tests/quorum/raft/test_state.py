@@ -1,5 +1,5 @@
-"""Assumptions of the rules: roles change only by the table, nothing committed is cut or taken back, and every effect is
-handed to the driver.
+"""Assumptions of the rules: roles change only according to the table, nothing committed is truncated or undone, and
+every effect is passed to the driver.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_any_snapshot_is_accepted_before_first_commit():
 
 @pytest.mark.parametrize(("me", "must_flush"), [(ME, True), (OBSERVER, False)], ids=str)
 def test_voter_flushes_its_appends(me, must_flush):
-    """An observer promises nothing by it."""
+    """An observer's fetch is no acknowledgement."""
     talk = follower_of_2(me=me)
     talk.raft.receive(talk.tokens[-1], fetched(records=b"x"), talk.now)
     ready = talk.raft.ready()

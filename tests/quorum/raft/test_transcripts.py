@@ -1,4 +1,4 @@
-"""The core against transcripts: see `testdata/`."""
+"""The core against the transcripts in `testdata/`."""
 
 from __future__ import annotations
 

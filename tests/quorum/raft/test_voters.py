@@ -101,7 +101,7 @@ def test_voters_are_reached_by_named_listener():
 
 
 def test_voter_update_needs_changed_endpoints_or_versions():
-    """Only that very directory counts: another one is no voter."""
+    """Only exactly that directory counts: another one is not a voter."""
     assert not THREE.needs_update(voter(1))
     assert THREE.needs_update(voter(1, port=1))
     assert THREE.needs_update(voter(1)._replace(kraft_version_max=0))
@@ -136,7 +136,7 @@ def test_emptied_log_has_no_voters():
 
 
 def test_unreachable_history_of_voters_is_dropped():
-    """Or a log with a change now and then would grow for ever."""
+    """Otherwise a log with occasional changes would grow without bound."""
     history = QuorumHistory()
     for offset in range(10):
         history.set_kraft_version(offset, 1)
@@ -152,7 +152,7 @@ def test_unreachable_history_of_voters_is_dropped():
     st.integers(0, 30),
 )
 def test_trimming_changes_no_answer_from_the_start_on(offsets, start, asked):
-    """Against the obvious twin: look through all records up to the offset."""
+    """Compared with the obvious implementation: search all records up to the offset."""
     history = QuorumHistory()
     for offset in offsets:
         history.set_kraft_version(offset, offset)

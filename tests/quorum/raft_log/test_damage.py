@@ -1,4 +1,4 @@
-"""Damage of the metadata log after a crash and after a stop in good order; what is torn and what is damaged (R15)."""
+"""Damage of the metadata log after a crash and after a clean stop; what is torn and what is damaged (R15)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ def save(log: MetadataLog) -> None:
 
 
 def crash(tmp_path: Path, directory: LogDirectory) -> Path:
-    """As a process that is killed leaves it."""
+    """Leaves the directory like a killed process."""
     left = tmp_path / "left"
     shutil.copytree(directory.path, left)
     return left
 
 
 def positions(path: Path) -> list[tuple[int, int]]:
-    """(position, size) of each batch."""
+    """Returns (position, size) of each batch."""
     found, at = [], 0
     for batch in iter_batches(memoryview(path.read_bytes())):
         found.append((at, batch.size))
@@ -78,7 +78,7 @@ def change(left: Path, edit: Callable[[bytearray], object], name: str = NAME) ->
 
 
 def flip(left: Path, number: int, byte: int) -> None:
-    """One bit of a byte of batch `number`, counted from its end if negative."""
+    """Flips one bit of a byte of batch `number`, counted from its end if negative."""
     at, size = positions(left / "__cluster_metadata-0" / NAME)[number]
 
     def edit(data: bytearray) -> None:
@@ -137,11 +137,11 @@ def test_after_a_stop_in_good_order_too(tmp_path: Path, value: bytes) -> None:
     assert (again.end_offset, again.refetch_end) == (BATCHES - 1, BATCHES)
 
 
-# --- what a power cut leaves
+# --- after a power cut
 
 
 def test_torn_end_is_cut_without_fetching(tmp_path: Path) -> None:
-    """Cut anywhere in the last batch; one sector of a batch never written, with whole batches behind it."""
+    """Truncated anywhere in the last batch; one sector of a batch never written, with whole batches after it."""
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     for _ in range(3):
@@ -200,7 +200,7 @@ def test_a_log_that_is_gone_is_damaged(tmp_path: Path) -> None:
 
 
 def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
-    """The old end stands behind batches of a newer epoch."""
+    """The old end follows batches of a newer epoch."""
     directory, log = begin(tmp_path / "running", VALUE)
     save(log)
     old = (log.log.directory / NAME).read_bytes()
@@ -212,7 +212,7 @@ def test_truncation_undone_by_crash_is_no_damage(tmp_path: Path) -> None:
     assert (again.end_offset, again.refetch_end) == (6, None)
 
 
-# --- the point itself
+# --- the recovery point itself
 
 
 def test_the_point_follows_flushes_and_truncations(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The log of an observer without a disk answers the core as the log on a disk does."""
+"""The log of an observer without a disk behaves like the log on a disk."""
 
 import pytest
 
@@ -43,7 +43,9 @@ def known(log):
 @pytest.mark.parametrize("begins_at", [0, SNAPSHOT.offset])
 @pytest.mark.parametrize("kept", [0, 1])
 def test_uncommitted_records_are_forgotten_with_their_epoch(logs, begins_at, kept):
-    """Else the observer asks again for what follows that epoch, and the leader tells it again where it parted."""
+    """Otherwise the observer requests what follows that epoch again, and the leader returns the same point of
+    divergence.
+    """
     if begins_at:
         begin_at_snapshot(logs)
     append(logs, begins_at, 5)

@@ -1,4 +1,4 @@
-"""A node that takes part in the quorum refuses levels and records of a later Kafka, and changes nothing by it."""
+"""A member of the quorum refuses levels and records of a later Kafka version, without changing anything."""
 
 from __future__ import annotations
 
@@ -89,9 +89,9 @@ def test_directory_above_our_level_is_refused_untouched(tmp_path, files, words):
     "files",
     [
         {},
-        {LOG: records(NOW, level("share.version", 1))},  # known, though not served
+        {LOG: records(NOW, level("share.version", 1))},  # known, though not supported
         {LOG: records(NOW, level("nova.version", 0), level("kraft.version", 7))},
-        # downgraded since: the newest snapshot counts, and the log behind it
+        # downgraded since: the newest snapshot counts, and the log after it
         {LOG: UPGRADED + records(NOW, NOW, NOW, base=2), AT_5: snapshot(5, NOW)},
         {LOG: records(NOW), "b.checkpoint": snapshot(0, level("metadata.version", LATER))},
         {LOG: records(NOW) + b"damage", AT_5: b"damage"},

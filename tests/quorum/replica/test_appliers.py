@@ -1,4 +1,4 @@
-"""Committed records reach the listener in order, and large batches let others have their turn."""
+"""Committed records reach the listener in order, and large batches let other tasks take turns."""
 
 import trio
 import trio.testing
@@ -30,7 +30,7 @@ COUNT = 3 * RECORDS_PER_TURN
 
 
 def values(count: int) -> list[bytes]:
-    """A topic and its partitions: `count` records."""
+    """Returns a topic and its partitions: `count` records."""
     records = [topic("t", 1), *(partition(1, i, [1, 2, 3]) for i in range(count - 1))]
     return [encode_metadata_record(r, metadata_record_version(type(r), 30)) for r in records]
 
@@ -42,7 +42,7 @@ def batch_of(count: int, base_offset: int = 0, compression: Compression = Compre
 
 
 class Turns:
-    """A loader that notes how many turns another task has had when it is called, and what can be seen then."""
+    """A loader that notes how many turns another task has had at each call, and the visible state then."""
 
     def __init__(self) -> None:
         self.loader = MetadataLoader()
@@ -71,7 +71,7 @@ class Turns:
     def ensure_in_turns(self) -> None:
         turns = [turn for turn, _ in self.seen]
         assert len(turns) == COUNT // RECORDS_PER_TURN
-        assert turns[0] < turns[-1]  # of two tasks in one round of the loop either may come first
+        assert turns[0] < turns[-1]  # of two tasks in one round of the loop either may run first
         assert {topics for _, topics in self.seen} == {0}
         assert len(self.loader.image.topics.by_name["t"].partitions) == COUNT - 1
 
@@ -100,7 +100,7 @@ def test_small_batch_is_applied_in_committing_step() -> None:
 
 
 async def test_watermark_inside_batch_waits_for_next(nursery) -> None:
-    """No leader sends such a watermark; a node that gets one applies the whole batches below it."""
+    """No leader sends such a watermark; a node that receives one applies the whole batches below it."""
     log, high_watermark, listener = MemoryLog(), Watermark(0), Turns()
     log.append_fetched(batch_of(3).buffer)
     log.append_fetched(batch_of(3, base_offset=3).buffer)

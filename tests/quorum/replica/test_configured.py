@@ -1,4 +1,4 @@
-"""A replica as its configuration wants it."""
+"""A replica built from its configuration."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_answer_sizes_follow_configuration_within_step_limit(configured, used):
     assert (timeouts.fetch_max_bytes, timeouts.snapshot_max_bytes) == (used, used)
 
 
-# --- a damaged snapshot where the log begins
+# --- a damaged snapshot at the start of the log
 
 ID = OffsetAndEpoch(7, 2)
 OTHERS = {"controller_quorum_voters": "1@127.0.0.1:9093,2@127.0.0.1:9094"}
@@ -59,7 +59,7 @@ def voter_set(*node_ids: int) -> VoterSet:
 
 
 def damaged(path: Path, voters: VoterSet | None, *, at: int = -1, **changes: str) -> LogDirectory:
-    """A directory whose log begins at a snapshot with a wrong byte, by default at its end, behind the voters."""
+    """Returns a directory whose log begins at a snapshot with a wrong byte, by default at its end, after the voters."""
     config = config_of(log_dirs=path, **changes)
     format_directories(config, "5L6g3nShT-eMCtK--X86sw", voters=voters)
     directory = LogDirectory(path, now_ms=now_ms)
@@ -125,7 +125,9 @@ def test_the_only_voter_is_not_emptied(
 
 
 def test_snapshot_never_ends_inside_mid_batch_transaction():
-    """Apache Kafka joins what is appended within its linger into one batch; a snapshot ends where a batch does (R9)."""
+    """Apache Kafka merges the records appended within its linger into one batch; a snapshot ends at the end of a batch
+    (R9).
+    """
     loader = MetadataLoader()
     loader.apply_committed(
         committed(0, features(), BeginTransactionRecord(name="t"), topic("t", 1))

@@ -1,4 +1,4 @@
-"""The driver works in the step of whoever brings an input, and what goes wrong there is its own failure."""
+"""The driver works in the step of any task with an input, and its failures remain its own."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A quorum that is upgraded to a later Kafka while nodes of ours follow it: a participant ends with an explanation, an
-observer continues.
+"""A quorum that is upgraded to a later Kafka version while our nodes follow it: a participant ends with an explanation,
+an observer continues.
 
-Only the leader here knows the later level, as long as it writes the record.
+Only the leader here knows the later level, while it writes the record.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ TOPIC_OF_LATER = frame(2, 9, b"whatever")
 
 
 async def write(member: Member, *values: bytes) -> int:
-    """Has the leader write them as one batch; the offset behind it, once that is committed."""
+    """Lets the leader write them as one batch; returns the offset after it once it is committed."""
     records = [NewRecord(None, value, 5) for value in values]
     node = member.node
     last = node.propose([None] * len(values), node.leader.value.epoch, build_batch(records))
@@ -56,7 +56,7 @@ async def write(member: Member, *values: bytes) -> int:
 
 
 async def upgraded(cluster: QuorumNodes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The quorum's newest record is of a later level, of which only the leader knew."""
+    """Makes the quorum's newest record one of a later level, which only the leader knew."""
     leader = await cluster.leader()
     with monkeypatch.context() as patch:
         patch.setattr(features, "METADATA_VERSION_LEVEL", LATER)

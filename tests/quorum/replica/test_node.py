@@ -23,7 +23,7 @@ from trimaran.wire.records.topics import TopicRecord
 
 pytestmark = pytest.mark.slow
 
-# No leader is deposed by a busy machine, and a successor within a test's time has not waited for a fetch timeout.
+# A busy machine deposes no leader, and a successor within a test's time limit has not waited for a fetch timeout.
 PATIENT = Timeouts(fetch=60.0)
 
 
@@ -52,7 +52,7 @@ async def test_committed_records_are_applied_by_all(tmp_path: Path) -> None:
             assert len(status.voters) == 3
             assert (
                 status.high_watermark == status.log_end_offset == 4
-            )  # the beginning of one epoch, three topics
+            )  # the start of one epoch, three topics
 
 
 async def test_proposals_of_one_turn_share_a_round(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ async def test_oversized_change_stops_encoding_at_limit(tmp_path: Path) -> None:
 
 
 async def test_proposals_linger_and_are_committed_together(tmp_path: Path) -> None:
-    """A linger of an hour: only a largest batch of proposals ends it."""
+    """A linger of an hour: only a full batch of proposals ends it."""
     timeouts = Timeouts(append_linger=3600.0, linger_max_bytes=3000)
     with trio.fail_after(20):
         async with quorum_nodes(tmp_path, 1, timeouts) as cluster:
@@ -143,7 +143,7 @@ async def test_everything_is_there_after_a_restart_of_all(tmp_path: Path) -> Non
 
 
 async def with_a_snapshot(cluster: QuorumNodes) -> Member:
-    """Two of three run and have a snapshot of forty topics; returns the leader."""
+    """Runs two of three nodes with a snapshot of forty topics; returns the leader."""
     await cluster.start(1)
     await cluster.start(2)
     for i in range(40):
@@ -186,8 +186,8 @@ def flip_a_bit(path: Path) -> None:
 
 
 async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
-    """The log behind it cannot replace it. Until all is here again the node neither votes nor leads, over restarts
-    too.
+    """The log after it cannot replace it. Until everything is fetched again the node neither votes nor leads, even
+    after restarts.
     """
     with trio.fail_after(30):
         async with quorum_nodes(tmp_path) as cluster:
@@ -229,7 +229,7 @@ async def test_a_damaged_snapshot_is_fetched_again(tmp_path: Path) -> None:
 async def test_flipped_bit_after_crash_is_fetched_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """R15: what was flushed is fetched again; the recovery point is saved while the node runs."""
+    """R15: flushed data is fetched again; the recovery point is saved while the node runs."""
     with trio.fail_after(30):
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
@@ -255,7 +255,7 @@ async def test_a_mirror_keeps_nothing(tmp_path: Path) -> None:
         async with quorum_nodes(tmp_path) as cluster:
             await start_all(cluster)
             await cluster.propose("a")
-            # it knows one address only, and that is of a follower
+            # it knows only one address, a follower's
             leader = await cluster.leader()
             follower = next(i for i in cluster.voters if i != leader.node.settings.identity.node_id)
             mirror = await cluster.start_mirror((cluster.voters[follower]._replace(id=-2),))
@@ -295,7 +295,7 @@ async def test_a_damaged_vote_file_is_not_guessed_at(tmp_path: Path) -> None:
 
 
 async def test_a_node_of_another_cluster_ends(tmp_path: Path) -> None:
-    """One voter that says so may be the stranger himself; a majority is believed."""
+    """A single voter that reports this may itself be the stranger; a majority is believed."""
     async with quorum_nodes(tmp_path) as cluster:
         await start_all(cluster)
         await cluster.leader()

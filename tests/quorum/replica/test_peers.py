@@ -1,4 +1,4 @@
-"""The meaning of a refused connection to a peer: nothing if none existed before, or if one is left."""
+"""The meaning of a refused connection to a peer: nothing if there was none before, or if one is left."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ FETCH = core.FetchRequest("ours", 1, ReplicaKey(1), 0, 0, -1, 0.0, 1)
 
 
 class Sight:
-    """Peer 2 as node 1 sees it."""
+    """Peer 2 as seen by node 1."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         self.down: list[int] = []
         self.peers = Peers(nursery, "test", self.down.append, 1.0)
 
     async def ask(self, port: int, request: core.Request = VOTE) -> None:
-        """Returns when it has been answered, or cannot be; these peers serve no request of ours."""
+        """Sends a request and returns when it is answered or fails; these peers support no request of ours."""
         done = trio.Event()
         self.peers.send(Peer(2, HOST, port), request, SECONDS, lambda _: done.set())
         await done.wait()
@@ -73,7 +73,7 @@ async def test_reached_peer_that_refuses_is_gone():
 
 
 async def test_peer_with_remaining_connection_is_not_gone():
-    """Its port is no longer mapped, and existing connections stay."""
+    """Its port is no longer mapped, but existing connections stay open."""
     listener = trio.socket.socket()
     await listener.bind((HOST, 0))
     listener.listen()

@@ -1,4 +1,4 @@
-"""Memory held for a snapshot while its last piece is checked."""
+"""Memory held for a snapshot while its last chunk is checked."""
 
 import tracemalloc
 from itertools import count
@@ -67,9 +67,7 @@ async def test_a_snapshot_is_held_once(tmp_path, kind):
 
 
 async def test_a_snapshot_without_end_is_not_fetched():
-    """Its first piece is refused, whatever comes of the rest: a follower would fill its disk, an observer its
-    memory.
-    """
+    """Its first chunk is refused: otherwise a follower would fill its disk, and an observer its memory."""
     fetch = SnapshotReceiver(MemoryLog(), SimpleNamespace())
     refused = await fetch.check(answer(b"x", 0, SNAPSHOT_BYTES_MAX + 1))
     assert refused.error == ErrorCode.SNAPSHOT_NOT_FOUND

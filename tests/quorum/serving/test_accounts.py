@@ -1,4 +1,4 @@
-"""Accounts that may log in: users and tokens of the image, and no unknown ones."""
+"""Accounts that may log in: users and tokens of the image, and unknown names."""
 
 import base64
 
@@ -143,7 +143,7 @@ def test_unknown_token_has_a_stable_salt():
 
 
 def shown(accounts, name="eve", mechanism="SCRAM-SHA-512", *, by_token=False):
-    """The account as an unauthenticated client sees it."""
+    """Returns the account as an unauthenticated client sees it."""
     found = accounts.find(mechanism, name, by_token).credential
     return len(found.salt), found.iterations
 
@@ -153,7 +153,7 @@ def with_salt(record, size, iterations):
 
 
 def test_unknown_name_imitates_first_eligible_user():
-    """By name, whichever was made first; of the same mechanism."""
+    """The first by name, regardless of creation order, and of the same mechanism."""
     amy, bob = with_salt(user("amy"), 16, 5000), with_salt(user("bob"), 20, 6000)
     short = with_salt(user("aaa"), 12, 4095)
     other = with_salt(user("aab"), 14, 7000).replace(mechanism=1)

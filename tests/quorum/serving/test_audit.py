@@ -1,4 +1,4 @@
-"""The audit log: what is refused, by which ACL, in a line that no name can break."""
+"""The audit log: denials with their ACL, in lines that no name can break."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The requester's operations as bits: all without an authorizer; with one the allowed ones."""
+"""The client's operations as bits: all without an authorizer, otherwise the allowed ones."""
 
 from dataclasses import dataclass
 

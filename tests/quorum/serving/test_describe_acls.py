@@ -1,4 +1,4 @@
-"""DescribeAcls: the resources in order, memory for them, and pauses."""
+"""DescribeAcls: the resources in order, their memory, and the pauses."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def acls(*named):
 
 
 class Looked(dict):
-    """ACLs that note in a room when they are examined."""
+    """ACLs that record when they are examined."""
 
     def __init__(self, room, known):
         super().__init__(known)
@@ -93,7 +93,7 @@ async def test_acls_are_ordered_by_resource_with_pauses():
     assert room.noted == [("expect", 3 * OBJECT_BYTES), ("looked", 3), item, item]
     (compute,) = [effect for effect in effects if effect is not None]
     assert compute.cost_bytes == 3 * ITEM_COST_BYTES
-    # One before that, one for each ACL and one for each resource.
+    # One pause before that, one for each ACL and one for each resource.
     assert effects.count(None) == 1 + 3 + 2
 
 

@@ -1,4 +1,4 @@
-"""Answers of DescribeConfigs: each value with its source and its synonyms, the required rights, and invalid
+"""Responses of DescribeConfigs: each value with its source and its synonyms, the required permissions, and invalid
 resources.
 """
 
@@ -93,7 +93,7 @@ def request(*asked, **options):
 
 
 async def described(*asked, version=4, authorizer=None, **options):
-    """Results as a client reads them."""
+    """Returns results as a client reads them."""
     message = through_wire(request(*asked, **options), version)
     node = Node(config(**IN_FILE), authorizer)
     found = await finished(describe_configs(message, node, call(message, version)))
@@ -107,20 +107,20 @@ async def one_of(kind, name, key, **options):
     return found
 
 
-# For each kind, resource and key: the value, its source, and whether it is fixed.
+# For each kind, resource and key: the value, its source, and whether it is read-only.
 VALUES = {
     (TOPIC, "t", "retention.ms"): ("5", ConfigSource.TOPIC, False),
     (TOPIC, "u", "retention.ms"): ("6", ConfigSource.TOPIC, False),
     (TOPIC, "t", "cleanup.policy"): ("compact", ConfigSource.TOPIC, False),
     (TOPIC, "u", "cleanup.policy"): ("compact", ConfigSource.STATIC_BROKER, False),
     (TOPIC, "u", "message.timestamp.type"): ("CreateTime", ConfigSource.DEFAULT, False),
-    # No value, as a log of Kafka's may hold it.
+    # An invalid value, as a log from Kafka may contain.
     (TOPIC, "u", "flush.ms"): ("many", ConfigSource.TOPIC, False),
     (BROKER, NODE_ID, "num.replica.fetchers"): ("many", ConfigSource.DYNAMIC_BROKER, False),
     (BROKER, NODE_ID, "listener.name.plaintext.max.connections"): (
         *("08", ConfigSource.DYNAMIC_BROKER, True),  # as it was set
     ),
-    # From `log.roll.hours`: as in Kafka its source is reported under its own name alone.
+    # From `log.roll.hours`: as in Kafka its source is reported only under its own name.
     (TOPIC, "t", "segment.ms"): ("7200000", ConfigSource.DEFAULT, False),
     (TOPIC, "t", "max.message.bytes"): ("1000", ConfigSource.DYNAMIC_DEFAULT_BROKER, False),
     (BROKER, NODE_ID, "log.retention.ms"): ("7", ConfigSource.DYNAMIC_BROKER, False),
@@ -128,7 +128,7 @@ VALUES = {
     (BROKER, NODE_ID, "num.network.threads"): ("5", ConfigSource.STATIC_BROKER, False),
     (BROKER, NODE_ID, "node.id"): ("11", ConfigSource.STATIC_BROKER, True),
     (BROKER, NODE_ID, "log.cleaner.backoff.ms"): ("15000", ConfigSource.DEFAULT, False),
-    # Only for one listener, and yet not fixed, as Kafka has it.
+    # Only for one listener, and yet not read-only, as in Kafka.
     (BROKER, NODE_ID, "ssl.keystore.type"): ("JKS", ConfigSource.DEFAULT, False),
     (BROKER, NODE_ID, "process.roles"): ("broker", ConfigSource.STATIC_BROKER, True),
     (BROKER, "", "log.retention.ms"): ("9", ConfigSource.DYNAMIC_DEFAULT_BROKER, False),
@@ -210,7 +210,7 @@ async def test_listener_config_uses_documentation_of_node_config():
 
 
 def test_new_topic_inherits_hours_and_minutes_as_milliseconds():
-    """As Kafka, which takes what is no number for 0."""
+    """As in Kafka, which reads a malformed number as 0."""
     for hours, expected in (("3", "10800000"), ("some", "0")):
         altered = {(BROKER, ""): {"log.roll.hours": hours}}
         description = ConfigDescription(
@@ -221,7 +221,7 @@ def test_new_topic_inherits_hours_and_minutes_as_milliseconds():
 
 
 async def test_altered_config_replaces_its_synonyms_in_file():
-    """Though the one that the file has would count more."""
+    """This holds although the synonym in the file takes precedence."""
     altered = {(BROKER, ""): {"log.retention.minutes": "3"}}
     description = ConfigDescription(
         config(log_retention_ms="1000"), image(altered).configs, synonyms=False, documentation=False
@@ -332,11 +332,11 @@ def allowing(kind, name, operation):
 
 
 async def test_describing_configs_needs_describe_configs_on_resource():
-    """Neither DESCRIBE nor the right to alter them, nor that of another resource."""
+    """Neither DESCRIBE nor the permission to alter them suffices, nor a permission on another resource."""
     for resource, (kind, name, code) in RIGHTS.items():
         for operation, is_enough in (
             (Operation.DESCRIBE_CONFIGS, True),
-            (Operation.ALTER_CONFIGS, True),  # as in Kafka it implies the other
+            (Operation.ALTER_CONFIGS, True),  # as in Kafka, it implies the other
             (Operation.DESCRIBE, False),
             (Operation.READ, False),
         ):

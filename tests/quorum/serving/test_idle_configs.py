@@ -1,4 +1,4 @@
-"""Warnings of configs that change nothing."""
+"""Warnings about configs without an effect."""
 
 import logging
 

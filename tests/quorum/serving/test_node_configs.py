@@ -1,4 +1,4 @@
-"""The value that holds on a node now: of its own alteration, of one for all, of its file, or the default."""
+"""The effective value on a node: altered for it, altered for all, from its file, or the default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LISTENER_KEY = "listener.name.plaintext.max.connections"
 
 
 class Node:
-    """Its file, and what was altered by now."""
+    """A node with its file, and its alterations so far."""
 
     def __init__(self, **file):
         self.image = ConfigsImage()

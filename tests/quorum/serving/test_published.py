@@ -1,4 +1,4 @@
-"""Followers of the metadata on every node: bounds of connections, and the features in ApiVersions."""
+"""Followers of the metadata on every node: connection limits, and the features in ApiVersions."""
 
 from __future__ import annotations
 

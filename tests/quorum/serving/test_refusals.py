@@ -1,6 +1,6 @@
-"""Refusals that have no room at the top of a response: each requested item has the code, in its order.
+"""Refusals without a top-level error code: each requested item has the code, in order.
 
-A topic that is named again has it once.
+A repeated topic has it once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How handlers ask whether a client may: by which right on what, how often, and what is noted of it."""
+"""How handlers check permissions: which permission on which resource, how often, and what is logged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def asking(principal=ANONYMOUS, host="127.0.0.1"):
 
 
 def node(*rights, host="*"):
-    """`rights`: operations and their resources, by type and name."""
+    """Returns a node. `rights`: operations and their resources, by type and name."""
     authorizer = Authorizer()
     authorizer.complete_initial_load()
     for operation, kind, name in rights:
@@ -200,7 +200,7 @@ def test_declared_rights_are_judged_as_checked_ones(noted):
 
 
 def test_operation_bits_match_rights_without_refusals(noted):
-    """They are computed without a denial: no bit that lacks is a refusal."""
+    """They are computed without denials: a missing bit is not a refusal."""
     here = node((READ, TOPIC, "t"), (Operation.DELETE, TOPIC, "u"))
     bits = 1 << READ | 1 << DESCRIBE
     assert authorized_operations(here, asking(), TOPIC, "t") == bits

@@ -62,7 +62,7 @@ def test_quotas_are_set_kept_and_removed():
 
 
 def test_entities_and_quotas_have_kafkas_order():
-    """As a test of @platformatic/kafka has seen them there."""
+    """The order that a test of @platformatic/kafka observed in Kafka."""
     quotas = [(RATE, 1000.0), ("consumer_byte_rate", 1000.0), ("request_percentage", 0.5)]
     alice, pair = [("user", "alice")], [("user", "alice"), ("client-id", "a")]
     request = AlterClientQuotasRequest(

@@ -76,7 +76,7 @@ def test_a_broker_config_is_written_again():
     [(APPEND, "0:1,1:1,2:1,9:1"), (SUBTRACT, "0:1,2:1")],
 )
 def test_list_is_split_once_and_duplicates_counted_once(operation, after):
-    """B2. A topic's list has thousands of elements, and a request hundreds of topics."""
+    """B2. A topic's list may have thousands of elements, and a request hundreds of topics."""
     splits = []
 
     class Counted(str):
@@ -174,7 +174,7 @@ def test_unalterable_configs_are_refused(asked, code):
 
 @pytest.mark.parametrize("name", ["my.reporter.interval.ms", "cleanup.policy", "super.users"])
 def test_a_broker_keeps_a_config_that_nothing_declares(name):
-    """Kafka keeps it for plug-ins."""
+    """Kafka stores it for plug-ins."""
     for of in ("1", ""):
         records, codes = alter(resource(BROKER, of, (name, SET, "5")))
         assert (records, codes) == ([config(name, "5", (BROKER, of))], [ErrorCode.NONE])
@@ -198,7 +198,7 @@ def test_group_configs_obey_bounds_of_node():
 
 
 def test_broker_values_must_fit_defaults_and_file():
-    """The most precise of them counts: `num.io.threads` may double and halve."""
+    """The most specific values are compared: `num.io.threads` may be halved or doubled."""
     pool = "num.io.threads"
     image = image_of(config(pool, "40", (BROKER, "")), config(pool, "4", (BROKER, "1")), base=IMAGE)
     of_one, of_all = resource(BROKER, "1", (pool, SET, "9")), resource(BROKER, "", (pool, SET, "9"))
@@ -217,7 +217,7 @@ def test_broker_values_must_fit_defaults_and_file():
 
 
 def test_deleted_broker_values_are_checked_against_rest():
-    """Without overrides no address could connect. A retention that goes bounds its local part no more."""
+    """Without overrides no address could connect. A deleted retention no longer bounds its local part."""
     per_ip, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
     no_overrides = resource(BROKER, "1", (overrides, DELETE, None))
     both = resource(BROKER, "1", (per_ip, DELETE, None), (overrides, DELETE, None))
@@ -239,7 +239,7 @@ def test_deleted_broker_values_are_checked_against_rest():
 
 
 def test_list_with_gaps_from_old_controller_is_alterable():
-    """It took gaps in lists. A new value has none."""
+    """The old controller accepted gaps in lists. A new value has none."""
     stored = image_of(config("cordoned.log.dirs", "/a,,/b", (BROKER, "1")), base=IMAGE)
     fewer = resource(BROKER, "1", ("cordoned.log.dirs", SET, "/a"))
     assert alter(fewer, image=stored)[1] == [ErrorCode.NONE]
@@ -251,7 +251,7 @@ def test_list_with_gaps_from_old_controller_is_alterable():
 
 
 def test_subscription_with_gaps_is_still_read():
-    """It took gaps in lists."""
+    """The old controller accepted gaps in lists."""
     stored = image_of(config("metrics", "a,,b", (METRICS, "m")), base=IMAGE)
     found = subscription_of(stored.configs.of(METRICS, "m"))
     assert found.metrics == {"a", "b"}
@@ -293,7 +293,7 @@ def test_far_too_much_fails_as_a_request():
     minimum = resource(BROKER, "", ("min.insync.replicas", SET, "2"))
     image = image_of(eligible, base=image)
     many[0].configs.pop()
-    with pytest.raises(KafkaError):  # a record more, which forgets who was eligible
+    with pytest.raises(KafkaError):  # one more record, which clears the ELR
         alter(*many, minimum, image=image)
 
 
@@ -321,7 +321,7 @@ def test_request_has_bounded_configs_per_resource():
 
 
 def test_undeclared_configs_of_a_broker_are_bounded():
-    """They are passed with each look at a broker's configs."""
+    """Each check of a broker's configs iterates over them."""
     stored = image_of(*(config(f"k{i}", "1", (BROKER, "")) for i in range(999)), base=IMAGE)
     one, two = ("x", SET, "1"), ("y", SET, "1")
     declared = ("log.retention.ms", SET, "5")
@@ -336,7 +336,7 @@ def test_undeclared_configs_of_a_broker_are_bounded():
 
 
 def answer_message(*asked, image=IMAGE):
-    """The message of the answer."""
+    """Returns the error message of the response."""
     request = IncrementalAlterConfigsRequest(resources=list(asked), validate_only=False)
     return at_once(alter_configs(request, image)).response.responses[0].error_message
 
@@ -373,7 +373,7 @@ def answer_message(*asked, image=IMAGE):
             for name in ("01", "+1", " 1", "\u0661")
         ),
         (
-            resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # it is a broker's
+            resource(TOPIC, "t", ("cordoned.log.dirs", SET, "/a")),  # it is a broker's config
             "Unknown topic config name: cordoned.log.dirs",
         ),
         (
@@ -405,7 +405,7 @@ def test_errors_have_kafkas_wording(asked, message):
 
 
 def test_every_node_has_configs():
-    """Brokers, from 0 on, and controllers."""
+    """Brokers, from id 0 on, and controllers."""
     controller = RegisterControllerRecord(
         controller_id=7,
         incarnation_id=uid(7),
@@ -456,7 +456,7 @@ def test_configs_only_kafka_applies_are_kept():
 
 
 def test_kerberos_may_be_set_for_one_broker():
-    """As in Kafka (`DynamicListenerConfig`), though nothing acts on it; librdkafka's tests do."""
+    """As in Kafka (`DynamicListenerConfig`), although it has no effect; librdkafka's tests set it."""
     of_one = resource(BROKER, "1", ("sasl.kerberos.min.time.before.relogin", SET, "58000"))
     records, codes = alter(of_one)
     assert (len(records), codes) == (1, [ErrorCode.NONE])
@@ -465,7 +465,7 @@ def test_kerberos_may_be_set_for_one_broker():
 
 
 def test_eligible_leaders_and_min_insync_replicas():
-    """KIP-966: with them no broker has its own, the cluster must have one, and a change forgets who was eligible."""
+    """KIP-966: with ELR, no broker may have its own value, the cluster must have one, and a change clears the ELR."""
     level = FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1)
     image = image_of(level, base=IMAGE)
     topic_change = resource(TOPIC, "t", ("min.insync.replicas", SET, "2"))
@@ -500,7 +500,7 @@ def test_eligible_leaders_and_min_insync_replicas():
     ],
 )
 def test_controller_itself_accepts_only_removal_of_cordons(value, forwarded, code):
-    """KIP-1066: it does not know the paths of directories, the broker that forwards does."""
+    """KIP-1066: the controller does not know the paths of directories; the broker that forwards does."""
     image = image_of(config("cordoned.log.dirs", "/a, /b", (BROKER, "1")), base=IMAGE)
     asked = resource(BROKER, "1", ("cordoned.log.dirs", SET, value))
     request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
@@ -574,7 +574,7 @@ def test_blocks_are_for_registered_incarnations():
 
 
 def test_the_last_block():
-    """Ids are signed numbers of 64 bits."""
+    """Ids are signed 64-bit numbers."""
     last = (1 << 63) - 1 - 1000
     for begins, are_left in ((last, True), (last + 1, False)):
         image = image_of(ProducerIdsRecord(broker_id=1, next_producer_id=begins), base=IMAGE)

@@ -1,4 +1,4 @@
-"""The configs in answers of CreateTopics."""
+"""The topic configs in responses of CreateTopics."""
 
 from hypothesis import example, given
 from hypothesis import strategies as st

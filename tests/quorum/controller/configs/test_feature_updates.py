@@ -1,4 +1,4 @@
-"""UpdateFeatures as a decision (KIP-584, KIP-778): all levels move or none; Kafka's words for why not."""
+"""UpdateFeatures as a decision (KIP-584, KIP-778): all levels change or none; Kafka's messages for refusals."""
 
 from dataclasses import dataclass, field
 
@@ -29,7 +29,7 @@ ELR = "eligible.leader.replicas.version"
 
 @dataclass
 class FakeQuorum:
-    """Replaces the driver, which has its own tests: notes its requests."""
+    """A substitute for the driver, which has its own tests; it notes its calls."""
 
     kraft_version: int = 0
     upgrades: list[tuple[int, int, bool]] = field(default_factory=list)
@@ -211,7 +211,7 @@ def test_unset_feature_is_at_level_zero():
 
 
 def test_eligible_leaders_make_min_insync_replicas_the_clusters():
-    """KIP-966: the cluster gets one, brokers lose theirs; it needs a metadata.version that has it."""
+    """KIP-966: the cluster gets a value and brokers lose theirs; the feature needs a metadata.version that has it."""
     assert FEATURES[ELR].needs == {1: {MV: 23}}
     on = FeatureLevelRecord(name=ELR, feature_level=1)
     image = image_of(

@@ -1,4 +1,4 @@
-"""The limit of a client's changes a second: strict, or permissive with a later delay; for all principals."""
+"""The limit of a client's changes per second: strict, or permissive with a later delay; for all principals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from trimaran.wire.messages.alter_client_quotas import (
 from trimaran.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from trimaran.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-# One token every thousand seconds, at most eleven windows of it: less than one partition, so the first use empties it.
+# One token per thousand seconds, and at most eleven windows of tokens: less than one partition, so the first use
+# empties the bucket.
 RATE = 0.001
 THROTTLED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
@@ -51,7 +52,7 @@ def deletion(version: int, name: str = "t") -> DeleteTopicsRequest:
 
 
 async def exhausted(one: Any) -> None:
-    """Alice has a topic `t` of three partitions, and no tokens."""
+    """Gives Alice a topic `t` of three partitions, and no tokens."""
     await one.join(1)
     await limit(one, RATE, user="alice")
     answer = await one.forwarded(creation(partitions=3), 7, "alice")
@@ -83,7 +84,7 @@ async def test_principal_without_tokens_is_refused(tmp_path, request_, version):
         answer = await one.forwarded(request_, version, "alice")
         assert codes_in(answer) == [THROTTLED]
         assert [item.error_message for item in items(answer)] == [None]
-        # Three partitions, less what the bucket held at first: 0.011.
+        # Three partitions, less the initial content of the bucket: 0.011.
         assert answer.throttle_time_ms == pytest.approx((3 - 0.011) / RATE * 1000, rel=0.05)
         assert one.image.topics is before
         assert codes_in(await one.forwarded(request_, version, "bob")) == [0]
@@ -150,7 +151,7 @@ async def test_quota_of_any_matching_entity_applies(tmp_path, entity):
 
 
 async def test_the_connection_of_the_broker_is_not_muted(tmp_path):
-    """Others ask over the same one; the broker mutes the client's."""
+    """Other clients use the same connection; the broker mutes the client's."""
     async with controller_client(tmp_path) as one:
         await exhausted(one)
         for _ in range(3):

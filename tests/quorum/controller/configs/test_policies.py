@@ -1,4 +1,6 @@
-"""An operator's own rules about topics and configs: asked, obeyed, and refused at the start if they cannot be asked."""
+"""An operator's own rules about topics and configs: called, obeyed, and refused at the start if they cannot be
+loaded.
+"""
 
 from importlib.metadata import EntryPoint
 
@@ -39,7 +41,7 @@ def no_retention(altered):
 
 
 def installed(monkeypatch, **named):
-    """Entry points by their names' ends: create_topic, alter_config."""
+    """Installs entry points by the suffix of their names: create_topic, alter_config."""
     points = {
         f"trimaran.policy.{kind}": EntryPoint("rules", f"{__name__}:{function}", "")
         for kind, function in named.items()

@@ -1,4 +1,4 @@
-"""Asks the active controller over its socket, as a client, as a broker, and as a broker that forwards."""
+"""A client of the active controller's socket: as a client, as a broker, and as a broker that forwards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOCALHOST = b"\x7f\0\0\1"
 
 
 def principal(name: str = "ANONYMOUS") -> bytes:
-    """As a broker tells it: with the version before it."""
+    """Returns the principal as a broker encodes it, with the version first."""
     told = DefaultPrincipalData(type="User", name=name, token_authenticated=False)
     return b"\0\0" + told.encode(0)
 
@@ -60,14 +60,14 @@ class ControllerClient:
 
     @property
     def image(self) -> MetadataImage:
-        """The committed image; an answer comes after the commit of its content."""
+        """Returns the committed image; a response is sent after the commit of its content."""
         return self.running.loader.image
 
     async def call(self, request: Message, version: int | None = None) -> Any:
         return await self.connection.call(request, version=version, timeout=SECONDS)
 
     async def forwarded(self, request: Message, version: int, user: str) -> Any:
-        """The answer inside the envelope, to what a user asked of a broker."""
+        """Returns the response in the envelope for a user's request to a broker."""
         answer = await self.call(envelope(request, version, user))
         assert answer.error_code == 0
         _, body = decode_response_header(answer.response_data, request.KEY, version)
@@ -103,7 +103,7 @@ class ControllerClient:
 async def controller_client(
     path: Path, size: int = 1, **keys: object
 ) -> AsyncIterator[ControllerClient]:
-    """`keys` are the controllers' configuration, with underscores for dots."""
+    """Starts a controller and connects to it. `keys` are the controllers' configuration, with underscores for dots."""
     async with cluster(path, controllers=size, brokers=0, **keys) as nodes:
         running = await nodes.active()
         async with connected_to(running) as connection:
@@ -112,7 +112,7 @@ async def controller_client(
 
 @asynccontextmanager
 async def standby_client(path: Path) -> AsyncIterator[ControllerClient]:
-    """One of three controllers, which is not active."""
+    """Starts three controllers and connects to one that is not active."""
     async with cluster(path, controllers=3, brokers=0) as nodes:
         active = await nodes.active()
         running = next(

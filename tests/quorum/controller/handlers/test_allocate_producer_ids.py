@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks that no broker had before (KIP-730)."""
+"""AllocateProducerIds: returns blocks that no broker had before (KIP-730)."""
 
 import itertools
 

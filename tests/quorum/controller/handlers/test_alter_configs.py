@@ -1,4 +1,4 @@
-"""AlterConfigs on the controller: the old way, which replaces all configs of a resource."""
+"""AlterConfigs on the controller: the older API, which replaces all configs of a resource."""
 
 from tests.broker.handlers.configs import TOPIC, incremental, replacing
 from tests.quorum.controller.handlers.controller_client import NOBODY, controller_client

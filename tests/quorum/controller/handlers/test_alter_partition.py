@@ -1,4 +1,4 @@
-"""AlterPartition: a leader says who is in sync (KIP-497)."""
+"""AlterPartition: a leader changes an ISR (KIP-497)."""
 
 import pytest
 
@@ -67,7 +67,7 @@ async def test_a_broker_of_an_old_epoch_changes_nothing(tmp_path):
 
 
 async def test_replica_of_stale_epoch_does_not_join_isr(tmp_path):
-    """KIP-841: it would be counted though it has restarted since."""
+    """KIP-841: otherwise it would count as in sync although it has restarted."""
     async with controller_client(tmp_path) as one:
         first, second = await one.join(1, 2)
         topic = await one.create("t", [1, 2])

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says in which of its directories its replicas are (KIP-858)."""
+"""AssignReplicasToDirs: a broker reports the directories of its replicas (KIP-858)."""
 
 from tests.quorum.controller.handlers.controller_client import controller_client
 from tests.quorum.metadata.build import uid

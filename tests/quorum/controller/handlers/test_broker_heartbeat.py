@@ -1,5 +1,5 @@
-"""BrokerHeartbeat: a broker is unfenced when it has caught up, fenced when it wants to, and let go when nothing is led
-by it.
+"""BrokerHeartbeat: a broker is unfenced when it has caught up, fenced at its request, and released when it leads
+nothing.
 """
 
 import pytest
@@ -62,13 +62,13 @@ async def test_unknown_or_stale_broker_gets_an_error(tmp_path):
         assert (await broker.beat()).error_code == ErrorCode.STALE_BROKER_EPOCH
 
 
-# --- one controller by itself
+# --- a single controller
 
 BEGUN = (features(), broker(1), broker(2), topic("t", 1), partition(1, 0, [1, 2]))
 
 
 async def test_heartbeat_waiting_for_its_turn_extends_the_session(mock_clock):
-    """Its answer comes when a long decision is over, and its session begins when it is read."""
+    """Its response is sent after a long decision, but its session is extended when it is read."""
     async with solo(*BEGUN) as one:
 
         def long():
@@ -119,7 +119,7 @@ async def test_stopping_broker_hands_many_leaderships_over_in_parts(mock_clock, 
 
 
 async def test_broker_fenced_while_stopping_starts_over(mock_clock, monkeypatch):
-    """Else what was still being taken from it would tell it to go when it is back."""
+    """Otherwise the remaining partitions of its first shutdown would stop it after its return."""
     for module in (brokers, turns):
         monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [2, 1]) for index in range(1, 30)]
@@ -146,7 +146,7 @@ async def test_unfinished_handover_does_not_affect_next_incarnation(mock_clock, 
     async with solo(*BEGUN, *many) as one:
         await one.beat(2)
         await one.beat(1, want_shut_down=True)
-        one.active.leases.end(1)  # as with the registration of another
+        one.active.leases.end(1)  # as with another broker's registration
         await one.settle()
         assert any(1 in found.isr for found in one.partitions().values())
 
@@ -163,7 +163,7 @@ async def test_latest_heartbeat_determines_brokers_metadata_offset(mock_clock):
     [
         ((broker(1, fenced=True), partition(1, 0, [1, 2], isr=[2], leader=-1)), True),
         ((broker(1), partition(1, 0, [1, 2], isr=[2], leader=-1)), False),  # it changes nothing
-        ((broker(1, fenced=True), partition(1, 0, [2])), False),  # there is none to be led
+        ((broker(1, fenced=True), partition(1, 0, [2])), False),  # there is no partition to lead
     ],
 )
 async def test_unfencing_step_wakes_election_of_remaining_leaders(mock_clock, records, is_woken):
@@ -190,7 +190,7 @@ async def test_connection_of_last_heartbeat_represents_the_broker(mock_clock):
 
 
 async def test_changes_of_heartbeat_may_span_batches(mock_clock, monkeypatch):
-    """The log takes ten thousand records at once, and a broker may lead more partitions."""
+    """The log accepts ten thousand records at once, and a broker may lead more partitions."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     many = [partition(1, index, [1, 2]) for index in range(1, 3)]
     async with solo(*BEGUN, *many) as one:

@@ -51,14 +51,14 @@ async def test_inactive_controller_answers_not_controller(tmp_path):
         assert await broker.register() == ErrorCode.NOT_CONTROLLER
 
 
-# --- one controller by itself
+# --- a single controller
 
 SESSION = 9.0
 NEW, SAME = registration(), registration(incarnation_id=uid(1))
 
 
 async def register(one, request):
-    """The broker's epoch."""
+    """Registers the broker and returns its epoch."""
     assert request.cluster_id == CLUSTER_ID
     return (await one.call(broker_registration, request)).broker_epoch
 
@@ -91,7 +91,9 @@ async def test_new_listener_at_disconnected_brokers_address_replaces_it(
 
 
 async def test_a_lease_is_of_one_incarnation(mock_clock):
-    """The same one that says again who it is keeps it; of another the session begins with its first heartbeat."""
+    """The same incarnation keeps its lease when it registers again; another one's session begins with its first
+    heartbeat.
+    """
     async with solo(features(), broker(1)) as one:
         assert await register(one, SAME) == 101
         assert one.active.leases.of(1) is not None
@@ -114,7 +116,7 @@ async def test_broker_epoch_is_offset_of_its_registration(mock_clock):
 async def test_leaderships_of_replaced_process_move_in_parts(
     mock_clock, monkeypatch, in_step, batches
 ):
-    """And all of it before the new one is registered."""
+    """All of this happens before the new process is registered."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", in_step)
     many = [partition(1, index, [1, 2]) for index in range(5)]
     async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:
@@ -125,7 +127,7 @@ async def test_leaderships_of_replaced_process_move_in_parts(
 
 
 async def test_replaced_process_that_still_lives_loses_no_more(mock_clock, monkeypatch):
-    """Its heartbeat comes while the other one's registration takes away what it leads, a part at a time."""
+    """Its heartbeat arrives while the registration of the other process takes away its leaderships in batches."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 1)
     many = [partition(1, index, [1, 2]) for index in range(5)]
     async with solo(features(), broker(1), broker(2), topic("t", 1), *many) as one:
@@ -143,7 +145,7 @@ async def test_replaced_process_that_still_lives_loses_no_more(mock_clock, monke
 
 
 async def test_partition_without_other_leader_is_examined_once(mock_clock, monkeypatch):
-    """The broker stays in the ISR of what it has alone."""
+    """The broker stays in the ISR of partitions whose only replica it is."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     alone = [partition(1, index, [1]) for index in range(5)]
     async with solo(features(), broker(1), topic("t", 1), *alone) as one:
@@ -164,7 +166,7 @@ async def test_a_part_need_not_be_one_batch(mock_clock, monkeypatch):
 
 
 async def test_partitions_joined_during_replacement_are_taken_away(mock_clock, monkeypatch):
-    """Another step gave the partition to it after its partitions were examined."""
+    """Another step gave the partition to the broker after its partitions were examined."""
     monkeypatch.setattr(module, "PARTITIONS_PER_STEP", 2)
     many = [partition(1, index, [1, 2]) for index in range(4)]
     joined = partition(1, 4, [2, 1], isr=[2])

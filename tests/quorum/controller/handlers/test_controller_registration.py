@@ -1,4 +1,4 @@
-"""ControllerRegistration: a controller tells its endpoints and features (KIP-919)."""
+"""ControllerRegistration: a controller reports its endpoints and features (KIP-919)."""
 
 import pytest
 

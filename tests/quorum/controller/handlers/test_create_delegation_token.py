@@ -1,4 +1,4 @@
-"""CreateDelegationToken on the controller: for clients that asked through a broker."""
+"""CreateDelegationToken on the controller: for clients of a broker."""
 
 from tests.quorum.controller.handlers.controller_client import SUPER_USER, controller_client
 from trimaran.wire.errors import ErrorCode
@@ -12,7 +12,7 @@ CREATION = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
 
 
 async def test_forwarded_token_belongs_to_client_and_expires(tmp_path):
-    """The principal inside the envelope owns it; the sweep takes it away when its time is over."""
+    """The principal in the envelope owns the token; the sweep removes it after its expiry."""
     keys = {
         "delegation_token_max_lifetime_ms": 1,
         "delegation_token_expiry_check_interval_ms": 1,
@@ -42,7 +42,7 @@ async def test_one_for_another_user_needs_leave(tmp_path):
 
 
 async def test_token_too_large_for_record_leaves_leadership_intact(tmp_path):
-    """A name of the longest size fits a request, and not with "User:" before it."""
+    """A name of the maximum size fits a request, but not with the prefix "User:"."""
     async with controller_client(tmp_path, **SECRET) as one:
         active_controller = one.running.context.controller.active()
         renewer = CreatableRenewers(principal_type="User", principal_name="n" * 0x7FFF)

@@ -65,8 +65,8 @@ def authorizer(*operations):
 @pytest.mark.parametrize("version", [5, 6, 7])
 @pytest.mark.parametrize("sees", [True, False])
 async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplog, version, sees):
-    """KIP-525; a client with only CREATE gets an error code for them, and no counts. They were not requested, so it is
-    logged as no denial.
+    """KIP-525: a client with only CREATE gets an error code instead of the configs, and no counts. The client did not
+    request them, so this is not logged as a denial.
     """
     caplog.set_level("INFO", "kafka.authorizer.logger")
     rights = [Operation.CREATE, *([Operation.DESCRIBE_CONFIGS] if sees else [])]
@@ -85,7 +85,7 @@ async def test_configs_are_returned_only_to_authorized_clients(mock_clock, caplo
 
 
 async def test_an_acl_counts_from_when_it_is_committed(tmp_path):
-    """The active controller judges by the metadata that it writes itself."""
+    """The active controller authorizes by the metadata that it writes itself."""
     acl = ALICE._replace(resource_name="*", operation=Operation.CREATE)
     async with controller_client(tmp_path, **SUPER_USER) as one:
         codes = []

@@ -1,4 +1,4 @@
-"""Envelope: what a broker forwards is answered inside, and what is no request that may be forwarded is not."""
+"""Envelope: a valid forwarded request is answered inside; an invalid one is refused."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ async def test_with_an_authorizer_envelopes_are_for_brokers(tmp_path):
 
 
 async def test_token_user_gets_no_token_through_broker(tmp_path):
-    """Whatever the broker has looked at."""
+    """Regardless of the broker's own checks."""
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
     data = DefaultPrincipalData(type="User", name="alice", token_authenticated=True)
     forwarded = envelope(request, 3).replace(request_principal=b"\0\0" + data.encode(0))
@@ -152,7 +152,7 @@ async def test_principal_of_another_version_is_refused(mock_clock, wrong):
 
 
 async def test_former_leader_redirects_broker_despite_inner_answer(mock_clock):
-    """Whatever it has answered inside, which a client would take for the last word."""
+    """Regardless of the inner response, which a client would take as final."""
     async with solo(features(), broker(1)) as one:
         answer = one.begin(handler, envelope(creation(), 7))
         one.active.close()

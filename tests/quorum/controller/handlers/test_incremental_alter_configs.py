@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs on the controller: what is in the log, and this controller's own log levels."""
+"""IncrementalAlterConfigs on the controller: configs in the log, and this controller's own log levels."""
 
 import logging
 

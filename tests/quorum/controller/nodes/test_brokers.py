@@ -182,11 +182,11 @@ def test_two_processes_cannot_have_the_same_endpoints():
     assert not same_endpoints(nowhere, registration(listeners=[])), "that may be two processes"
 
 
-# --- the end
+# --- removal
 
 
 def test_decided_partition_is_reexamined_only_if_changed():
-    """A broker stays in the ISRs where it is alone, and may have thousands of those."""
+    """A broker stays in the ISR of partitions whose only replica it is, and may have thousands of them."""
     image = image_of(
         features(), broker(1), topic("t", 1), *(partition(1, index, [1]) for index in range(3))
     )
@@ -238,8 +238,8 @@ def test_a_broker_that_never_registered_cannot_be_removed():
 
 @pytest.mark.parametrize(("previous", "stays_eligible"), [(101, True), (100, False), (-1, False)])
 def test_unclean_restart_removes_broker_from_isr_and_elr(previous, stays_eligible):
-    """KIP-966, P4: only the epoch of its last life, noted when all was on disk, keeps it eligible; it is in sync
-    nowhere.
+    """KIP-966, P4: the broker stays eligible only if it names the epoch of its last life, written after everything was
+    flushed; it is in no ISR.
     """
     image = image_of(
         features(),

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: the directories of a broker's replicas, and the effects of an offline one."""
+"""AssignReplicasToDirs: the directories of a broker's replicas, and the effects of an offline directory."""
 
 import pytest
 

@@ -52,14 +52,15 @@ def test_the_slowest_active_broker():
     leases = Leases(9.0)
     assert leases.lowest_active_offset(IMAGE) is None
     leases.begin(IMAGE, now=0.0)
-    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced: it is not waited for
+    leases.extend(3, 103, now=0.0).metadata_offset = 1  # fenced, so its heartbeat is not awaited
     leases.extend(1, 101, now=0.0).metadata_offset = 50
     assert leases.lowest_active_offset(IMAGE) == -1
     leases.extend(2, 102, now=0.0).metadata_offset = 40
     assert leases.lowest_active_offset(IMAGE) == 40
-    leases.extend(2, 102, now=0.0).shutdown_offset = 0  # it goes
+    leases.extend(2, 102, now=0.0).shutdown_offset = 0  # shutting down
     assert leases.lowest_active_offset(IMAGE) == 50
-    leases.extend(9, 109, now=0.0).metadata_offset = 1  # it is no longer registered
+    leases.extend(9, 109, now=0.0).metadata_offset = 1  # no longer registered
     assert leases.lowest_active_offset(IMAGE) == 50
-    leases.extend(1, 999, now=0.0).metadata_offset = 1  # another incarnation than the registered
+    # Another incarnation than the registered one
+    leases.extend(1, 999, now=0.0).metadata_offset = 1
     assert leases.lowest_active_offset(IMAGE) is None

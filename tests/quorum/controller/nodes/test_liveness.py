@@ -1,4 +1,4 @@
-"""Whether a process is there: a refused connection says no, silence says nothing."""
+"""Probes of a process: a refused connection means that it has ended, silence means nothing."""
 
 import pytest
 import trio
@@ -28,8 +28,8 @@ class Socket:
 
 @pytest.fixture
 def network(monkeypatch):
-    """The results of connecting to a port, one after another, the last one for ever; and the sockets that were
-    opened.
+    """Sets the results of connecting to a port, in order, with the last one repeated; and returns the opened
+    sockets.
     """
     answers, opened = {}, []
 
@@ -55,7 +55,7 @@ REFUSED, SILENT, LISTENS = ConnectRefused("refused"), ConnectionLost("timed out"
         ([[REFUSED]], True),
         ([[REFUSED], [REFUSED]], True),
         ([[LISTENS]], False),
-        ([[SILENT]], False),  # the network is cut, and the process may live
+        ([[SILENT]], False),  # the network is cut, and the process may be alive
         ([[REFUSED], [LISTENS]], False),
         ([[REFUSED], [SILENT]], False),
         ([], False),
@@ -76,7 +76,7 @@ async def test_process_is_gone_when_all_listeners_refuse(network, autojump_clock
 
 
 async def test_endpoint_refuses_when_all_its_addresses_do(network, monkeypatch):
-    """The former address of the name is not known to have refused."""
+    """The previous address of the name is not known to refuse."""
     known, _ = network
     known[7] = [REFUSED]
 

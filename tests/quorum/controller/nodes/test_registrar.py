@@ -1,4 +1,4 @@
-"""A controller registers whenever the metadata does not say of it what it should (KIP-919)."""
+"""A controller registers whenever the metadata lacks its current registration (KIP-919)."""
 
 from contextlib import asynccontextmanager
 
@@ -23,7 +23,7 @@ FIRST, SECOND = ("first", 1), ("second", 2)
 
 
 class Quorum:
-    """The node id of the leader; `requests` came to addresses, and are answered with the `code` or fail with the
+    """The quorum with the leader's node id; `requests` have their addresses, and get the `code` or fail with the
     `error`.
     """
 
@@ -48,7 +48,7 @@ class Quorum:
 
 
 class Registered:
-    """A controller that runs, and what the metadata says."""
+    """A running controller, and its registration in the metadata."""
 
     def __init__(self, quorum, incarnation):
         self.registrar = Registrar(
@@ -61,7 +61,7 @@ class Registered:
         await trio.testing.wait_all_tasks_blocked()
 
     def image(self, level=30):
-        """Publishes an image behind the end of the last request."""
+        """Publishes an image with the result of the last request."""
         _, request = self.quorum.requests[-1]
         records = register_controller(request, image_of(features(level))).records
         return image_of(features(level), *records)
@@ -101,7 +101,7 @@ async def test_registration_describes_node_once(quorum, autojump_clock):
 
 @pytest.mark.parametrize(("level", "requests"), [(0, 0), (14, 0), (15, 1)])
 async def test_below_3_7_controllers_do_not_register(quorum, autojump_clock, level, requests):
-    """Nodes of those levels could not read it."""
+    """Nodes at those levels could not read the record."""
     async with running(quorum) as one:
         await one.publish(image_of(*([features(level)] if level else [])))
         await trio.sleep(TIMEOUT_SECONDS / 2)

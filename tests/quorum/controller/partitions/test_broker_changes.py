@@ -1,4 +1,4 @@
-"""Elections, ISR changes and AlterPartition, one rule after the other."""
+"""Elections, ISR changes and AlterPartition, rule by rule."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def after(image, records):
     return image_of(*records, base=image).topics.by_name["t"].partitions
 
 
-# --- a broker goes, a broker comes
+# --- brokers that leave and return
 
 
 def test_departing_follower_leaves_isr_without_new_epoch():
@@ -67,7 +67,7 @@ def test_last_isr_member_stays_without_a_leader():
 
 
 def test_out_of_sync_replica_is_not_elected():
-    """Clean elections only, P5: 2 and 3 live, and lack what 1 has."""
+    """Only clean elections, P5: 2 and 3 are alive, but lack records of 1."""
     image = image_of(changed_broker(1, fenced=1), base=cluster(partition(1, 0, [1, 2, 3], isr=[1])))
     (record,) = changes_without(state_of(image), 1)
     assert record.leader == -1
@@ -248,7 +248,7 @@ def test_invalid_proposals_are_refused(request_, code):
     [
         changed_broker(2, fenced=1),
         changed_broker(2, in_controlled_shutdown=1),
-        broker(2, epoch=777),  # KAFKA-14139: it came back, perhaps with an empty disk
+        broker(2, epoch=777),  # KAFKA-14139: it has restarted, perhaps with an empty disk
         UnregisterBrokerRecord(broker_id=2, broker_epoch=102),
     ],
 )
@@ -281,7 +281,7 @@ def test_leader_losing_leadership_by_proposal_is_informed():
 
 
 def test_proposals_of_many_partitions_may_span_batches():
-    """A leader of tens of thousands proposes for all of them when a follower is gone."""
+    """The leader of tens of thousands of partitions proposes changes to all of them when a follower fails."""
     result = at_once(alter_partition(proposal([1]), state_of(cluster(partition(1, 0, [1, 2])))))
     assert not result.atomic
 
@@ -373,7 +373,7 @@ def test_records_of_a_decision_can_be_replayed():
 
 
 def test_replica_with_failed_directory_stays_outside_isr():
-    """Its leader saw it caught up, before the directory failed."""
+    """Its leader saw it in sync before the directory failed."""
     lost = partition(1, 0, [1, 2], isr=[1], directories=[uid(501), LOST_DIRECTORY])
     image = cluster(lost)
     proposal = AlterPartitionRequestPartitionData(

@@ -1,5 +1,5 @@
-"""Eligible leader replicas, unclean elections, recovery, completed reassignments: one rule after the other (KIP-966,
-KIP-704, KIP-455).
+"""Eligible leader replicas, unclean elections, recovery, completed reassignments: rule by rule (KIP-966, KIP-704,
+KIP-455).
 """
 
 import pytest
@@ -99,7 +99,7 @@ def test_replica_with_lost_disk_is_not_eligible():
 
 
 def test_last_known_leader_leads_when_none_is_eligible():
-    """It lost nothing that it alone had acknowledged, or all replicas did: it is recorded as recovering."""
+    """Either it lost nothing that only it had acknowledged, or all replicas did: it is recorded as recovering."""
     image = cluster(
         *fenced(1), partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1], leader_epoch=3)
     )
@@ -109,7 +109,7 @@ def test_last_known_leader_leads_when_none_is_eligible():
 
 
 def test_without_feature_last_known_leader_is_ignored():
-    """A last known leader left behind by the removed feature: the partition waits for an in-sync replica."""
+    """The removed feature left a last known leader behind: the partition waits for an in-sync replica."""
     image = cluster(partition(1, 0, [1, 2], isr=[], leader=-1, last_known_elr=[1]), elr=False)
     assert changes_with(state_of(image), 1) == []
 
@@ -124,7 +124,7 @@ def test_last_leader_is_remembered_until_next_election():
 
 
 def test_leaderless_last_replica_leaves_the_isr():
-    """This applies if an ISR may be empty; without the feature it stays, as the test below says."""
+    """This applies if an ISR may be empty; without the feature the replica stays, as in the test below."""
     image = cluster(*fenced(1), partition(1, 0, [1], isr=[1], leader=-1))
     assert changes_without(state_of(image), 1) == [
         change(1, 0, isr=[], eligible_leader_replicas=[1])
@@ -252,7 +252,7 @@ def test_leaderless_partitions_of_unclean_topics_are_found():
     [(11, [1, 2], True), (12, [1, 2], False), (11, [1, 2, 3, 4], False), (11, [3, 2, 1], False)],
 )
 def test_isr_shrink_before_3_6_begins_leader_epoch(level, isr, begins):
-    """KAFKA-15021: its followers did not notice one otherwise. Any other ISR begins none."""
+    """KAFKA-15021: otherwise its followers did not notice the change. Any other ISR change keeps the epoch."""
     image = image_of(
         features(level), base=cluster(partition(1, 0, [1, 2, 3, 4], isr=[1, 2, 3]), elr=False)
     )
@@ -311,13 +311,13 @@ def test_fewer_replicas_wait_for_all_that_stay():
     [
         # One more replica: none is removed.
         (partition(1, 0, [1, 2, 3], isr=[1, 2], adding=[3]), [1, 2, 3], (1, 2, 3)),
-        # All are others.
+        # All replicas are replaced.
         (
             partition(1, 0, [3, 4, 1, 2], isr=[1, 2], leader=1, adding=[3, 4], removing=[1, 2]),
             [1, 3, 4],
             (3, 4),
         ),
-        # 2 stays, and lags behind as it did before.
+        # 2 stays, and lags as before.
         (
             partition(1, 0, [1, 2, 4, 3], isr=[1, 3], adding=[4], removing=[3]),
             [1, 3, 4],

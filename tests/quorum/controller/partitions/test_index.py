@@ -1,4 +1,4 @@
-"""The index of an image, however it came to be of it: against one that is looked up partition by partition."""
+"""The index of an image, however it was built, compared with one computed partition by partition."""
 
 from collections import deque
 
@@ -29,7 +29,7 @@ steps = st.lists(
 
 
 def records_of(image, step, number):
-    """The records of one step that makes sense; `number` is the id of what is created."""
+    """Returns the records of one valid step; `number` is the id of the created object."""
     kind, name, *rest = step
     known = image.topics.by_name.get(name)
     if known is None:
@@ -84,7 +84,7 @@ AB = ("create", "a.b", [[1]])
 @example([AB], [("add", "a.b", [2])], [])
 @given(steps, steps, steps)
 def test_index_follows_between_any_two_images(common, one, other):
-    """Two images that went apart, as that of an epoch and the committed one do, and nothing at all."""
+    """Two images that diverged, such as an epoch's and the committed one, and the empty image."""
     base = grown(EMPTY, common, 0)
     images = [base, grown(base, one, 100), grown(base, other, 200), EMPTY]
     index = PartitionIndex()

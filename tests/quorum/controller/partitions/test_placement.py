@@ -1,4 +1,4 @@
-"""Replica placement against its promises; every one is checked over many seeds."""
+"""Guarantees of replica placement, each checked with many seeds."""
 
 import random
 from collections import Counter
@@ -87,7 +87,7 @@ def test_rack_of_fenced_brokers_holds_replicas():
     ],
 )
 def test_a_pattern_does_not_repeat(nodes, factor):
-    """Otherwise the replicas of one partition in every few would all be on the same brokers."""
+    """Otherwise every few partitions would have all replicas on the same brokers."""
     up = sum(not node.fenced for node in nodes)
     for seed in range(20):
         last = [replicas[-1] for replicas in place(brokers(*nodes), 4 * up, factor, seed)]
@@ -149,7 +149,7 @@ def test_stopping_and_cordoned_brokers_get_no_replicas():
 
 
 def test_stopped_broker_is_placed_like_fenced_ones():
-    """A topic of three replicas can be made while one of three brokers restarts (as in Kafka's
+    """A topic with three replicas can be created while one of three brokers restarts (as in Kafka's
     `BrokerHeartbeatManager.usableBrokers`).
     """
     listed = brokers(

@@ -37,7 +37,7 @@ def cluster(*records):
 
 
 def ask(image, replicas, *, index=0, name="t", any_factor=True):
-    """The written records, and the code and text of the answer."""
+    """Returns the written records, and the code and message of the response."""
     request = AlterPartitionReassignmentsRequest(
         allow_replication_factor_change=any_factor,
         topics=[
@@ -106,7 +106,7 @@ def test_a_move_is_cancelled():
     after = found(moved(image, None))
     assert (after.replicas, after.isr) == ((1, 2, 3), (1, 2, 3))
     assert (after.adding, after.removing) == ((), ())
-    assert after.leader_epoch == 1  # the added replica must not follow any longer
+    assert after.leader_epoch == 1  # the added replica must stop following
     assert len(after.directories) == 3
 
 

@@ -84,7 +84,7 @@ def create(*topics, image=IMAGE, validate_only=False, **keys):
 
 
 def test_new_topic_id_is_neither_reserved_nor_dashed(monkeypatch):
-    """The text of one that begins with 0xf8 to 0xfb begins with a dash."""
+    """The text of an id that begins with 0xf8 to 0xfb begins with a dash."""
     drawn = [bytes(16), (99).to_bytes(16, "big"), b"\xf8" + bytes(15), b"\xfb" + bytes(15)]
     for good in ((100).to_bytes(16, "big"), b"\xf7" + b"\xf8" * 15, b"\xfc" + b"\xf8" * 15):
         numbers = iter([*drawn, good])
@@ -339,7 +339,7 @@ def test_too_many_new_partitions_fail_as_a_request():
 
 
 def test_excessive_partitions_are_refused_before_the_work():
-    """Each topic asks for less than a request may have, all of them for six times as much."""
+    """Each topic is within the limit of a request, all of them together are six times above it."""
     many = image_of(
         *(topic(f"u{i}", i) for i in range(10, 20)),
         *(partition(i, 0, [1, 2]) for i in range(10, 20)),
@@ -467,7 +467,7 @@ def test_existence_of_topic_is_hidden_without_describe(asked, sees, deletes, ans
 def test_a_topic_named_both_ways_is_not_deleted():
     records, answers = remove(states=[("t", NIL_UUID), (None, uid(1))])
     assert records == []
-    assert len(answers) == 1  # to the name, as Kafka
+    assert len(answers) == 1  # for the name, as in Kafka
 
 
 # --- older levels of metadata.version
@@ -475,7 +475,7 @@ def test_a_topic_named_both_ways_is_not_deleted():
 
 @pytest.mark.parametrize("level", [7, 16, 17, 23, 30])
 def test_topic_is_written_at_every_metadata_version(level):
-    """Records from before 3.7-IV2 have no room for directories, which brokers do not tell then."""
+    """Records from before 3.7-IV2 have no field for directories, and brokers do not report them then."""
     image = image_of(features(level), broker(1, log_dirs=[uid(501)] if level >= 17 else []))
     request = CreateTopicsRequest(topics=[wanted(factor=1)])
     made = at_once(create_topics(request, state_of(image), rules())).records

@@ -1,4 +1,4 @@
-"""CreateAcls, DeleteAcls as decisions; filters and the authorizer against naive twins."""
+"""CreateAcls and DeleteAcls as decisions; filters and the authorizer compared with naive models."""
 
 import itertools
 
@@ -204,12 +204,12 @@ def test_filters_with_oversized_answer_remove_nothing():
         delete(*[everything] * (most + 1), image=image)
 
 
-# --- naive twins
+# --- naive models
 
 NAMES = st.sampled_from(["*", "a", "ab", "abc", "b"])
 PRINCIPALS = st.sampled_from(["User:a", "User:b", "User:*"])
 HOSTS = st.sampled_from(["*", "h", "i"])
-# Few of each, so that they often meet.
+# Few values of each kind, so that they often coincide.
 OPERATIONS = st.sampled_from(
     [
         Operation.ALL,
@@ -242,7 +242,7 @@ FILTERS = st.builds(
 
 
 def naive_matches(one, acl):
-    """Sentence by sentence of KIP-290 and of `DescribeAcls` in KIP-140."""
+    """Implements KIP-290 and `DescribeAcls` of KIP-140 sentence by sentence."""
     literal, prefixed = acl.pattern_type == 3, acl.pattern_type == 4
     if one.resource_name_filter is None:
         name = one.pattern_type_filter in (1, 2) or one.pattern_type_filter == acl.pattern_type
@@ -361,7 +361,7 @@ def loaded(authorizer: Authorizer) -> Authorizer:
 
 
 def test_acl_recreated_under_another_id_stays():
-    """Removed and created again, seen as one snapshot: the removal follows the creation."""
+    """The ACL is removed and created again within one snapshot: the removal comes after the creation."""
     before, after = image_of(record(1)), image_of(record(2))
     authorizer = loaded(Authorizer())
     authorizer.publish(replay([record(1)]), before, Manifest(SOMEWHERE))
@@ -377,7 +377,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 6), st.none() | ACLS), max_size=20)
 
 @given(st.lists(CHANGES, max_size=4), st.integers(0, 3), ALL_ASKED)
 def test_deltas_and_a_snapshot_give_the_same_answers(batches, snapshot_at, all_asked):
-    """X3: after any additions and removals, some of them seen as a snapshot, the index answers as one made of the
+    """X3: after any additions and removals, some of them read as a snapshot, the index answers like one built from the
     image.
     """
     image, authorizer = EMPTY, loaded(Authorizer())
@@ -413,7 +413,7 @@ def test_super_users_may_do_everything():
 
 
 def test_only_super_users_pass_before_acls_are_loaded():
-    """An older snapshot has no ACL at all, and the one that denies it stands behind it in the log."""
+    """An older snapshot has no ACL at all; the one that denies the request comes later in the log."""
     authorizer = Authorizer({"User:root"}, allow_if_no_acl=True)
     action = Action(Operation.READ, ResourceType.TOPIC, "orders")
     assert authorizer.judge(Principal("root"), "h", action).allowed

@@ -1,4 +1,4 @@
-"""Delegation tokens as decisions: the life of one, and the rights on it (KIP-48)."""
+"""Delegation tokens as decisions: the life of a token, and permissions on it (KIP-48)."""
 
 import itertools
 
@@ -92,7 +92,7 @@ def test_the_life_of_a_token():
     image, expiry = expire(image, token.hmac, at=150, period=50)
     assert expiry == 200
     image, expiry = expire(image, token.hmac, at=160, period=5000)
-    assert expiry == 1010  # never beyond its end
+    assert expiry == 1010  # never beyond its maximum lifetime
     image, expiry = expire(image, token.hmac, at=170, period=0)
     assert (expiry, list(image.tokens)) == (170, ["token-0"])
     image, expiry = renew(image, token.hmac, at=170)  # the last millisecond of its life
@@ -134,7 +134,7 @@ def test_a_refusal_tells_no_times():
 
 
 def test_the_hmac_is_sha_512_of_the_id():
-    """As `echo -n token-0 | openssl dgst -sha512 -hmac key` says."""
+    """Checked with `echo -n token-0 | openssl dgst -sha512 -hmac key`."""
     _, token = create()
     assert token.hmac.hex().startswith("e5d568ddf205813eda61abb3e3993e95")
     assert len(token.hmac) == 64
@@ -200,7 +200,7 @@ def test_tokens_are_visible_to_owner_and_renewers():
     assert told("User:dora") == []
     assert told("User:dora", may_see=True) == ["token-0", "token-1"]
     assert told("User:dora", "bob", may_see=True) == ["token-0"]
-    # The requester on behalf of an owner counts like the owner.
+    # The requester on behalf of an owner has the owner's permissions.
     by_dora = {key: token.replace(requester="User:dora") for key, token in image.tokens.items()}
     of_dora = DescribeDelegationTokenOwner(principal_type="User", principal_name="dora")
     for owners in (None, [of_dora]):
@@ -225,7 +225,7 @@ def test_expired_tokens_are_removed():
 
 
 def test_token_ends_with_its_maximum_life():
-    """Others may have written it."""
+    """Another version may have written it."""
     image, token = create()
     over = image.tokens["token-0"].replace(max_timestamp=50, expiration_timestamp=100)
     image = image_of(over, base=image)
@@ -235,7 +235,7 @@ def test_token_ends_with_its_maximum_life():
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
 def test_every_version_can_be_written(version):
-    """The requester has a place in version 3 only; in an older answer it must be left out, not refused by our own
+    """Only version 3 has a field for the requester; in an older response it must be omitted, not refused by our own
     encoder.
     """
     request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)

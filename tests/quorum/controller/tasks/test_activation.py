@@ -1,4 +1,4 @@
-"""R14: a transaction of records that its leader did not finish is ignored; the next leader begins it again
+"""R14: a transaction of records that its leader did not finish is ignored; the next leader starts it again
 (KIP-868).
 """
 
@@ -65,12 +65,12 @@ def test_later_unfinished_transaction_is_aborted():
 
 
 def first_records(*bootstrap, **more):
-    """The first records of an empty log, without the marks of the transaction."""
+    """Returns the first records of an empty log, without the transaction's markers."""
     return activation_records(EMPTY, bootstrap, in_transaction=False, **more)[1:-1]
 
 
 def test_configured_minimum_becomes_cluster_wide_with_elr():
-    """KIP-966: afterwards it belongs to no single node."""
+    """KIP-966: afterwards it is not set for a single node."""
     minimum = config("min.insync.replicas", "2", (4, ""))
     first = [features(), eligible_leaders()]
     assert first_records(*first, min_insync_replicas=2) == [*first, minimum]
@@ -89,7 +89,7 @@ def test_configured_minimum_becomes_cluster_wide_with_elr():
     ],
 )
 def test_unserved_bootstrap_features_are_dropped_rest_kept(name, level, stays):
-    """Apache Kafka's tool formats for more than we serve; SCRAM credentials and configs stand beside the levels."""
+    """Apache Kafka's tool writes more features than we support; SCRAM credentials and configs are in the same file."""
     bootstrap = [FeatureLevelRecord(name=name, feature_level=level), config("a", "b")]
     written = activation_records(EMPTY, bootstrap, in_transaction=False)
     assert config("a", "b") in written

@@ -54,7 +54,7 @@ async def test_silent_broker_is_fenced_after_its_session(autojump_clock):
 
 
 async def test_late_broker_also_gets_whole_session(autojump_clock):
-    """There was no lease when the controller looked for the next one to end."""
+    """It had no lease when the controller looked for the next expiry."""
     async with solo(features(), broker(1, fenced=True)) as one:
         await trio.sleep(SESSION / 2)
         assert not (await one.beat(1)).is_fenced
@@ -74,7 +74,7 @@ async def test_fenced_or_missing_broker_loses_only_its_lease(autojump_clock):
 
 
 async def test_failed_fencing_is_retried_shortly_after(autojump_clock):
-    """The broker stays, and its lease is renewed, but not for a whole session."""
+    """The broker stays unfenced, and its lease is extended, but by less than a whole session."""
     async with solo(*RECORDS) as one:
         await trio.sleep(SESSION - 1)
         await one.beat(2)
@@ -90,7 +90,7 @@ async def test_failed_fencing_is_retried_shortly_after(autojump_clock):
 
 
 async def test_blocked_controller_reads_waiting_heartbeats_before_fencing(mock_clock):
-    """Heartbeats of that time wait to be read; what it slept too long is no time of theirs."""
+    """Heartbeats sent during the block wait to be read; the time that the controller overslept does not count."""
     async with solo(*RECORDS) as one:
         mock_clock.jump(SESSION + 20)
         await one.settle()
@@ -115,7 +115,7 @@ async def test_broker_with_ended_process_is_fenced_at_once(autojump_clock):
 
 
 async def test_disconnected_broker_is_probed_repeatedly(autojump_clock):
-    """It died with the last controller, or its listener was open a moment longer than its connection."""
+    """It died with the previous controller, or its listener stayed open a moment longer than its connection."""
     async with solo(*RECORDS) as one:
         await trio.sleep(1)
         one.silent.add(9001)
@@ -126,7 +126,7 @@ async def test_disconnected_broker_is_probed_repeatedly(autojump_clock):
 
 
 async def test_broker_unknown_to_controller_keeps_its_lease(autojump_clock):
-    """As behind NAT: a new controller, and each end of a connection, tell nothing of its process."""
+    """As behind NAT: neither a new controller nor the end of a connection is evidence about its process."""
     async with solo(*RECORDS, silent={9001, 9002}) as one:
         await trio.sleep(3)
         assert one.fenced == []
@@ -155,7 +155,7 @@ async def test_endpoint_answering_second_probe_counts_as_reached(autojump_clock)
 
 
 async def test_heartbeat_permanently_disproves_earlier_refusal(autojump_clock):
-    """The broker answered once, and then its mapping of ports went away while it lives."""
+    """The broker answered once; then its port mapping was removed while it is alive."""
     async with solo(*RECORDS) as one:
         one.silent.add(9001)
         await trio.sleep(1)
@@ -181,7 +181,7 @@ async def test_incarnation_at_new_port_is_probed_there(autojump_clock):
 
 
 async def test_refusal_by_unreached_address_proves_nothing(autojump_clock, monkeypatch):
-    """The advertised name now has another address, and the broker answered at the previous one."""
+    """The advertised name now has another address; the broker answered at the previous one."""
 
     async def probe(_listeners):
         await trio.lowlevel.checkpoint()
@@ -237,7 +237,7 @@ async def test_broker_stopped_during_probe_is_left_alone(autojump_clock):
 @pytest.mark.parametrize(
     ("news", "fenced"),
     [
-        (broker(1, epoch=500), []),  # another incarnation, which lives
+        (broker(1, epoch=500), []),  # another incarnation, which is alive
         (UnregisterBrokerRecord(broker_id=1, broker_epoch=101), []),
         (changed_broker(1, fenced=1), [1]),
     ],
@@ -264,7 +264,7 @@ async def test_partial_fencing_ends_when_broker_is_gone(autojump_clock, monkeypa
 
 
 async def test_changes_of_fencing_may_span_batches(autojump_clock, monkeypatch):
-    """The log takes ten thousand records at once, and a broker may have more partitions."""
+    """The log accepts ten thousand records at once, and a broker may have more partitions."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     async with solo(*RECORDS) as one:
         await one.beat(2)

@@ -1,4 +1,4 @@
-"""A controller that another leads has the index of the committed image at hand."""
+"""A standby controller keeps the index of the committed image ready."""
 
 import itertools
 
@@ -19,7 +19,7 @@ PARTITIONS = 10
 
 
 class Committed:
-    """A loader that receives batch after batch."""
+    """A loader that receives one batch after another."""
 
     def __init__(self):
         self.loader = MetadataLoader()
@@ -125,7 +125,7 @@ async def test_lent_index_belongs_to_the_borrower(committed, autojump_clock):
 
 
 def of_an_epoch(index, image):
-    """The index of an epoch with its own writes, reached in several steps."""
+    """Returns the index of an epoch with uncommitted writes, built in several steps."""
     delta = MetadataDelta(image)
     delta.replay(change(1, 0, leader=2))
     for number in range(PARTITIONS, PARTITIONS + 3):  # never committed
@@ -135,7 +135,7 @@ def of_an_epoch(index, image):
 
 @pytest.mark.parametrize("done", [0, 2, None])
 async def test_index_returns_to_committed_state_after_epoch(committed, done):
-    """Also when it ended in the middle of a change."""
+    """Also if the epoch ended in the middle of a change."""
     standby = StandbyIndex(committed.loader)
     index = await standby.acquire()
     for _ in itertools.islice(of_an_epoch(index, committed.loader.image), done):

@@ -1,4 +1,4 @@
-"""Periodic work of an active controller, and its times."""
+"""Periodic tasks of an active controller, and their times."""
 
 import pytest
 import trio
@@ -27,7 +27,7 @@ UNCLEAN = config("unclean.leader.election.enable", "true")
 
 
 def sole(*more, isr=(2,), leader=-1):
-    """Broker 1 is up; its partition waits for broker 2, which is not."""
+    """Returns a state with broker 1 up, and its partition waiting for broker 2, which is down."""
     return (
         features(),
         broker(1),
@@ -40,7 +40,7 @@ def sole(*more, isr=(2,), leader=-1):
 
 @pytest.fixture(autouse=True)
 def nobody_is_fenced(monkeypatch):
-    """Brokers of these tests do not heartbeat."""
+    """Disables fencing, since the brokers of these tests send no heartbeats."""
     for task in ("fence_expired", "suspect_disconnected"):
         monkeypatch.setattr(fencing, task, _never)
 
@@ -50,7 +50,7 @@ async def _never(*_):
 
 
 async def test_no_op_record_is_written_to_quiet_log(autojump_clock):
-    """KIP-835: otherwise a quiet log could not be told from a lost one."""
+    """KIP-835: otherwise a quiet log could not be distinguished from a lost one."""
     async with solo(features(), idle=0.5) as one:
         await trio.sleep(0.51)
         assert one.log.batches == [[NoOpRecord()]]
@@ -181,7 +181,7 @@ async def test_operators_request_precedes_periodic_task(autojump_clock):
 
 
 async def test_changes_of_upkeep_may_span_batches(autojump_clock, monkeypatch):
-    """The log takes ten thousand records at once; each partition is well by itself."""
+    """The log accepts ten thousand records at once; each partition is consistent by itself."""
     monkeypatch.setattr(active_controller, "RECORDS_PER_BATCH", 2)
     moved = [partition(1, index, [1, 2], leader=2) for index in range(3)]
     async with solo(features(), broker(1), broker(2), topic("t", 1), *moved, balance=300.0) as one:
