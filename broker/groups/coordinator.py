@@ -1,8 +1,8 @@
-"""The coordinator of consumer groups of one broker: a shard per partition of `__consumer_offsets` that it leads.
+"""The group coordinator of one broker: a shard for each partition of `__consumer_offsets` that it leads.
 
-Handlers call it with decoded requests; it finds the shard of a group, or says who is to blame (NOT_COORDINATOR while
-another broker leads, COORDINATOR_LOAD_IN_PROGRESS before the log is read). Source: Kafka's `GroupCoordinatorService`.
-Not implemented: share groups and streams groups, authorization.
+Handlers call it with decoded requests; it finds the shard of a group, or raises NOT_COORDINATOR if another broker
+leads, or COORDINATOR_LOAD_IN_PROGRESS until the log has been read. Source: Kafka's `GroupCoordinatorService`. Not
+implemented: share groups and streams groups, authorization.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupRespons
 from trimaran.wire.records.groups import OffsetCommitValue
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
-# Groups looked at at once: 2 ms.
+# Groups processed at once: 2 ms.
 GROUPS_PER_STEP = 1_000
-# Topics that are judged at once for a pattern.
+# Topics authorized at once for a pattern.
 _JUDGED_PER_TURN = 200
 
 # The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so a client that
@@ -70,10 +70,10 @@ _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
 
 class GroupCoordinator:
-    """The entry point of the handlers. The shards live in `runtime`, which listens to the leadership of the topic
-    and must be run.
+    """The entry point for handlers. `runtime` has the shards, listens to the leadership of the topic, and must be
+    running.
 
-    Methods raise KafkaError with the code for the client, unless they say how they answer errors.
+    Methods raise KafkaError with the code for the client, unless documented otherwise.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class GroupCoordinator:
         metadata: Metadata,
         settings: Callable[[str], ConsumerGroupSettings] = lambda _group_id: DEFAULTS,
     ) -> None:
-        """`settings` returns those of a consumer group, by its id."""
+        """`settings` returns the settings of a consumer group by its id."""
         self.limits = limits
         self._metadata = metadata
         dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
@@ -105,8 +105,8 @@ class GroupCoordinator:
         )
 
     def _knows_topic(self, name: str, topic_id: bytes) -> bool:
-        """Returns whether the topic exists. Records are never ahead of the metadata here: their writer led in an
-        earlier epoch.
+        """Returns whether the topic exists. The records' metadata is never newer than this broker's: their writer led
+        in an earlier epoch.
         """
         topics = self._metadata.image.topics
         return name in topics.by_name if topic_id == NIL_UUID else topic_id in topics.by_id
@@ -114,7 +114,7 @@ class GroupCoordinator:
     # -- finding
 
     def partition_count(self) -> int:
-        """Returns the partition count of the topic as it is, or as it would be created."""
+        """Returns the number of partitions that the topic has, or would be created with."""
         topic = self._metadata.image.topics.by_name.get(OFFSETS_TOPIC)
         return len(topic.partitions) if topic is not None else self.limits.partition_count
 
@@ -125,12 +125,14 @@ class GroupCoordinator:
         """Returns the epoch of the group's shard; its inputs raise KafkaError if it does not serve (`serving`).
 
         Raises:
-            KafkaError: NOT_COORDINATOR: another broker leads.
+            KafkaError: NOT_COORDINATOR if another broker leads.
         """
         return self.runtime.epoch_of(partition_for(group_id, self.partition_count()))
 
     async def wait_loaded(self, group_ids: Iterable[str] | None = None) -> None:
-        """Returns when the shards of these groups, or of all, serve or will not, and after `LOADED_SECONDS_MAX`."""
+        """Waits until the shards of these groups, or of all, are loaded or have ended, at most for
+        `LOADED_SECONDS_MAX`.
+        """
         if self.runtime.is_loading:
             asked = None if group_ids is None else set(map(self.partition_of, group_ids))
             await self.runtime.wait_loaded(asked, LOADED_SECONDS_MAX)
@@ -146,8 +148,8 @@ class GroupCoordinator:
         principal: str = "",
         connection: int = 0,
     ) -> PendingResponse[JoinGroupResponse]:
-        """Enters a group; the response comes when its rebalance has got there. `closing` is to be told when the
-        connection ends.
+        """Joins a group; the response follows when its join phase ends. `closing` must be called when the connection
+        ends.
         """
         _check_group_id(request.group_id)
         limits = self.limits
@@ -167,11 +169,11 @@ class GroupCoordinator:
         return pending
 
     def closing(self, connection: int) -> ConnectionClosing:
-        """Returns the function to call when a connection ends on which a member has joined."""
+        """Returns the function to call when the connection of a joined member ends."""
         return ConnectionClosing(self, connection)
 
     def sync(self, request: SyncGroupRequest) -> PendingResponse[SyncGroupResponse]:
-        """Gives or awaits the assignment of a generation."""
+        """Returns the assignment of a generation when it is known; the leader's request provides it."""
         _check_group_id(request.group_id)
         epoch = self._epoch_of(request.group_id)
         pending = PendingResponse[SyncGroupResponse]()
@@ -179,7 +181,7 @@ class GroupCoordinator:
         return pending
 
     def heartbeat(self, request: HeartbeatRequest) -> ErrorCode:
-        """Returns the code of the response; it is NONE for members of a group that is being loaded."""
+        """Returns the code of the response; it is NONE while the group is being loaded."""
         _check_group_id(request.group_id)
         try:
             epoch = self._epoch_of(request.group_id)
@@ -192,7 +194,7 @@ class GroupCoordinator:
     def consumer_heartbeat(
         self, given: ConsumerHeartbeat
     ) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
-        """A member of the consumer protocol joins, stays or leaves."""
+        """Handles a member of the consumer protocol that joins, stays or leaves."""
         group_id = given.request.group_id
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
@@ -202,7 +204,7 @@ class GroupCoordinator:
         )
 
     async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:
-        """A follow-up of a shard: resolves the patterns that members of a group subscribe to, one after the other."""
+        """Resolves the patterns of a group, one after the other; a follow-up of the shard."""
         with suppress(KafkaError):  # the epoch has ended
             while (asked := epoch.active().consumers.next_regex(group_id)) is not None:
                 regex, may_see = asked
@@ -214,7 +216,9 @@ class GroupCoordinator:
     async def _resolved(
         self, regex: str, topics: Topics, may_see: Callable[[str], bool]
     ) -> frozenset[str] | None:
-        """None: another coordinator has taken the pattern, and it is none here."""
+        """Returns the matching topics, or None if this broker rejects a pattern that another coordinator has
+        accepted.
+        """
         try:
             names = await self.patterns.matching(regex, topics)
         except KafkaError:
@@ -226,7 +230,7 @@ class GroupCoordinator:
         return frozenset(found)
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
-        """One response per member that is to go."""
+        """Returns one response per leaving member."""
         _check_group_id(request.group_id)
         epoch = self._epoch_of(request.group_id)
         return epoch.step(lambda shard, at: shard.leave(request, version, at))
@@ -236,21 +240,21 @@ class GroupCoordinator:
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int
     ) -> PendingResponse[OffsetCommitResponse]:
-        """Stores offsets of topics that exist; names and ids are filled in. An empty group id is allowed."""
+        """Stores offsets of existing topics; the request has both names and ids. An empty group id is allowed."""
         epoch = self._epoch_of(request.group_id)
         return epoch.decide(lambda shard, at: shard.commit_offsets(request, version, at))
 
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, producer: Producer, verified_from: Offset | None
     ) -> PendingResponse[OffsetCommitResponse]:
-        """The same, to count when the producer's transaction is committed.
+        """Stores offsets that take effect when the producer's transaction is committed.
 
         Args:
-            verified_from: the end of the log when the transaction's coordinator verified it; None if it
-                had no need to be.
+            verified_from: the end of the log when the transaction's coordinator verified it; None if no verification
+                was needed.
 
         Raises:
-            KafkaError: INVALID_TXN_STATE: the transaction was ended since then.
+            KafkaError: INVALID_TXN_STATE if the transaction has ended since.
         """
         _check_group_id(request.group_id)
         epoch = self._epoch_of(request.group_id)
@@ -262,8 +266,8 @@ class GroupCoordinator:
         )
 
     def unverified_from(self, group_id: str, producer: Producer) -> Offset | None:
-        """Returns the end of the log of the group's offsets if the producer has no transaction open there; None if
-        it has.
+        """Returns the end of the log of the group's offsets if the producer has no open transaction there, else
+        None.
         """
         epoch = self._epoch_of(group_id)
         epoch.active()
@@ -273,7 +277,7 @@ class GroupCoordinator:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> PendingResponse[OffsetFetchResponseGroup]:
-        """Reads offsets; what is not committed yet is waited for. An empty group id is allowed."""
+        """Fetches offsets; the response waits until they are committed. An empty group id is allowed."""
         epoch = self._epoch_of(request.group_id)
         found = epoch.active().fetch_offsets(request, require_stable=require_stable)
         return epoch.submit(found)
@@ -281,7 +285,7 @@ class GroupCoordinator:
     def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> PendingResponse[dict[TopicPartition, ErrorCode]]:
-        """Deletes offsets of topics that no member reads; answers a code for each."""
+        """Deletes offsets of topics without subscribers; the response has a code for each."""
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
         return epoch.submit(epoch.active().delete_offsets(group_id, partitions))
@@ -289,13 +293,15 @@ class GroupCoordinator:
     def complete_transaction(
         self, partition_index: int, producer: Producer, marker: EndMarker, transaction_version: int
     ) -> AppendInfo:
-        """Ends a transaction in a partition of `__consumer_offsets`; as `CoordinatorRuntime.complete_transaction`."""
+        """Ends a transaction in a partition of `__consumer_offsets`, as
+        `CoordinatorRuntime.complete_transaction` does.
+        """
         return self.runtime.complete_transaction(
             partition_index, producer, marker, transaction_version
         )
 
     def publish(self, delta: MetadataDelta, _image: MetadataImage, _manifest: Manifest) -> None:
-        """Forgets the offsets of topics that were deleted (a `Publisher` of the metadata loader)."""
+        """Removes the offsets of deleted topics (a `Publisher` of the metadata loader)."""
         if delta.topics.deleted:
             topic_ids = {topic.name: topic.id for topic in delta.topics.deleted.values()}
             for epoch in self.runtime.epochs:
@@ -309,9 +315,9 @@ class GroupCoordinator:
         codes: dict[str, ErrorCode],
         pending: list[PendingResponse[dict[str, ErrorCode]]],
     ) -> Steps[None]:
-        """Deletes groups without members, each once, in steps of a record. Adds to `codes` those that are known now, to
-        `pending` those that stand when committed. A group that a member joins meanwhile stays, without what it has lost
-        by then.
+        """Deletes groups without members, each once, in steps of a record. Adds final codes to `codes`, and codes that
+        await a commit to `pending`. A group that a member joins meanwhile stays, but without the offsets already
+        deleted.
         """
         for epoch, ids in (yield from self._by_shard(group_ids, codes)).items():
             left = dict.fromkeys(ids)
@@ -329,13 +335,15 @@ class GroupCoordinator:
     def describe_group(
         self, group_id: str, version: int
     ) -> tuple[DescribedGroup, Iterator[DescribedGroupMember]]:
-        """Returns a group without its members, and these, as DescribeGroups describes it."""
+        """Returns a group for DescribeGroups: its description without members, and an iterator over its members."""
         return self._epoch_of(group_id).active().kind_of(group_id).described(group_id, version)
 
     def describe_consumer_group(
         self, group_id: str
     ) -> tuple[DescribedConsumerGroup, Iterator[DescribedConsumerMember]]:
-        """Returns a group of the consumer protocol without its members, and these."""
+        """Returns a group of the consumer protocol: its description without members, and an iterator over its
+        members.
+        """
         group = self._epoch_of(group_id).active().consumers.find(group_id)
         default = self._dependencies.settings(group_id).assignors[0]
         return consumer_describe.described(group, self._dependencies.topics(), default)
@@ -343,10 +351,10 @@ class GroupCoordinator:
     def list_groups(
         self, states: Collection[str], types: Collection[str]
     ) -> Iterator[list[ListedGroup]]:
-        """The groups of all shards, in pieces of `GROUPS_PER_STEP` before the filters.
+        """Yields the groups of all shards, in pieces of `GROUPS_PER_STEP` before filtering.
 
         Raises:
-            KafkaError: COORDINATOR_LOAD_IN_PROGRESS: some are not known yet.
+            KafkaError: COORDINATOR_LOAD_IN_PROGRESS while a shard is being loaded.
         """
         for epoch in list(self.runtime.epochs):
             if epoch.state is not ShardState.CLOSED:
@@ -358,19 +366,19 @@ class GroupCoordinator:
         states: Collection[str] = (),
         types: Collection[str] = (),
     ) -> Iterator[list[ListedGroup]]:
-        """The groups of one shard, in pieces small enough for a turn of the loop."""
+        """Yields the groups of one shard, in pieces small enough for a turn of the event loop."""
         group_ids = shard.group_ids()
         while some := list(islice(group_ids, GROUPS_PER_STEP)):
             yield shard.list_groups(some, states, types)
 
     def committed_partitions(self, group_id: str) -> Mapping[str, Mapping[int, OffsetCommitValue]]:
-        """Returns what a group has committed, by topic and partition; raises KafkaError as `fetch_offsets`."""
+        """Returns the group's committed offsets by topic and partition. Raises KafkaError as `fetch_offsets` does."""
         return self._epoch_of(group_id).active().store.offsets.get(group_id, {})
 
     def _by_shard(
         self, group_ids: Iterable[str], refused: dict[str, ErrorCode]
     ) -> Steps[dict[_GroupEpoch, list[str]]]:
-        """Returns the groups by the epochs of their shards, in steps of a group; adds the others to `refused`."""
+        """Returns the groups by the epochs of their shards, in steps of a group; adds refused groups to `refused`."""
         found: defaultdict[_GroupEpoch, list[str]] = defaultdict(list)
         for group_id in group_ids:
             try:
@@ -383,7 +391,7 @@ class GroupCoordinator:
 
 @dataclass(frozen=True)
 class ConnectionClosing:
-    """Equal for one connection, so that it is called once."""
+    """A callback for the end of a connection; equal for the same connection, so that it is only called once."""
 
     groups: GroupCoordinator
     connection: int

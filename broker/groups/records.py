@@ -1,10 +1,10 @@
-"""Records of `__consumer_offsets` as this coordinator makes and reads them.
+"""Creates and parses the records of `__consumer_offsets`.
 
-Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or 1 with an expiry of their own;
-groups at version 3. Offsets may be written at an older version, for others who read the topic; it lacks the topic's id,
-and before 3 the leader epoch, as those of Kafka 2.0 did (`GroupMetadataManager.offsetCommitValue`); those of consumer
-groups (`trimaran.broker.groups.consumer.records`) at version 0. Not implemented: share groups and streams groups; a
-load skips their records.
+Source: Kafka's `GroupCoordinatorRecordHelpers`: offsets are written at version 4, or at 1 if they have their own
+expiry; groups at version 3. Offsets may be written at an older version for other readers of the topic; it lacks the
+topic id, and before version 3 the leader epoch, as in Kafka 2.0 (`GroupMetadataManager.offsetCommitValue`); records of
+consumer groups (`trimaran.broker.groups.consumer.records`) at version 0. Not implemented: share groups and streams
+groups; a load skips their records.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class GroupRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupRecordSerde:
-    """The records of this coordinator and their bytes, a `RecordSerde`. Every version is read."""
+    """A `RecordSerde` for the records of this coordinator. It reads every version."""
 
     offset_version: int = OFFSET_VALUE_VERSION
 
@@ -71,7 +71,9 @@ class GroupRecordSerde:
 
     def decode(self, key: bytes, value: bytes | None) -> GroupRecord | None:
         group_key: GroupKey | None = decode_group_key(key)
-        if value is not None and type(group_key) is OffsetCommitKey:  # nearly all of a large log
+        if (
+            value is not None and type(group_key) is OffsetCommitKey
+        ):  # nearly all rows of a large log
             return GroupRecord(group_key, decode_offset_commit_value(value))
         group_key = group_key or decode_consumer_group_key(key)
         if group_key is None:
@@ -81,7 +83,7 @@ class GroupRecordSerde:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tombstones:
-    """To be written in order, in one batch or several; no request waits for them."""
+    """Tombstones, to be written in order, in one or several batches; no request waits for them."""
 
     records: Sequence[GroupRecord]
 
@@ -103,7 +105,7 @@ def _encode_value(value: GroupValue | None, offset_version: int) -> bytes | None
 
 
 def decode_value(key: GroupKey, value: bytes) -> GroupValue:
-    """The value of a record that is no tombstone.
+    """Decodes the value of a record that is not a tombstone.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -120,13 +122,13 @@ def group_record(group_id: str, value: GroupMetadataValue | None) -> GroupRecord
 
 
 def offset_tombstone(group_id: str, key: TopicPartition) -> GroupRecord:
-    """Returns the record that removes what the group has committed for a partition."""
+    """Returns the record that removes the group's committed offset of a partition."""
     of_group = OffsetCommitKey(group=group_id, topic=key.topic, partition=key.partition)
     return GroupRecord(of_group, None)
 
 
 def group_value(group: ClassicGroup, assignments: Mapping[str, bytes]) -> GroupMetadataValue:
-    """The group as it is stored, with the assignments of its generation."""
+    """Returns the value to store for the group, with the assignments of its generation."""
     return GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,

@@ -1,9 +1,9 @@
-"""The state of a shard of `__consumer_offsets`: the last value of every key, and no more.
+"""The state of a shard of `__consumer_offsets`: the last value of every key.
 
-`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
-after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
-record of its own exists from its first offset on (Kafka's "simple" group).
-Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
+`replay` and `complete_transaction` are the only mutators, both for records just written and for records loaded after a
+fail-over. Sessions, waiting requests and groups without any record are not part of it. A group without a record of its
+own exists from its first offset on (Kafka's "simple" group). Source: `replay` of Kafka's `OffsetMetadataManager` and
+`GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from trimaran.wire.records.groups import (
     encode_group_key,
 )
 
-# The most offsets that one transaction commits in one shard: its marker applies them in one step of 15 ms.
+# The maximum number of offsets that one transaction may commit in one shard: its marker applies them in one step of 15
+# ms.
 PENDING_OFFSETS_MAX = 10_000
 
 _PendingKey = tuple[str | int | bytes, ...]
@@ -39,21 +40,21 @@ Offsets = dict[str, dict[int, OffsetCommitValue]]
 
 
 class GroupStore:
-    """Groups and offsets by group id; empty inner dictionaries are not kept."""
+    """Groups and offsets by group id; empty inner dictionaries are removed."""
 
     def __init__(self, account: Account | None = None) -> None:
         self.account = Account() if account is None else account
         self.groups = ByGroup[GroupMetadataValue](self.account)
         self.consumer_groups = ByGroup[ConsumerGroup](self.account)
         self.offsets = ByGroup[Offsets](self.account)
-        # Groups without a record whose last offset was removed: they are listed until they expire or are deleted.
+        # Groups without a record whose last offset was removed: they are still listed until they expire or are deleted.
         self.emptied = ByGroup[bool](self.account)
         self._pending = PendingTransactions[_PendingKey, GroupRecord](
             itemgetter(0), _metadata_bytes, _known_bytes
         )
 
     def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
-        """Takes over one record, now or when the producer's transaction is committed; never fails."""
+        """Applies one record, now or when the producer's transaction is committed; never fails."""
         if producer is None:
             if self._pending.keys and isinstance(record.key, OffsetCommitKey):
                 self._pending.supersede(_hashable(record.key), offset)
@@ -98,7 +99,7 @@ class GroupStore:
                 self.groups.take(key.group)
 
     def _new_topic(self, key: OffsetCommitKey) -> dict[int, OffsetCommitValue]:
-        """Returns where the first offset of a group and topic goes."""
+        """Returns the dictionary for the first offset of a group and topic."""
         if key.group not in self.offsets:
             self.offsets[key.group] = {}
             self.emptied.take(key.group)
@@ -111,12 +112,12 @@ class GroupStore:
         self.account.known_bytes += OFFSET_BYTES * more
 
     def note_metadata(self, before: OffsetCommitValue | None, after: OffsetCommitValue) -> None:
-        """Counts what is committed with an offset that takes the place of another."""
+        """Counts the metadata of an offset that replaces another one."""
         more = text_bytes(after.metadata) - (0 if before is None else text_bytes(before.metadata))
         self.account.offset_metadata_bytes += more
 
     def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
-        """A group begins with its first record, and ends with its last tombstone."""
+        """Applies a record; creates a group with its first record, and removes it after its last tombstone."""
         group = self.consumer_groups.get(key.group_id)
         if group is None:
             if value is None:
@@ -151,18 +152,16 @@ class GroupStore:
             self.emptied[key.group] = True
 
     def offset(self, group_id: str, key: TopicPartition) -> OffsetCommitValue | None:
-        """Returns what the group has committed for the partition; None for nothing."""
+        """Returns the group's committed offset for the partition, or None."""
         return self.offsets.get(group_id, {}).get(key.topic, {}).get(key.partition)
 
     def has_members(self, group_id: str) -> bool:
-        """Returns whether the group has members of the consumer protocol: then a classic group's record does not
-        count.
-        """
+        """Returns whether the group has members of the consumer protocol: a classic group's record is then ignored."""
         group = self.consumer_groups.get(group_id)
         return group is not None and not group.is_empty
 
     def group_ids(self, more: Collection[str]) -> Iterator[str]:
-        """Every group that is known here, and `more` of them; those that exist at the call."""
+        """Yields the ids of all known groups, and those in `more`, as of the call."""
         seen: list[Container[str]] = []
         for known in (more, self.groups, self.consumer_groups, self.offsets, self.emptied):
             for group_id in list(known):
@@ -171,19 +170,19 @@ class GroupStore:
             seen.append(known)
 
     def has_had_offsets(self, group_id: str) -> bool:
-        """Whether the group exists by the offsets that it has, or had."""
+        """Returns whether the group exists because it has, or had, offsets."""
         return group_id in self.offsets or group_id in self.emptied
 
     def offset_count(self, group_id: str) -> int:
-        """How many offsets of the group are committed."""
+        """Returns the number of committed offsets of the group."""
         return sum(map(len, self.offsets.get(group_id, {}).values()))
 
     def is_pending(self, group_id: str, key: TopicPartition) -> bool:
-        """Returns whether an open transaction commits an offset here (KIP-447)."""
+        """Returns whether an open transaction commits an offset for the partition (KIP-447)."""
         return (group_id, *key) in self._pending
 
     def pends(self, producer_id: ProducerId, group_id: str, key: TopicPartition) -> bool:
-        """Returns whether the producer's open transaction commits an offset here."""
+        """Returns whether the producer's open transaction commits an offset for the partition."""
         return self._pending.has(producer_id, (group_id, *key))
 
     def pending_count(self, producer_id: ProducerId) -> int:
@@ -191,7 +190,9 @@ class GroupStore:
         return self._pending.count_of(producer_id)
 
     def pending_offsets(self) -> Iterator[tuple[str, TopicPartition, OffsetCommitValue]]:
-        """Yields `(group, partition, value)` of open transactions, each as it is now: replay may come between."""
+        """Yields `(group, partition, value)` of open transactions, each with its current value: records may be replayed
+        in between.
+        """
         for key in list(self._pending.keys):
             if key not in self._pending:
                 continue
@@ -201,29 +202,29 @@ class GroupStore:
                 yield record_key.group, partition, value
 
     def has_pending(self, group_id: str) -> bool:
-        """Whether open transactions commit offsets of the group."""
+        """Returns whether open transactions commit offsets of the group."""
         return group_id in self._pending.parts
 
     def offsets_of(self, group_id: str) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
-        """Yields all of a group's offsets; each as it is now, as replay may come between."""
+        """Yields all of a group's offsets with their current values: records may be replayed in between."""
         for topic in list(self.offsets.get(group_id, {})):
             yield from self.offsets_of_topic(group_id, topic)
 
     def offsets_of_topic(
         self, group_id: str, topic: str
     ) -> Iterator[tuple[TopicPartition, OffsetCommitValue]]:
-        """Yields a group's offsets of one topic, as `offsets_of`."""
+        """Yields a group's offsets of one topic, like `offsets_of`."""
         partitions = self.offsets.get(group_id, {}).get(topic, {})
         for partition in list(partitions):
             if (value := partitions.get(partition)) is not None:
                 yield TopicPartition(topic, partition), value
 
     def has_room_for(self, group_id: str) -> bool:
-        """Whether the broker has room for the group, be it that it knows the group already."""
+        """Returns whether the group is known, or the broker has room for it."""
         return self.knows(group_id) or group_bytes(group_id) <= self.account.known_room()
 
     def check_room_for(self, group_id: str) -> None:
-        """Raises KafkaError: GROUP_MAX_SIZE_REACHED: as `has_room_for`."""
+        """Raises KafkaError GROUP_MAX_SIZE_REACHED unless `has_room_for` returns True."""
         if not self.has_room_for(group_id):
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -242,8 +243,8 @@ class GroupStore:
 
 
 class OffsetsRoom:
-    """Decides for each offset of a commit, in their order, whether the broker has room: for its metadata, for one that
-    is new, and, given the `producer_id` of a transaction, for one more offset of that.
+    """Decides for each offset of a commit, in order, whether the broker has room: for its metadata, for a new offset,
+    and, with the `producer_id` of a transaction, for one more pending offset.
     """
 
     def __init__(
@@ -254,11 +255,11 @@ class OffsetsRoom:
         self._producer_id = producer_id
         self._taken = 0
         self._new = 0
-        # The room for new offsets, computed when the first one comes.
+        # The room for new offsets, computed when the first one arrives.
         self._known_room: int | None = None
 
     def refusal(self, key: TopicPartition, metadata: str) -> ErrorCode:
-        """Returns NONE, or the error code of an offset for which there is no room."""
+        """Returns NONE, or the error code for an offset without room."""
         store, before = self._store, self._store.offset(self._group_id, key)
         if self._producer_id is None:
             is_new = before is None
@@ -269,7 +270,7 @@ class OffsetsRoom:
         more = _offset_bytes(self._group_id, key.topic) if is_new else 0
         if is_new and more > self._room_left():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        # An offset of a transaction stands beside the committed one until its marker comes.
+        # A pending offset exists in addition to the committed one until the marker arrives.
         replaced = before if self._producer_id is None else None
         if metadata and not self._metadata_fits(replaced, metadata):
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -297,12 +298,12 @@ def _metadata_bytes(record: GroupRecord) -> int:
 
 
 def _known_bytes(key: _PendingKey) -> int:
-    """Returns what a record of an open transaction takes: each has names of its own, which came with its request."""
+    """Returns the size of a pending record: each has its own copies of names from its request."""
     return _offset_bytes(str(key[0]), str(key[1])) if len(key) == 3 else OFFSET_BYTES
 
 
 def _offset_bytes(group_id: str, topic: str) -> int:
-    """Returns the most that an offset takes: that of the first one of its group and topic."""
+    """Returns the maximum size of an offset: that of the first one of its group and topic."""
     return group_bytes(group_id) + topic_bytes(topic) + OFFSET_BYTES
 
 

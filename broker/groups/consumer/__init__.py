@@ -1,1 +1,3 @@
-"""Groups of the consumer protocol (KIP-848): the coordinator assigns, members reconcile one by one. No I/O."""
+"""Groups of the consumer protocol (KIP-848): the coordinator assigns partitions, members reconcile one by one.
+No I/O.
+"""

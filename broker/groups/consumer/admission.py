@@ -1,4 +1,4 @@
-"""Which member a request is from: a new one, a known one at its epoch, a static one in the place of another.
+"""Determines the member that a request is from: new, known at its epoch, or static in the place of another.
 
 Source: `getOrMaybeSubscribeDynamicConsumerGroupMember`, `-StaticConsumerGroupMember` and
 `throwIfConsumerGroupMemberEpochIsInvalid` of Kafka 4.3's `GroupMetadataManager`.
@@ -52,14 +52,14 @@ def admit(
             events.GROUP_MEMBER_JOINED.log(log, group=group.id, member=member_id)
             return ConsumerMember(member_id)
         member = known
-    # A member that joins again owns nothing, and receives its partitions.
+    # A member that rejoins owns nothing, and receives its partitions again.
     if not joins:
         _check_epoch(member, request.member_epoch, reported)
     return member
 
 
 def check_size(operation: ConsumerOperation, member_id: str) -> None:
-    """Raises KafkaError: GROUP_MAX_SIZE_REACHED, in members or in bytes."""
+    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the group is full, in members or in bytes."""
     group = operation.group
     is_full = len(group.members) >= operation.settings.members_max or group.bytes > GROUP_BYTES_MAX
     if is_full and member_id not in group.members:
@@ -73,7 +73,9 @@ def check_size(operation: ConsumerOperation, member_id: str) -> None:
 def check_memory(
     operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember
 ) -> None:
-    """Raises KafkaError: GROUP_MAX_SIZE_REACHED: a member that is new, or says more, and all groups of the broker."""
+    """Raises KafkaError GROUP_MAX_SIZE_REACHED if the broker's limits do not admit a new member or a larger
+    subscription.
+    """
     is_new = before.id not in operation.group.members
     if not operation.fits(member.held_bytes - (0 if is_new else before.held_bytes)):
         raise KafkaError(
@@ -90,10 +92,11 @@ def admit_static(
     *,
     uses_classic_protocol: bool,
 ) -> ConsumerMember:
-    """Returns the member that joins as this static member: new, known, or in the place of the previous one of the name.
+    """Returns the member for a joining static member: new, known, or in the place of the previous one with its instance
+    id.
 
     Raises:
-        KafkaError: UNRELEASED_INSTANCE_ID: another member still uses the name.
+        KafkaError: UNRELEASED_INSTANCE_ID if another member still uses the instance id.
     """
     group = operation.group
     known = group.static_member(instance_id)
@@ -103,7 +106,7 @@ def admit_static(
         )
         return ConsumerMember(member_id)
     if known.id == member_id and known.epoch != LEAVING_STATIC_EPOCH:
-        return known  # it did not hear that it has joined
+        return known  # a retry of its join
     both_new = not uses_classic_protocol and not known.uses_classic_protocol
     if both_new and known.epoch != LEAVING_STATIC_EPOCH:
         raise KafkaError(
@@ -115,7 +118,7 @@ def admit_static(
 
 
 def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Returns the static member. Raises KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     known = group.static_member(instance_id)
     if known is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -124,7 +127,7 @@ def known_static(group: ConsumerGroup, member_id: str, instance_id: str) -> Cons
 
 
 def check_instance(known: ConsumerMember, member_id: str) -> None:
-    """Raises KafkaError: FENCED_INSTANCE_ID: another incarnation has the name now."""
+    """Raises KafkaError FENCED_INSTANCE_ID if another incarnation now has the instance id."""
     if known.id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
@@ -135,7 +138,7 @@ def check_instance(known: ConsumerMember, member_id: str) -> None:
 def _replace_static(
     operation: ConsumerOperation, known: ConsumerMember, member_id: str
 ) -> ConsumerMember:
-    """The new incarnation takes what the old one had, and its target."""
+    """Gives the new incarnation the partitions and the target of the previous one."""
     group = operation.group
     events.GROUP_STATIC_MEMBER_BACK.log(
         log, group=group.id, instance=known.instance_id, member=member_id
@@ -151,7 +154,8 @@ def _replace_static(
 
 
 def _check_epoch(member: ConsumerMember, epoch: int, reported: Reported) -> None:
-    """A member that did not hear of its new epoch may come with the one before, if it owns no more than it should.
+    """Checks the member epoch. A member that missed its new epoch may still use the previous one, if it owns no
+    partition outside of its assignment.
 
     Raises:
         KafkaError: FENCED_MEMBER_EPOCH.

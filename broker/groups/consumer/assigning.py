@@ -1,13 +1,13 @@
-"""Decides when a group's target is computed again, and writes it: at once if it is little work, else in pieces.
+"""Decides when to recompute a group's target, and writes it: at once for small groups, otherwise in pieces.
 
-Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval). Different
-on purpose: the target is computed when the interval is over, while Kafka waits for the next heartbeat of a member; and
-large groups get their target in several batches, so that its size has no bound but that of each member's part. The
-batch with the assignment's epoch is the last: a coordinator that takes over in between begins again, and no partition
-has two owners, as owners and not targets decide on that.
+Source: `GroupMetadataManager.maybeUpdateTargetAssignment` of Kafka 4.3 (KIP-848; KIP-1263 for the interval).
+Intentional differences: the target is computed when the interval is over (Kafka waits for the next heartbeat of a
+member); and the target of a large group is written in several batches, so that only each member's part has a size
+limit. The batch with the assignment's epoch is the last: a coordinator that takes over in between starts over. No
+partition gets two owners, because ownership does not depend on targets.
 
 The input of the assignor and the records of the changes follow Kafka's `TargetAssignmentBuilder`. The work comes in
-pieces (`assignors.model.Work`), so that a group of 10,000 members does not hold up others.
+pieces (`assignors.model.Work`), so that a group of 10,000 members does not delay others.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from trimaran.broker.groups.outputs import Timer
 
 log = logging.getLogger(__name__)
 
-# Members and partitions of a group whose target is computed within a heartbeat: some 5 ms.
+# The members and partitions of a group whose target is computed within a heartbeat: about 5 ms.
 INLINE_SIZE_MAX = 2_000
 
-# The work of one tick of the timer: some 5 ms each. A record has some hundred bytes, or 4 for each partition.
+# The work of one tick of the timer, about 5 ms each. A record has a few hundred bytes, or 4 for each partition.
 PIECES_PER_TICK = 5
 RECORDS_PER_TICK = 200
 PARTITIONS_PER_TICK = 20_000
 
 
 def assign_if_due(operation: ConsumerOperation) -> None:
-    """Writes the target of the group's epoch, or sets the timer that will."""
+    """Writes the target for the group's epoch, or sets the timer that will."""
     if not _is_due(operation):
         return
     group, wait_ms = operation.group, _wait_ms(operation)
@@ -56,7 +56,7 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         _finish(operation, group.epoch)
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
-        # Members need an epoch to be at until then.
+        # Members need a valid epoch until then.
         operation.write([assignment_epoch_record(group.id, FIRST_EPOCH, 0)])
     operation.set_timer(Timer.TARGET, wait_ms)
 
@@ -77,14 +77,16 @@ def _computing(operation: ConsumerOperation) -> Work[Assignment]:
 
 
 def _wait_ms(operation: ConsumerOperation) -> int:
-    """None after a target of the future: the clock of the broker that wrote it went ahead of ours."""
+    """Returns the time until the next target is due. Returns 0 if the last target is from the future, because the clock
+    of the broker that wrote it was ahead.
+    """
     interval_ms = operation.settings.assignment_interval_ms
     since = operation.at.now_ms - operation.group.assignment_timestamp_ms
     return max(0, interval_ms - since) if since >= 0 else 0
 
 
 def work_on_target(operation: ConsumerOperation) -> None:
-    """One tick of the timer."""
+    """Does the work of one tick of the timer."""
     work = operation.work
     if (target := work.target) is None:
         if _is_due(operation) and not _wait_ms(operation) and not _is_little(operation):
@@ -98,7 +100,7 @@ def work_on_target(operation: ConsumerOperation) -> None:
     elif _write_some(operation, target, target.assignment):
         _finish(operation, target.epoch)
         work.target = None
-        assign_if_due(operation)  # members may have come and gone
+        assign_if_due(operation)  # members may have changed
         return
     operation.set_timer(Timer.TARGET, 0)
 
@@ -114,7 +116,7 @@ def _compute(target: TargetWork) -> None:
 
 
 def _write_some(operation: ConsumerOperation, target: TargetWork, assignment: Assignment) -> bool:
-    """Whether that was all."""
+    """Writes the next targets. Returns whether all have been written."""
     assert target.unwritten is not None
     partitions, member_ids = 0, []
     for member_id in islice(target.unwritten, RECORDS_PER_TICK):
@@ -127,7 +129,7 @@ def _write_some(operation: ConsumerOperation, target: TargetWork, assignment: As
 
 
 def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: list[str]) -> None:
-    """Writes the targets that have changed, of those that are still members."""
+    """Writes the changed targets of the current members."""
     group = operation.group
     operation.write(
         [
@@ -139,7 +141,7 @@ def _write(operation: ConsumerOperation, assignment: Assignment, member_ids: lis
     )
 
 
-# A member without a target gets a record, even if that is empty.
+# A member without a target always gets a record, even for an empty target.
 _NEVER = object()
 
 
@@ -150,7 +152,7 @@ def _finish(operation: ConsumerOperation, epoch: int) -> None:
 
 
 def preferred_assignor(group: ConsumerGroup, default: str) -> str:
-    """Returns the assignor that most members name; among equals the first name."""
+    """Returns the assignor that most members prefer; in a tie, the first name in alphabetical order."""
     names = (member.assignor for member in group.members.values())
     asked = Counter(name for name in names if name is not None and name in ASSIGNORS)
     if not asked:
@@ -160,15 +162,15 @@ def preferred_assignor(group: ConsumerGroup, default: str) -> str:
 
 
 def compute_target(group: ConsumerGroup, topics: Topics, default_assignor: str) -> Work[Assignment]:
-    """The partitions of every member of `group`, which must not change meanwhile (take a draft)."""
+    """Computes the partitions of every member of `group`, which must not change meanwhile (use a draft)."""
     given = yield from _input(group, topics)
     assignor = ASSIGNORS[preferred_assignor(group, default_assignor)]
     return (yield from assignor(given))
 
 
 def _input(group: ConsumerGroup, topics: Topics) -> Work[AssignmentInput]:
-    """Members by their ids, so that every coordinator decides alike; with equal subscriptions they share one set of
-    topic ids.
+    """Returns the assignor's input. Members are sorted by id, so that all coordinators decide alike; members with equal
+    subscriptions share one set of topic ids.
     """
     ids: dict[tuple[tuple[str, ...], str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}
@@ -188,7 +190,7 @@ def _input(group: ConsumerGroup, topics: Topics) -> Work[AssignmentInput]:
 
 
 def size_of(group: ConsumerGroup, topics: Topics) -> int:
-    """About how much there is to look at: members and partitions."""
+    """Returns the approximate amount of work: members and partitions."""
     found = (topics.find(name) for name in group.subscribed_topics())
     return len(group.members) + sum(topic.partition_count for topic in found if topic)
 

@@ -1,10 +1,9 @@
 """Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat, LeaveGroup (KIP-848).
 
-They are led to the target like others, a step for each time they join: Heartbeat tells them to join again
-(REBALANCE_IN_PROGRESS), JoinGroup reconciles with what they say that they own, SyncGroup gives what they own then.
-No member leads. Different from Kafka on purpose: they join again when there is a new target, not when one is to
-come, for
-which they would ask again and again. Source: `GroupMetadataManager.classicGroupJoinToConsumerGroup`,
+They approach the target like other members, one step per join: Heartbeat requests a rejoin (REBALANCE_IN_PROGRESS),
+JoinGroup reconciles with the partitions that they report as owned, SyncGroup returns the partitions that they own
+afterwards. No member leads. Intentional difference from Kafka: they rejoin when a new target exists, not while it is
+being computed, which would need repeated joins. Source: `GroupMetadataManager.classicGroupJoinToConsumerGroup`,
 `-SyncToConsumerGroup`, `-HeartbeatToConsumerGroup`, `-LeaveToConsumerGroup` of Kafka 4.3.
 """
 
@@ -50,7 +49,7 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
     """Returns the write, with the response that follows it.
 
     Raises:
-        KafkaError: the request is refused.
+        KafkaError: the reason for a refusal.
     """
     request, group = join.request, operation.group
     name = (request.group_instance_id or join.client_id)[:MEMBER_NAME_CHARACTERS_MAX]
@@ -89,7 +88,7 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
         member_id=member_id,
         members=[],
     )
-    # The last member of the consumer protocol may have been a static one that is back with the classic protocol.
+    # The last member of the consumer protocol may have been a static one that has returned with the classic protocol.
     downgrade_if_classic(operation)
     return _answer(operation, join, response)
 
@@ -107,7 +106,7 @@ def _answer(
 
 
 def _check_protocols(group: ConsumerGroup, join: Join) -> ConsumerProtocolSubscription:
-    """Raises KafkaError: INCONSISTENT_GROUP_PROTOCOL, also where a subscription cannot be read."""
+    """Returns the member's subscription. Raises KafkaError INCONSISTENT_GROUP_PROTOCOL, also if it cannot be parsed."""
     refusal = KafkaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
         f"The protocols of the member are not supported by group {group.id}.",
@@ -142,7 +141,7 @@ def _admit(operation: ConsumerOperation, join: Join, member_id: str) -> Consumer
 
 
 def _protocol_name(member: ConsumerMember) -> str:
-    """Its own favourite: no member reads it."""
+    """Returns the member's preferred protocol; the name is not used otherwise."""
     assert member.classic is not None
     return member.classic.supported_protocols[0].name
 
@@ -151,7 +150,7 @@ def _protocol_name(member: ConsumerMember) -> str:
 
 
 def sync(operation: ConsumerOperation, request: SyncGroupRequest) -> SyncGroupResponse:
-    """Raises KafkaError: the request is refused."""
+    """Returns the member's assignment. Raises KafkaError if the request is refused."""
     member = _member(operation.group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
     types, names = (None, CONSUMER_PROTOCOL), (None, _protocol_name(member))
@@ -173,7 +172,9 @@ def sync(operation: ConsumerOperation, request: SyncGroupRequest) -> SyncGroupRe
 
 
 def _member(group: ConsumerGroup, member_id: str, instance_id: str | None) -> ConsumerMember:
-    """Raises KafkaError: UNKNOWN_MEMBER_ID, also for members of the consumer protocol; FENCED_INSTANCE_ID."""
+    """Returns the member. Raises KafkaError UNKNOWN_MEMBER_ID, also for members of the consumer protocol, or
+    FENCED_INSTANCE_ID.
+    """
     if instance_id is None:
         member = group.members.get(member_id)
     else:
@@ -194,10 +195,11 @@ def _check_generation(member: ConsumerMember, generation: int) -> None:
 
 
 def keep_alive(operation: ConsumerOperation, request: HeartbeatRequest) -> ErrorCode:
-    """REBALANCE_IN_PROGRESS while there is a step to take: then the member joins again.
+    """Restarts the member's session. Returns REBALANCE_IN_PROGRESS if it must take a step towards its target by
+    rejoining.
 
     Raises:
-        KafkaError: the request is refused.
+        KafkaError: the reason for a refusal.
     """
     group = operation.group
     member = _member(group, request.member_id, request.group_instance_id)
@@ -217,7 +219,7 @@ def keep_alive(operation: ConsumerOperation, request: HeartbeatRequest) -> Error
 
 
 def leave(operation: ConsumerOperation, identities: list[MemberIdentity]) -> list[MemberResponse]:
-    """Removes each member, or says why not."""
+    """Removes each member, or returns its error."""
     leaving: dict[str, ConsumerMember] = {}
     responses = []
     for identity in identities:

@@ -1,4 +1,4 @@
-"""Consumer groups as ListGroups and ConsumerGroupDescribe tell of them.
+"""Descriptions of consumer groups for ListGroups and ConsumerGroupDescribe.
 
 Source: `ConsumerGroup.asListedGroup`, `-asDescribedGroup`, `ConsumerGroupMember.asConsumerGroupDescribeMember`.
 """
@@ -23,7 +23,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 
 CONSUMER = "consumer"
 
-# How ConsumerGroupDescribe says which protocol a member speaks (KIP-1099).
+# The values for a member's protocol in ConsumerGroupDescribe (KIP-1099).
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
@@ -39,7 +39,9 @@ def listed(group: ConsumerGroup) -> ListedGroup:
 def described(
     group: ConsumerGroup, topics: Topics, default_assignor: str
 ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
-    """A group that changes no more, without its members, and those: each is described when its turn comes."""
+    """Returns the description of an immutable group without its members, and an iterator that describes them one by
+    one.
+    """
     head = DescribedGroup(
         group_id=group.id,
         group_state=group.state.value,
@@ -83,7 +85,7 @@ def _member(member: ConsumerMember, target: Partitions, topics: Topics) -> Descr
 
 
 def _assignment(partitions: Partitions, topics: Topics) -> Assignment:
-    """Topics that are gone are left out."""
+    """Converts an assignment for the response; omits deleted topics."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=sorted(mine))

@@ -1,4 +1,4 @@
-"""Members go: they leave, or their time is up.
+"""Removes members that leave or time out.
 
 Source: `GroupMetadataManager.consumerGroupFenceMember`, `-FenceMembers` of Kafka 4.3.
 """
@@ -19,7 +19,9 @@ log = logging.getLogger(__name__)
 
 
 def remove(operation: ConsumerOperation, members: Sequence[ConsumerMember]) -> None:
-    """Takes members out; the group becomes a classic one if only members of that protocol are left and it may."""
+    """Removes members; converts the group to a classic one if only members of that protocol are left and the policy
+    allows it.
+    """
     group = operation.group
     for member in members:
         operation.cancel_timers(member.id)
@@ -40,7 +42,7 @@ TIMED_OUT = {
 
 
 def timed_out(operation: ConsumerOperation, member_id: str, kind: Timer) -> None:
-    """A member's time is up."""
+    """Removes a member after a timeout."""
     member = operation.group.members.get(member_id)
     if member is None:
         return

@@ -1,9 +1,9 @@
-"""A consumer group as its records tell: epochs, members, the target, and the owners of partitions.
+"""A consumer group, as given by its records: epochs, members, the target, and the owners of partitions.
 
 Source: Kafka's `ConsumerGroup`, `ModernGroup` and the `replay` methods of `GroupMetadataManager` (KIP-848). `apply` is
-the only mutator, the same for what was just written, for what is loaded, and for the draft on which a decision works:
-the maps are persistent, so that a draft costs nothing. Different on purpose: partitions are kept with the member that
-owns them, not with its epoch, so that records of a compacted log may come in any order.
+the only mutator: for records just written, for loaded records, and for the draft that a decision is made on. The maps
+are persistent, so that a draft costs nothing. Intentional difference: partitions are stored with the id of their owner,
+not with its epoch, so that records of a compacted log may be applied in any order.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from trimaran.wire.records.consumer_groups import (
     ConsumerGroupValue,
 )
 
-# Before there is a target assignment.
+# The assignment epoch before the first target assignment.
 NO_ASSIGNMENT_EPOCH = -1
 
 
 class ConsumerGroupState(Enum):
-    """The value is how Kafka's protocol writes it."""
+    """The states of a group; the values are those of Kafka's protocol."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # the target is older than the group
-    RECONCILING = "Reconciling"  # members are on their way to the target
+    RECONCILING = "Reconciling"  # members are reconciling
     STABLE = "Stable"
     DEAD = "Dead"
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that a pattern was found to match, at which metadata offset and when (wall clock, ms)."""
+    """The topics that a pattern matches, with the metadata offset and the time (wall clock, ms) of the match."""
 
     topics: frozenset[str]
     version: int
@@ -58,8 +58,8 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup:
-    """Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is what all members said, and
-    `held_bytes` about all that the group takes in memory.
+    """A consumer group. Invariants: a partition has at most one owner; `instances` maps to members; `bytes` is the size
+    of all subscriptions, and `held_bytes` the approximate size of the group in memory.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -68,26 +68,26 @@ class ConsumerGroup:
         self.metadata_hash = 0
         self.assignment_epoch = NO_ASSIGNMENT_EPOCH
         self.assignment_timestamp_ms = 0
-        # The record of the group's epoch is in the log: without one it is on its way in or out.
+        # Whether the log has a record of the group's epoch: without one the group is being created or removed.
         self.has_epoch = False
         self.members: Map[str, ConsumerMember] = Map()
         self.instances: Map[str, str] = Map()
         self.target: Map[str, Partitions] = Map()
         self.owners: Map[bytes, Map[int, str]] = Map()
         self.regexes: Map[str, ResolvedRegex] = Map()
-        # How many members subscribe to a name, a pattern, and how many speak the classic protocol.
+        # The numbers of members that subscribe to a name or a pattern, or use the classic protocol.
         self.name_counts: Map[str, int] = Map()
         self.regex_counts: Map[str, int] = Map()
         self.classic_count = 0
         self.bytes = self.held_bytes = 0
 
     def draft(self) -> ConsumerGroup:
-        """Returns a copy to decide on. One is made for each heartbeat, and `copy.copy` takes four times as long."""
+        """Returns a copy to make a decision on. Each heartbeat makes one, and `copy.copy` takes four times as long."""
         made = object.__new__(ConsumerGroup)
         made.__dict__.update(self.__dict__)
         return made
 
-    # -- questions
+    # -- queries
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +95,7 @@ class ConsumerGroup:
 
     @property
     def is_gone(self) -> bool:
-        """Nothing is written of it."""
+        """Whether no record of the group is left."""
         return not (
             self.has_epoch
             or self.members
@@ -106,7 +106,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        """Looks at every member, as it is only told to administrators."""
+        """The state of the group; checks every member, since only administrators request it."""
         if self.is_empty:
             return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
@@ -120,7 +120,7 @@ class ConsumerGroup:
         return None if member_id is None else self.members.get(member_id)
 
     def subscribed_topics(self) -> set[str]:
-        """Names that some member subscribes to, and what patterns match."""
+        """Returns the names to which members subscribe, and those that patterns match."""
         topics = set(self.name_counts)
         for regex in self.regex_counts:
             if (resolved := self.regexes.get(regex)) is not None:
@@ -142,7 +142,7 @@ class ConsumerGroup:
     # -- records
 
     def apply(self, key: ConsumerGroupKey, value: ConsumerGroupValue | None) -> None:
-        """Takes over one record; never fails."""
+        """Applies one record; never fails."""
         if isinstance(key, ConsumerGroupMetadataKey):
             self._apply_epoch(value)
         elif isinstance(key, ConsumerGroupMemberMetadataKey):

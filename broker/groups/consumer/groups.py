@@ -1,7 +1,8 @@
-"""The consumer groups of one shard: each input becomes an operation on a draft, and its records are written.
+"""The consumer groups of one shard: each input becomes an operation on a draft of a group, whose records are then
+written.
 
-The groups themselves are in the shard's store, which changes only by replay. Source: the parts of Kafka's
-`GroupMetadataManager` that are about consumer groups.
+The shard's store has the groups themselves, which only change by replay. Source: the parts of Kafka's
+`GroupMetadataManager` for consumer groups.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ from trimaran.wire.records.consumer_groups import (
 )
 from trimaran.wire.records.groups import GroupMetadataKey, OffsetCommitValue
 
-# The pause before a member is fenced again if the first try could not be written.
+# The delay before a member is fenced again if writing the first attempt failed.
 RETRY_MS = 1_000
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerHeartbeat:
-    """One ConsumerGroupHeartbeat request; `new_id` is for a member that has not chosen one."""
+    """One ConsumerGroupHeartbeat request; `new_id` is for a member that has not chosen an id."""
 
     request: ConsumerGroupHeartbeatRequest
     version: int
@@ -83,22 +84,22 @@ class ConsumerHeartbeat:
     client_host: str
     new_id: str
     may_see: regexes.MaySee
-    # The error of the request's pattern, if it has one.
+    # The error of the request's pattern, if any.
     refused: KafkaError | None = None
-    # The memory of a new member counts for this principal.
+    # The principal that is charged for the memory of a new member.
     principal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDependencies:
-    """The dependencies of consumer groups: the settings of a group, and the newest topics."""
+    """The external values for consumer groups: the settings of a group, and the newest topics."""
 
     settings: Callable[[str], ConsumerGroupSettings]
     topics: Callable[[], Topics]
 
 
 class ConsumerGroups:
-    """A `GroupKind`. A classic group may become one of these (`classic`), and the other way round."""
+    """A `GroupKind`. Groups may be converted to and from classic groups (`classic`)."""
 
     def __init__(
         self,
@@ -119,7 +120,7 @@ class ConsumerGroups:
         self._works: dict[str, GroupWork] = {}
 
     def has(self, group_id: str) -> bool:
-        """Whether it is one, and no classic group has taken its place while it was empty."""
+        """Returns whether the group is a consumer group, and no classic group has replaced it while it was empty."""
         return group_id in self._groups and not self._classic.has(group_id)
 
     def operation(
@@ -142,14 +143,14 @@ class ConsumerGroups:
         )
 
     def expecting(self, at: Instant) -> Iterator[None]:
-        """`expect_members` of all groups that were loaded, a member at a time."""
+        """Sets the missing timers of all loaded groups, one member per step."""
         for group in list(self._groups.values()):
             yield None
             if self._groups.get(group.id) is group:
                 yield from self._expecting(group, at)
 
     def expect_members(self, group: ConsumerGroup, at: Instant) -> None:
-        """Sets the timers that are not set, after a write has failed."""
+        """Sets the missing timers of a group after a failed write."""
         for _ in self._expecting(group, at):
             pass
 
@@ -167,10 +168,11 @@ class ConsumerGroups:
     def consumer_heartbeat(
         self, given: ConsumerHeartbeat, at: Instant
     ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
-        """Joins, stays or leaves. A member that joins makes a group, of a classic one if there is one.
+        """Handles a member that joins, stays or leaves. A joining member may create the group, or convert a classic
+        one.
 
         Raises:
-            KafkaError: the request is refused.
+            KafkaError: the reason for a refusal.
         """
         request = given.request
         if request.group_id not in self._groups:
@@ -199,7 +201,7 @@ class ConsumerGroups:
         return Result(operation.records, response)
 
     def _new_for(self, operation: ConsumerOperation, member_id: str, principal: str) -> None:
-        """A member that was admitted counts for whoever asked, if it is new."""
+        """Charges the principal of the request for a new member that was admitted."""
         known = self._groups.get(operation.group.id)
         is_known = known is not None and member_id in known.members
         if member_id in operation.group.members and not is_known:
@@ -237,7 +239,9 @@ class ConsumerGroups:
     # -- members of the classic protocol
 
     def join(self, join: Join, at: Instant) -> None:
-        """Writes what comes of it; the response follows the commit. A classic group takes the place of an empty one."""
+        """Writes the outcome of the join; the response follows the commit. A classic group replaces an empty consumer
+        group.
+        """
         group = self._groups[join.request.group_id]
         if group.is_empty:
             records = list(group_tombstones(group))
@@ -292,7 +296,7 @@ class ConsumerGroups:
         offsets.check_fetch(self._groups[request.group_id], request)
 
     def check_offset_delete(self, _group_id: str) -> None:
-        """Offsets of topics that no member reads may be deleted."""
+        """Refuses no deletion: offsets of topics without subscribers may be deleted."""
 
     def is_subscribed_to(self, group_id: str, topic: str) -> bool:
         return self._groups[group_id].is_subscribed_to(topic)
@@ -304,7 +308,7 @@ class ConsumerGroups:
         return not_found(group_id, version, "is not a classic group")
 
     def find(self, group_id: str) -> ConsumerGroup:
-        """Returns the group as it is now; the copy changes no more.
+        """Returns an immutable copy of the group.
 
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND, also for groups of other kinds.
@@ -318,7 +322,7 @@ class ConsumerGroups:
     # -- expiry and deletion
 
     def may_expire(self, _group_id: str) -> bool:
-        """Returns True: a member's subscription keeps the offsets that it needs."""
+        """Returns True: subscriptions of members keep the offsets that they need."""
         return True
 
     def retained_from(self, _group_id: str, value: OffsetCommitValue) -> int:
@@ -338,13 +342,13 @@ class ConsumerGroups:
                 yield record
 
     def close(self, _at: Instant) -> None:
-        """Members wait for writes alone, which `Outputs` refuses."""
+        """Does nothing: members only wait for writes, which `Outputs` refuses."""
 
     # -- patterns
 
     def next_regex(self, group_id: str) -> tuple[str, regexes.MaySee] | None:
-        """Returns a pattern of the group to resolve, with the rights of the member that sent it; None if there is
-        none left.
+        """Returns a pattern of the group to resolve, with the rights of the member that sent it, or None if none is
+        left.
         """
         work = self._works.get(group_id)
         if work is None:
@@ -357,7 +361,7 @@ class ConsumerGroups:
     def regex_resolved(
         self, group_id: str, regex: str, topics: frozenset[str] | None, version: int, at: Instant
     ) -> None:
-        """Takes the topics that a pattern matches at an offset of the metadata; None if this broker cannot resolve
+        """Stores the topics that a pattern matches at a metadata offset; `topics` is None if this broker cannot resolve
         it.
         """
         group, work = self._groups.get(group_id), self._works.get(group_id)
@@ -395,7 +399,9 @@ class ConsumerGroups:
             self.forget(record.key.group_id)
 
     def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
-        """Begins the work of timers again after a failure, with a pause: a write in pieces would fail without end."""
+        """Restarts the group's timers after a failed write, with a delay: otherwise a write in pieces would fail in a
+        loop.
+        """
         if code is ErrorCode.NONE or not isinstance(write, ConsumerGroupWrite):
             return
         events.GROUP_METADATA_WRITE_FAILED.log(log, group=write.group_id, error=code.name)
@@ -408,14 +414,15 @@ class ConsumerGroups:
             self.expect_members(group, at)
 
     def _disown(self, group_id: str, member_id: str) -> None:
-        """Removes an id from the account of its principal, unless the group has a member of that id."""
+        """Releases the account of an id, unless the group has a member with that id."""
         group = self._groups.get(group_id)
         if group is None or member_id not in group.members:
             self._account.gone((group_id, member_id), 0)
 
     def heartbeat_failed(self, given: ConsumerHeartbeat, at: Instant) -> None:
-        """Nothing of it was written: a member that was to go is still there, and is removed when its session ends.
-        The group's work may have ended with it, as when the last of the consumer protocol goes: it begins again.
+        """Restores timers after a heartbeat whose records were not written: a leaving member is still there, and is
+        removed when its session ends. If the group's work was dropped, as when the last member of the consumer protocol
+        leaves, it restarts.
         """
         request = given.request
         self._classic.upgrade_failed(request.group_id, at)
@@ -432,13 +439,13 @@ class ConsumerGroups:
             _expect(self.operation(group, at), member)
 
     def forget(self, group_id: str) -> None:
-        """The group is gone, or what it was busy with is."""
+        """Drops the pending work of a group that is gone or must start over."""
         self._works.pop(group_id, None)
         self._timers.cancel(TimerKey(Timer.TARGET, group_id))
 
 
 def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
-    """Sets the timers of a member that are not set."""
+    """Sets the missing timers of a member."""
     if operation.key(Timer.SESSION, member.id) not in operation.timers:
         operation.expect_heartbeat(member)
     if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:

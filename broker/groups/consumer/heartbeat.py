@@ -1,8 +1,7 @@
-"""ConsumerGroupHeartbeat: a member joins, stays and leaves, and is led to its part of the target.
+"""ConsumerGroupHeartbeat: a member joins, stays or leaves, and approaches its target.
 
-Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Different on purpose:
-while a group is on its way to its target its members get a shorter interval than the configured one
-(`next_heartbeat_ms`).
+Source: `GroupMetadataManager.consumerGroupHeartbeat`, `-Leave` of Kafka 4.3 (KIP-848, KIP-1082). Intentional
+difference: while a group reconciles, its members get a shorter interval than the configured one (`next_heartbeat_ms`).
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ from trimaran.wire.messages.consumer_group_heartbeat import (
 
 log = logging.getLogger(__name__)
 
-# From this version members choose their ids themselves (KIP-1082).
+# From this version on members choose their own ids (KIP-1082).
 OWN_MEMBER_ID_VERSION = 1
 
 
-# -- what is wrong with a request whatever the group
+# -- checks of a request that do not depend on the group
 
 
 def check_request(
     request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple[str, ...]
 ) -> None:
-    """Raises KafkaError: INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
+    """Raises KafkaError INVALID_REQUEST or UNSUPPORTED_ASSIGNOR for an invalid request."""
     _check_texts(request, version)
     epoch = request.member_epoch
     if epoch == JOINING_EPOCH:
@@ -91,7 +90,7 @@ def _check_joining(request: ConsumerGroupHeartbeatRequest) -> None:
         raise _invalid("RebalanceTimeoutMs must be provided in first request.")
     if request.topic_partitions is None or request.topic_partitions:
         raise _invalid("TopicPartitions must be empty when (re-)joining.")
-    # An empty list, or pattern, is a member that is subscribed to nothing.
+    # An empty list or pattern is valid: the member subscribes to nothing.
     if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
         raise _invalid(
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
@@ -113,8 +112,8 @@ def heartbeat(
     may_see: regexes.MaySee,
     refused: KafkaError | None = None,
 ) -> ConsumerGroupHeartbeatResponse:
-    """Decides on records and answers the member; `client` is its client id and host, `refused` what is wrong with its
-    pattern.
+    """Decides on records and returns the response; `client` is the member's client id and host, `refused` the error of
+    its pattern.
 
     Raises:
         KafkaError: GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID,
@@ -159,7 +158,7 @@ def heartbeat(
 def _updated(
     member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, client: tuple[str, str]
 ) -> ConsumerMember:
-    """Returns the member with the fields of the request; a field that the request leaves out stays as it was."""
+    """Returns the member with the fields of the request; omitted fields keep their values."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
     if _says_nothing(request) and client == (member.client_id, member.client_host):
         return member if member.classic is None else replace(member, classic=None)
@@ -182,7 +181,7 @@ def _updated(
 
 
 def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Returns whether the request is a mere sign of life, which nearly all are: it has no field of a member."""
+    """Returns whether the request has no fields of the member and only keeps it alive, like nearly all requests."""
     return (
         request.rebalance_timeout_ms == -1
         and request.subscribed_topic_names is None
@@ -208,14 +207,14 @@ def _assignment_of(assigned: Owned) -> Assignment:
     )
 
 
-# -- what it leads to
+# -- effects
 
 
 def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: ConsumerMember) -> bool:
     """Writes the member's own fields if they differ from `before`; returns whether its subscription has changed.
 
     Raises:
-        KafkaError: GROUP_MAX_SIZE_REACHED: there is no memory for what it says.
+        KafkaError: GROUP_MAX_SIZE_REACHED if there is no memory for the subscription.
     """
     if before is member or before == member:
         return False
@@ -228,15 +227,15 @@ def subscribe(operation: ConsumerOperation, before: ConsumerMember, member: Cons
 
 
 def is_resolved(group: ConsumerGroup, before: ConsumerMember, member: ConsumerMember) -> bool:
-    """Whether it is known what a member that has changed its subscription gains or gives up. A first pattern that is
-    yet to be resolved is no reason for another target.
+    """Returns whether the effect of a changed subscription is known. A first pattern that is not resolved yet does not
+    require a new target.
     """
     names_changed = before.subscribed_names != member.subscribed_names
     return names_changed or bool(before.regex) or member.regex in group.regexes
 
 
 def refresh_epoch(operation: ConsumerOperation, changed: bool) -> None:
-    """Counts the epoch up if subscriptions have changed, or the topics behind them."""
+    """Increments the epoch if subscriptions, or the topics behind them, have changed."""
     group, work = operation.group, operation.work
     if not changed:
         if not group.epoch:
@@ -253,7 +252,7 @@ def refresh_epoch(operation: ConsumerOperation, changed: bool) -> None:
 def move_on(
     operation: ConsumerOperation, member_id: str, reported: Reported, changed: bool
 ) -> ConsumerMember:
-    """Leads the member one step nearer to its target."""
+    """Moves the member one step towards its target."""
     group = operation.group
     member = group.members[member_id]
     target = group.target.get(member_id, {})
@@ -278,7 +277,7 @@ def move_on(
 def next_heartbeat_ms(
     operation: ConsumerOperation, group: ConsumerGroup, member: ConsumerMember
 ) -> int:
-    """The configured interval, or less while the group is on its way."""
+    """Returns the heartbeat interval: the configured one, or less while the group reconciles."""
     wanted = operation.settings.heartbeat_interval_ms
     is_under_way = (
         group.epoch > group.assignment_epoch
@@ -298,7 +297,7 @@ def next_heartbeat_ms(
 def leave(
     operation: ConsumerOperation, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse:
-    """A member goes, or a static member for a while (epoch -2).
+    """Removes a member, or marks a static member as temporarily gone (epoch -2).
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.

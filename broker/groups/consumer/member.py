@@ -1,6 +1,6 @@
-"""One member of a consumer group, and what it owns.
+"""One member of a consumer group, and its partitions.
 
-Source: Kafka's `ConsumerGroupMember`, `MemberState`. Values are never changed in place: a record makes a new one.
+Source: Kafka's `ConsumerGroupMember`, `MemberState`. Values are immutable: a record creates a new one.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ Partitions = Mapping[bytes, frozenset[int]]
 Owned = Mapping[bytes, Mapping[int, int]]
 """Partitions by topic id, each with the member epoch in which it was assigned (KIP-1251)."""
 
-# Member epochs with a meaning of their own.
+# Member epochs with a special meaning.
 JOINING_EPOCH = 0
 LEAVING_EPOCH = -1
 LEAVING_STATIC_EPOCH = -2
 
 
 class MemberState(IntEnum):
-    """How far a member is on its way to the target assignment; the value is what records say."""
+    """The progress of a member towards its target; the values are those of records."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it must give up some first
-    UNRELEASED_PARTITIONS = 2  # it waits for some that others still have
-    UNKNOWN = 127  # written by a coordinator that knows more states
+    UNREVOKED_PARTITIONS = 1  # must revoke partitions first
+    UNRELEASED_PARTITIONS = 2  # waits for partitions of other members
+    UNKNOWN = 127  # written by a newer coordinator
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member as its records tell. `subscribed_names` is sorted; `regex` is "" without one.
+    """A member, as given by its records. `subscribed_names` is sorted; `regex` is "" without a pattern.
 
-    `classic` is what a member of the classic protocol said in JoinGroup, and None for members of the consumer protocol.
+    `classic` has the JoinGroup metadata of a member of the classic protocol, and is None for members of the consumer
+    protocol.
     """
 
     id: str
@@ -75,7 +76,7 @@ class ConsumerMember:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes the member's subscription takes."""
+        """The approximate size of the member's subscription, in bytes."""
         size = sum(map(text_bytes, self.subscribed_names)) + text_bytes(self.regex)
         if self.classic is not None:
             size += sum(
@@ -86,7 +87,7 @@ class ConsumerMember:
 
     @property
     def held_bytes(self) -> int:
-        """About how many bytes the member takes in memory."""
+        """The approximate size of the member in memory, in bytes."""
         texts = (self.id, self.client_id, self.client_host, self.instance_id, self.rack_id)
         owned = sum(map(len, self.assigned.values())) + sum(map(len, self.revoking.values()))
         said = self.bytes + sum(text_bytes(text) for text in texts if text is not None)
@@ -157,7 +158,9 @@ def partitions_of(topics: Iterable[TopicPartition]) -> Partitions:
 
 
 def _owned(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """Brokers before 4.3 write no epochs: then the member's own, the strictest, holds for all."""
+    """Converts owned partitions from a record. Brokers before 4.3 write no assignment epochs; the member's epoch, the
+    strictest value, is used instead.
+    """
     found: dict[bytes, Mapping[int, int]] = {}
     for topic in topics:
         epochs = topic.assignment_epochs or ()

@@ -1,8 +1,8 @@
-"""From one protocol to the other while members go on: a classic group becomes a consumer group when the first member of
-the consumer protocol joins, and a classic one again when the last of them leaves (KIP-848, online migration).
+"""Online migration between the protocols (KIP-848): a classic group becomes a consumer group when the first member of
+the consumer protocol joins, and a classic one again when the last of them leaves.
 
 Source: `GroupMetadataManager.convertToConsumerGroup`, `convertToClassicGroup`, `ConsumerGroup.fromClassicGroup`,
-`ClassicGroup.fromConsumerGroup` of Kafka 4.3. Either way is one batch of records. Offsets stay as they are.
+`ClassicGroup.fromConsumerGroup` of Kafka 4.3. Each conversion is one batch of records. Offsets do not change.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ log = logging.getLogger(__name__)
 def upgrade(
     classic: ClassicGroup, settings: ConsumerGroupSettings, topics: Topics, now_ms: int
 ) -> list[GroupRecord]:
-    """The records that make the same group of it, with the same members, epoch and assignment; an empty one goes, and
-    a new one begins.
+    """Returns the records that convert the group with its members, epoch and assignment; an empty group is only
+    removed, so that a new one begins.
 
     Raises:
-        KafkaError: GROUP_ID_NOT_FOUND: it is no consumer group, and may not or cannot become one.
+        KafkaError: GROUP_ID_NOT_FOUND if the group is not a consumer group and must not or cannot become one.
     """
     if classic.state is GroupState.EMPTY:
         return [group_record(classic.id, None)]
@@ -76,7 +76,7 @@ def upgrade(
 
 
 def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[GroupRecord]:
-    # Without a generation yet it is at 0, which is no member's epoch: with it one says that it joins.
+    # Without a generation the epoch would be 0, which means a joining member.
     group_id, epoch = classic.id, max(1, classic.generation)
     yield group_record(group_id, None)
     members = [_consumer_member(member, epoch, topics) for member in classic.members.values()]
@@ -92,7 +92,7 @@ def _upgraded(classic: ClassicGroup, topics: Topics, now_ms: int) -> Iterator[Gr
 
 
 def _consumer_member(member: Member, epoch: int, topics: Topics) -> ConsumerMember:
-    """Raises RemoteProtocolError: its subscription or assignment is malformed."""
+    """Converts a member. Raises RemoteProtocolError if its subscription or assignment is malformed."""
     subscription = decode_subscription(member.protocols[0][1])
     assigned: dict[bytes, dict[int, int]] = {}
     if member.assignment:
@@ -132,7 +132,7 @@ def classic_metadata(
 
 
 def downgrade_if_classic(operation: ConsumerOperation) -> bool:
-    """Makes a classic group of one that only members of the classic protocol are left in, if it may become one."""
+    """Converts a group that only has members of the classic protocol to a classic group, if the policy allows it."""
     group, settings = operation.group, operation.settings
     if (
         group.is_empty
@@ -175,12 +175,12 @@ def _classic_record(operation: ConsumerOperation) -> GroupRecord:
     classic.generation = group.epoch
     classic.protocol_name = classic.select_protocol()
     value = group_value(classic, assignments)
-    # No election yet: a coordinator that takes over rebalances (`is_to_rebalance`).
+    # There was no election yet: a coordinator that takes over starts a rebalance (`is_to_rebalance`).
     value.leader = None
     return group_record(group.id, value)
 
 
-# -- the consumer's own messages
+# -- messages of the consumer protocol type
 
 
 def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
@@ -201,7 +201,7 @@ def classic_assignment(member: ConsumerMember, topics: Topics) -> bytes:
 
 
 def owned_by_subscription(subscription: ConsumerProtocolSubscription, topics: Topics) -> Partitions:
-    """Returns the partitions that a member of the classic protocol owns by its JoinGroup request."""
+    """Returns the partitions that a member of the classic protocol reports as owned in its JoinGroup request."""
     found: dict[bytes, frozenset[int]] = {}
     for owned in subscription.owned_partitions:
         topic = topics.find(owned.topic)
@@ -211,7 +211,7 @@ def owned_by_subscription(subscription: ConsumerProtocolSubscription, topics: To
 
 
 def waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether other members still own some of its target."""
+    """Returns whether other members still own partitions of the member's target."""
     target: Mapping[bytes, frozenset[int]] = group.target.get(member.id, {})
     assigned: Owned = member.assigned
     owners: Mapping[bytes, Mapping[int, str]] = group.owners

@@ -1,7 +1,7 @@
-"""The checks of members that commit and read offsets of a consumer group.
+"""The checks of members that commit and fetch offsets of a consumer group.
 
-Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch` of Kafka 4.3. KIP-1251: a member that has not heard of its newest
-epoch may still commit for partitions that it has had since the epoch it knows.
+Source: `ConsumerGroup.validateOffsetCommit`, `-Fetch` of Kafka 4.3. KIP-1251: a member that has not received its newest
+epoch yet may still commit for partitions that it already owned in the epoch of its request.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
-# From this version a request has a member epoch, which older clients take for a generation.
+# From this version on a request has a member epoch; older clients treat the field as a generation.
 MEMBER_EPOCH_VERSION = 9
 
 
@@ -27,16 +27,16 @@ def check_commit(
     is_transactional: bool = False,
     instance_id: str | None = None,
 ) -> CheckPartition:
-    """The check of each partition, if the whole is not refused (invariant G1).
+    """Returns the check for each partition of an admitted commit (invariant G1).
 
     Raises:
         KafkaError: UNKNOWN_MEMBER_ID; STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION for members of the classic protocol;
-            UNSUPPORTED_VERSION: the request is too old to have an epoch.
+            UNSUPPORTED_VERSION if the version of the request has no epoch.
     """
     if epoch < 0 and group.is_empty:
         return all_may
     if is_transactional and epoch == -1 and not member_id and instance_id is None:
-        return all_may  # of a producer before KIP-447
+        return all_may  # a producer before KIP-447
     member = _member(group, member_id)
     classic = member.uses_classic_protocol
     if not is_transactional and not classic and version < MEMBER_EPOCH_VERSION:
@@ -66,14 +66,14 @@ def _assigned_since(member: ConsumerMember, epoch: int, stale: ErrorCode) -> Che
 def check_commit_request(
     group: ConsumerGroup, request: OffsetCommitRequest, version: int
 ) -> CheckPartition:
-    """Returns the check of an OffsetCommit; raises as `check_commit`."""
+    """Returns the check for an OffsetCommit. Raises as `check_commit` does."""
     return check_commit(group, request.member_id, request.generation_id_or_member_epoch, version)
 
 
 def check_transactional_commit(
     group: ConsumerGroup, request: OffsetCommitRequest
 ) -> CheckPartition:
-    """Returns the check of a TxnOffsetCommit of any version; raises as `check_commit`."""
+    """Returns the check for a TxnOffsetCommit of any version. Raises as `check_commit` does."""
     return check_commit(
         group,
         request.member_id,
@@ -85,7 +85,7 @@ def check_transactional_commit(
 
 
 def check_fetch(group: ConsumerGroup, request: OffsetFetchRequestGroup) -> None:
-    """Raises KafkaError: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; a request without a member may always read."""
+    """Raises KafkaError UNKNOWN_MEMBER_ID or STALE_MEMBER_EPOCH; a request without a member may always read."""
     if request.member_id is None and request.member_epoch < 0:
         return
     member = _member(group, request.member_id or "")

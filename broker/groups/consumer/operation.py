@@ -1,7 +1,7 @@
-"""One input to a consumer group: a draft to decide on, the records that come of it, its timers.
+"""One input to a consumer group: a draft to decide on, the resulting records, and the group's timers.
 
-Source: what Kafka's `GroupMetadataManager` keeps in local variables. Every record is applied to the draft as soon as it
-is decided, so that the next rule sees it; the group itself changes when the records are replayed.
+Source: local variables of Kafka's `GroupMetadataManager`. Every record is applied to the draft as soon as it is
+decided, so that the next rule sees it; the group itself changes when the records are replayed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGrou
 
 @dataclass(slots=True)
 class TargetWork:
-    """The target of `epoch`: first computed, then written some members at a time."""
+    """The target of `epoch`: first computed, then written for some members at a time."""
 
     epoch: int
     computing: Work[Assignment]
@@ -39,37 +39,37 @@ class TargetWork:
 
 @dataclass(slots=True)
 class GroupWork:
-    """The work for one consumer group that takes longer than a moment: a target, or patterns. The group had a request
+    """The long-running work for one consumer group: a target, or patterns. Exists once the group has had a request
     since the shard was loaded.
 
-    It is not in any record: the next coordinator of the group begins again. A target is computed in pieces, on a timer
-    of the group, and patterns are matched in a thread, so that the loop is never held for long.
+    It is not stored: the next coordinator of the group starts over. A target is computed in pieces, on a timer of the
+    group, and patterns are matched in a thread, so that the event loop is never blocked for long.
     """
 
     target: TargetWork | None = None
-    # Patterns to be resolved, each with the rights of the member that sent it; and whether a task resolves them.
+    # The patterns to resolve, each with the rights of the member that sent it, and whether a task is resolving them.
     regexes: dict[str, Callable[[str], bool]] = field(default_factory=dict)
     resolving: bool = False
-    # Against which state of the metadata the group's hash was found to be right.
+    # The version of the metadata for which the group's hash was last checked.
     checked_topics: object = None
-    # By pattern: the same, and when (wall clock, ms).
+    # By pattern: the version of the metadata and the time (wall clock, ms) of the last check.
     checked_regexes: dict[str, tuple[object, int]] = field(default_factory=dict)
 
 
-# The epoch of a new group without an assignment; its first target has the next one, as in Kafka.
+# The epoch of a new group without an assignment; its first target has the next epoch, as in Kafka.
 FIRST_EPOCH = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ConsumerGroupWrite(Answer):
-    """Records of a consumer group that a timer or a member of the classic protocol has led to."""
+    """Records of a consumer group that result from a timer or from a member of the classic protocol."""
 
     group_id: str = ""
 
 
 @dataclass(slots=True)
 class ConsumerOperation:
-    """`group` is a draft."""
+    """One input to a consumer group; `group` is a draft."""
 
     group: ConsumerGroup
     at: Instant
@@ -77,16 +77,16 @@ class ConsumerOperation:
     settings: ConsumerGroupSettings
     topics: Topics
     work: GroupWork
-    # Whether the principal of the request may take this many bytes more.
+    # Returns whether the limits of the request's principal admit this many more bytes.
     fits: Callable[[int], bool] = lambda _more: True
-    # Id of the earlier incarnation of a static member that joins. Its timers run until the join is admitted.
+    # The id of a static member's previous incarnation; its timers run until the join is admitted.
     replaced: str = ""
     records: list[GroupRecord] = field(default_factory=list)
 
     # -- records
 
     def write(self, records: Iterable[GroupRecord]) -> None:
-        """Decides on `records`."""
+        """Adds `records` to the outcome, and applies them to the draft."""
         for record in records:
             self.records.append(record)
             value = cast("ConsumerGroupValue | None", record.value)
@@ -99,13 +99,13 @@ class ConsumerOperation:
         self.write([current_record(self.group.id, member)])
 
     def begin(self) -> None:
-        """Writes the first epoch of a new group: no partition is assigned, and members have an epoch to be at."""
+        """Writes the first epoch of a new group: no partition is assigned, but members have a valid epoch."""
         group_id = self.group.id
         self.write([epoch_record(group_id, FIRST_EPOCH, 0)])
         self.write([assignment_epoch_record(group_id, FIRST_EPOCH, 0)])
 
     def bump_epoch(self) -> None:
-        """Counts the epoch up, as members or topics have changed: the target must be computed again."""
+        """Increments the epoch after a change of members or topics: the target must be recomputed."""
         topics = metadata_hash(self.group.subscribed_topics(), self.topics)
         epoch = max(FIRST_EPOCH, self.group.epoch) + 1
         self.write([epoch_record(self.group.id, epoch, topics)])
@@ -126,7 +126,7 @@ class ConsumerOperation:
         self.timers.cancel(self.key(kind, member_id))
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
-        """Restarts the member's session; a member of the classic protocol has chosen its length."""
+        """Restarts the member's session; a member of the classic protocol has chosen the session timeout."""
         classic = member.classic
         timeout_ms = (classic or self.settings).session_timeout_ms
         self.set_timer(Timer.SESSION, timeout_ms, member.id)

@@ -1,12 +1,12 @@
-"""One member's way to the target assignment: revoke, wait for what others still own, take.
+"""The steps of a member towards its target assignment: revoke, wait for partitions of other members, take.
 
 Source: Kafka's `CurrentAssignmentBuilder` (KIP-848, KIP-1251 for the epochs of partitions).
 
 ```
 Stable at an older epoch    -> Unrevoked     it owns partitions that are not in its target
-Unrevoked                   -> Unrevoked     until it no longer reports any of them
+Unrevoked                   -> Unrevoked     while it reports any of them as owned
                             -> next step     at its next epoch, as from Stable
-Stable, Unreleased          -> Unreleased    others own some of its target; it takes the free ones
+Stable, Unreleased          -> Unreleased    other members own some of its target; it takes the free partitions
                             -> Stable        it owns its target, at the target's epoch
 ```
 """
@@ -32,13 +32,13 @@ def reconcile(
     *,
     gives_up: bool = False,
 ) -> ConsumerMember:
-    """Returns the member's next step, or the member itself if there is none. `owners` are those of all partitions of
-    the group.
+    """Returns the member after its next step, or the same member if there is none. `owners` has the owners of all
+    partitions of the group.
 
-    `gives_up`: its target has become smaller within the same epoch, as it no longer subscribes to some topic.
+    `gives_up`: the target has shrunk within the same epoch, because the member has unsubscribed from a topic.
 
     Raises:
-        KafkaError: FENCED_MEMBER_EPOCH: its state is not known here; it must join again.
+        KafkaError: FENCED_MEMBER_EPOCH if the member's state is unknown to this version; it must rejoin.
     """
     if member.is_reconciled_to(target_epoch) and not gives_up:
         return member
@@ -49,7 +49,7 @@ def reconcile(
         case MemberState.UNREVOKED_PARTITIONS:
             if step.still_owns(member.revoking):
                 return member
-            # The revoked partitions are free from now on: `owners` still tells of the time before.
+            # The revoked partitions are free from now on; `owners` does not show this yet.
             return step.from_epoch(min(member.epoch + 1, target_epoch))
         case MemberState.UNRELEASED_PARTITIONS:
             return step.from_epoch(member.epoch)
@@ -78,7 +78,7 @@ class _Step:
         self._reported = reported
 
     def still_owns(self, revoked: Owned) -> bool:
-        """Whether it has, or may have, any of them."""
+        """Returns whether the member still owns, or may own, any of the partitions."""
         if self._reported is None:
             return True
         return any(
@@ -103,7 +103,7 @@ class _Step:
         return _moved(member, self._target_epoch, state, assigned, {})
 
     def _divide(self) -> tuple[Owned, Owned]:
-        """Returns the partitions that it may keep, and those that it must give up."""
+        """Returns the partitions that the member may keep, and those that it must revoke."""
         kept: dict[bytes, Mapping[int, int]] = {}
         revoking: dict[bytes, Mapping[int, int]] = {}
         for topic_id, partitions in self._member.assigned.items():
@@ -117,13 +117,13 @@ class _Step:
         return kept, revoking
 
     def _available(self, kept: Owned) -> tuple[Partitions, bool]:
-        """Returns the free partitions of the rest of the target, and whether some are not free."""
+        """Returns the free partitions of the rest of the target, and whether any are not free."""
         free: dict[bytes, frozenset[int]] = {}
         has_unreleased = False
         for topic_id, target in self._target.items():
             wanted = target - kept.get(topic_id, {}).keys()
             owners = self._owners.get(topic_id, {})
-            # It may take again its own that the target gives back.
+            # The member may take its own partitions back if they are in the target again.
             found = frozenset(p for p in wanted if owners.get(p) in (None, self._member.id))
             has_unreleased |= len(found) < len(wanted)
             if found:
@@ -134,7 +134,7 @@ class _Step:
 def _moved(
     member: ConsumerMember, epoch: int, state: MemberState, assigned: Owned, revoking: Owned
 ) -> ConsumerMember:
-    """The previous epoch is kept while the epoch does not change."""
+    """Returns the moved member; its previous epoch only changes with its epoch."""
     previous = member.previous_epoch if epoch == member.epoch else member.epoch
     return replace(
         member,
@@ -147,7 +147,7 @@ def _moved(
 
 
 def owned_partitions(topics: Iterable[tuple[bytes, Iterable[int]]] | None) -> Reported:
-    """A request's list as a mapping; None stays None."""
+    """Converts a request's list to a mapping; None remains None."""
     if topics is None:
         return None
     found: dict[bytes, frozenset[int]] = {}

@@ -1,4 +1,4 @@
-"""The records of a consumer group, as decisions make them.
+"""Creates the records of a consumer group.
 
 Source: Kafka's `GroupCoordinatorRecordHelpers`. All are written at version 0.
 """
@@ -68,7 +68,7 @@ def regex_record(group_id: str, regex: str, resolved: ResolvedRegex | None) -> G
     return GroupRecord(key, value)
 
 
-# -- tombstones, in the order in which Kafka's replay wants them
+# -- tombstones, in the order that Kafka's replay requires
 
 
 def member_tombstones(group_id: str, member_id: str) -> Iterator[GroupRecord]:
@@ -80,7 +80,7 @@ def member_tombstones(group_id: str, member_id: str) -> Iterator[GroupRecord]:
 
 
 def group_tombstones(group: ConsumerGroup) -> Iterator[GroupRecord]:
-    """The whole group's: the members' first, its own epoch last."""
+    """Yields the tombstones of a whole group: those of members first, that of its epoch last."""
     for member_id in group.members:
         key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.id, member_id=member_id)
         yield GroupRecord(key, None)

@@ -1,8 +1,8 @@
-"""Subscriptions by a pattern, which the coordinator resolves to names of topics (KIP-848, `SubscribedTopicRegex`).
+"""Subscriptions by pattern, which the coordinator resolves to topic names (KIP-848, `SubscribedTopicRegex`).
 
-A pattern is resolved for the whole group, with the rights of the member that sent it, as in Kafka. The
-heartbeat does not wait for that: what is to be resolved is a follow-up of the shard, which the coordinator does away
-from the loop (`trimaran.broker.groups.consumer.patterns`), and the group's epoch counts up when it is known. Source:
+A pattern is resolved for the whole group, with the rights of the member that sent it, as in Kafka. The heartbeat does
+not wait for this: the shard names a follow-up, the coordinator resolves the patterns outside of the event loop
+(`trimaran.broker.metadata.topic_patterns`), and the group's epoch is incremented with the result. Source:
 `maybeUpdateRegularExpressions`, `asyncResolveRegularExpressions` of Kafka 4.3's `GroupMetadataManager`.
 """
 
@@ -18,12 +18,12 @@ from trimaran.broker.groups.consumer.records import regex_record
 MaySee = Callable[[str], bool]
 """Whether the member may know of a topic."""
 
-# New topics are looked for no more often.
+# The minimum interval between searches for new topics.
 REFRESH_INTERVAL_MS_MIN = 10_000
 
 
 def update(operation: ConsumerOperation, member: ConsumerMember, may_see: MaySee) -> None:
-    """Has the member's pattern resolved if it is new, or if topics may have changed."""
+    """Requests the resolution of the member's pattern if it is new, or if topics may have changed."""
     regex, work = member.regex, operation.work
     if operation.group.regexes or work.checked_regexes:
         forget_unused(operation)
@@ -47,7 +47,9 @@ def _is_due(operation: ConsumerOperation, regex: str) -> bool:
 def resolved(
     operation: ConsumerOperation, regex: str, topics: frozenset[str], version: int
 ) -> bool:
-    """Takes over what a pattern matches at an offset of the metadata; whether the group's topics have changed."""
+    """Stores the topics that a pattern matches at a metadata offset; returns whether the group's topics have
+    changed.
+    """
     group = operation.group
     known = group.regexes.get(regex)
     if regex not in group.regex_counts or (known is not None and known.topics == topics):

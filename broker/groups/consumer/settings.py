@@ -1,4 +1,4 @@
-"""The settings of consumer groups: the broker's `group.consumer.*`, and the configs of a group itself.
+"""The settings of consumer groups: the broker's `group.consumer.*`, and the configs of the group itself.
 
 Source: Kafka's `GroupCoordinatorConfig`, `GroupConfig`, `ConsumerGroupMigrationPolicy`.
 """
@@ -15,24 +15,25 @@ from trimaran.node.config.server import ServerConfig
 from trimaran.quorum.metadata.image import GROUP_RESOURCE, ConfigsImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
 
-# The size of one member's subscription: topics and a pattern. It must fit into a record of a megabyte, with the
-# rest of the member.
+# The maximum size of one member's subscription (topics and pattern). It must fit into a record of a megabyte, together
+# with the rest of the member.
 SUBSCRIPTION_BYTES_MAX = 512 << 10
 
-# The length of an id that a member has chosen: it is in the keys of four records, and many members' targets are in
-# one batch.
+# The maximum length of an id chosen by a member: it is in the keys of four records, and a batch has the targets of many
+# members.
 MEMBER_ID_CHARACTERS_MAX = 1_000
 
-# While a group is on its way to its target its members must come again soon, or each step would take a heartbeat
-# interval of seconds: not sooner than the first limit, and all of them together not more often than the second.
+# While a group reconciles, its members must send heartbeats more often, since each step would otherwise take a
+# heartbeat interval of seconds. The first limit is the minimum interval, the second the maximum rate of all members
+# together.
 RECONCILING_INTERVAL_MS_MIN = 500
 RECONCILING_HEARTBEATS_PER_SECOND_MAX = 500
-# A group counts as such for this long after its last assignment, too: others may be about to join.
+# A group still counts as reconciling for this long after its last assignment: other members may be about to join.
 RECONCILING_MS = 3_000
 
 
 class MigrationPolicy(Enum):
-    """Which way a group with members may go between the protocols; empty groups always may."""
+    """The directions in which a group with members may change its protocol; empty groups may always change."""
 
     DISABLED = "disabled"
     UPGRADE = "upgrade"
@@ -50,7 +51,7 @@ class MigrationPolicy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupSettings:
-    """The settings of one group at this moment; the defaults are Kafka 4.3's."""
+    """The current settings of one group; the defaults are those of Kafka 4.3."""
 
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
@@ -63,12 +64,12 @@ class ConsumerGroupSettings:
     regex_refresh_interval_ms: int = 600_000
 
 
-# If an operator sets it, it also holds while a group is on its way to its target; its default of 5 s does not.
+# If set explicitly, it also applies while a group reconciles; its default of 5 s does not.
 LEAST_HEARTBEAT_INTERVAL = "group.consumer.min.heartbeat.interval.ms"
 
 
 class ConfiguredGroups:
-    """Settings by group id, as they are now; what was altered holds from the next heartbeat on."""
+    """The current settings by group id; altered values apply from the next heartbeat on."""
 
     def __init__(self, config: ServerConfig, configs: Callable[[], ConfigsImage]) -> None:
         self._configs = configs
@@ -99,7 +100,7 @@ class ConfiguredGroups:
             config["group.consumer.min.assignment.interval.ms"],
             config["group.consumer.max.assignment.interval.ms"],
         )
-        # For one state of the configs: what holds for groups without configs of their own.
+        # The settings of groups without their own configs, cached for one state of the configs.
         self._known: tuple[ConfigsImage, ConsumerGroupSettings] | None = None
 
     def of(self, group_id: str) -> ConsumerGroupSettings:

@@ -1,8 +1,9 @@
-"""The topics of the metadata as groups see them.
+"""The topics of the metadata as seen by groups.
 
-Source: Kafka's `Utils.computeGroupHash` (KIP-1101): a group notices by a hash that topics which it reads have come,
-gone or grown. Different on purpose: racks are not in it, as no assignor looks at them, and it is another function. So
-a coordinator of Apache Kafka that takes over finds another hash than its own, and counts the group's epoch up once.
+Source: Kafka's `Utils.computeGroupHash` (KIP-1101): a group detects by a hash that its topics were created, deleted or
+extended. Intentional differences: racks are not part of the hash, because no assignor uses them, and the hash function
+is another one. A coordinator of Apache Kafka that takes over therefore finds a different hash, and increments the
+group's epoch once.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _COUNT = struct.Struct(">i")
 
 
 class Topic(NamedTuple):
-    """A topic that members may be assigned partitions of."""
+    """A topic whose partitions may be assigned to members."""
 
     name: str
     id: bytes
@@ -26,28 +27,28 @@ class Topic(NamedTuple):
 
 
 class Topics(Protocol):
-    """One state of the metadata."""
+    """One version of the metadata."""
 
     @property
     def version(self) -> object:
-        """Another object whenever anything may have changed."""
+        """An object that differs whenever any topic may have changed."""
 
     @property
     def offset(self) -> int:
-        """The offset of this state in the metadata log."""
+        """The offset of this version in the metadata log."""
 
     def find(self, name: str) -> Topic | None: ...
 
     def name_of(self, topic_id: bytes) -> str | None: ...
 
     def names(self) -> Iterable[str]:
-        """All of them."""
+        """Returns the names of all topics."""
 
     def __len__(self) -> int: ...
 
 
 def metadata_hash(names: Iterable[str], topics: Topics) -> int:
-    """Returns a hash of ids and partition counts of the topics that exist; 0 if there are none. 64 bits with a sign."""
+    """Returns a signed 64-bit hash of the ids and partition counts of the existing topics; 0 if there are none."""
     found = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
     if not found:
         return 0
@@ -58,7 +59,7 @@ def metadata_hash(names: Iterable[str], topics: Topics) -> int:
 
 
 class ImageTopics:
-    """The topics of one image of the metadata, as consumer groups ask for them (`Topics`)."""
+    """The topics of one metadata image, as consumer groups use them (`Topics`)."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._topics = image.topics
@@ -81,7 +82,7 @@ class ImageTopics:
 
 
 def newest_topics(image: Callable[[], MetadataImage]) -> Callable[[], Topics]:
-    """Returns a function that gives the topics of the newest image; one object for each image."""
+    """Returns a function that returns the topics of the newest image; one object per image."""
     known: list[tuple[MetadataImage, ImageTopics]] = []
 
     def topics() -> Topics:

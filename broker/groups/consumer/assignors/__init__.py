@@ -1,3 +1,3 @@
-"""How the partitions of a group are divided among its members. They are generators: the caller may pause between
+"""Assignors divide the partitions of a group among its members. They are generators: the caller may pause between
 pieces.
 """

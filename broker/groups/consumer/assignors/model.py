@@ -1,4 +1,4 @@
-"""The input and the output of an assignor."""
+"""The input and output of assignors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ T = TypeVar("T")
 Work = Generator[None, None, T]
 """Work in pieces of some milliseconds at the most; its value is the result."""
 
-# Partitions or members looked at between two yields: about a millisecond.
+# Partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedMember:
-    """A member as an assignor sees it: ids of the topics it subscribes to, and the target it has."""
+    """A member as seen by an assignor: the ids of its subscribed topics, and its current target."""
 
     id: str
     topics: frozenset[bytes]
@@ -29,14 +29,14 @@ class AssignedMember:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInput:
-    """`members`: one at the least. `topics`: partition counts by topic id; members subscribe to no others."""
+    """`members`: at least one. `topics`: partition counts by topic id, for all topics with subscribers."""
 
     members: tuple[AssignedMember, ...]
     topics: Mapping[bytes, int]
 
     @property
     def is_homogeneous(self) -> bool:
-        """All members subscribe to the same topics."""
+        """Whether all members subscribe to the same topics."""
         return len({member.topics for member in self.members}) <= 1
 
 
@@ -47,7 +47,7 @@ Assignor = Callable[[AssignmentInput], Work[Assignment]]
 
 
 def done(work: Work[T]) -> T:
-    """Does all of it at once."""
+    """Runs all pieces of work at once, and returns the result."""
     while True:
         try:
             next(work)

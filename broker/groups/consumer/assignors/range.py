@@ -1,7 +1,7 @@
-"""The range assignor: of every topic each member gets a run of partitions, members in a fixed order.
+"""The range assignor: each member gets a run of each topic's partitions, with members in a fixed order.
 
-So members that subscribe to the same topics get the same partition numbers of each (co-partitioning), and members keep
-their runs over rebalances only as far as the order keeps. Source: Kafka's `RangeAssignor`.
+Members that subscribe to the same topics therefore get the same partition numbers of each (co-partitioning); their runs
+survive a rebalance only if the order does. Source: Kafka's `RangeAssignor`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from trimaran.broker.groups.consumer.member import Partitions
 
 
 def assign_ranges(given: AssignmentInput) -> Work[Assignment]:
-    """Static members come first, by instance id; so each keeps its place when it restarts."""
+    """Computes the assignment. Static members come first, by instance id, so that each keeps its place after a
+    restart.
+    """
     members = sorted(given.members, key=_order)
     runs = yield from _runs_of_topics(given, members)
     assignment: Assignment = {}

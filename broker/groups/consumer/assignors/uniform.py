@@ -1,10 +1,10 @@
-"""The uniform assignor: members get as many partitions as one another, and keep what they have if they can.
+"""The uniform assignor: members get equal numbers of partitions, and keep their current ones if possible.
 
-If all subscribe to the same topics, the numbers differ by one at the most, and no partition moves that need not.
-Else partitions go to the subscriber with the fewest, and then from the fullest to the emptiest subscriber of a topic
-while that evens them out. Source: Kafka's `UniformHomogeneousAssignmentBuilder` and
-`UniformHeterogeneousAssignmentBuilder`. Different on purpose: one partition more than the others is left to members
-that have it already, where Kafka gives it to the first in the order of a hash map.
+If all members subscribe to the same topics, the numbers differ by at most one, and no partition moves without need.
+Otherwise partitions first go to the subscriber with the fewest, and then from the fullest to the emptiest subscriber of
+a topic, as long as this improves the balance. Source: Kafka's `UniformHomogeneousAssignmentBuilder` and
+`UniformHeterogeneousAssignmentBuilder`. Intentional difference: members that already have one partition more than the
+rest keep it; Kafka gives it to the first members in the order of a hash map.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from trimaran.broker.groups.consumer.assignors.model import (
 )
 from trimaran.wire.identity import TopicIdPartition
 
-# As in Kafka: where subscriptions overlap without being equal, each round about halves the imbalance.
+# As in Kafka: with overlapping but unequal subscriptions, each round about halves the imbalance.
 ROUNDS_MAX = 16
 
 
@@ -48,8 +48,8 @@ def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[bytes, frozenset[i
 
 
 def _kept(given: AssignmentInput) -> Work[dict[str, list[TopicIdPartition]]]:
-    """Returns the partitions that each member keeps: of topics that it subscribes to, below their present sizes,
-    each once.
+    """Returns the partitions that each member keeps: only of subscribed topics, only partitions that exist, and each
+    partition for one member.
     """
     taken: set[TopicIdPartition] = set()
     owned: dict[str, list[TopicIdPartition]] = {}
@@ -93,13 +93,13 @@ def _unassigned(
     return left
 
 
-# -- all subscribe to the same
+# -- equal subscriptions
 
 
 def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicIdPartition]]) -> Work[None]:
     topics = sorted((topic_id, given.topics[topic_id]) for topic_id in given.members[0].topics)
     quota, extra = divmod(sum(count for _, count in topics), len(given.members))
-    # The members with most keep the extra ones.
+    # The members with the most partitions keep the extra ones.
     by_count = sorted(given.members, key=lambda member: -len(owned[member.id]))
     quotas: list[tuple[AssignedMember, int]] = []
     for number, member in enumerate(by_count):
@@ -119,11 +119,13 @@ def _fill_quotas(given: AssignmentInput, owned: dict[str, list[TopicIdPartition]
     assert position == len(left), "partitions are left over"
 
 
-# -- they do not
+# -- unequal subscriptions
 
 
 class _Balancer:
-    """Members are numbers here, and `counts` says how many partitions each has."""
+    """Balances partitions among members. Members are represented by numbers; `counts` has the number of partitions of
+    each.
+    """
 
     def __init__(self, given: AssignmentInput, owned: dict[str, list[TopicIdPartition]]) -> None:
         self._given = given
@@ -147,12 +149,14 @@ class _Balancer:
         yield from self._tell()
 
     def _order(self, topic_id: bytes) -> tuple[float, int, bytes]:
-        """First the topics with most partitions for each subscriber, which leave least choice."""
+        """Returns the sort key of a topic: those with the most partitions per subscriber, and so the least choice, come
+        first.
+        """
         subscribers = len(self._subscribers[topic_id])
         return -self._given.topics[topic_id] / subscribers, subscribers, topic_id
 
     def _assign(self, left: list[TopicIdPartition]) -> Work[None]:
-        """Each to the subscriber that has fewest."""
+        """Assigns each partition to the subscriber with the fewest."""
         topic_id, heap = b"", list[tuple[int, int]]()
         for number, partition in enumerate(left):
             if partition[0] != topic_id:
@@ -179,7 +183,9 @@ class _Balancer:
                 return
 
     def _balance_topic(self, topic_id: bytes) -> Work[bool]:
-        """From the fullest subscriber that has some of the topic to the emptiest, while they differ by two."""
+        """Moves partitions of the topic from its fullest to its emptiest subscriber while they differ by two or
+        more.
+        """
         held: defaultdict[int, list[int]] = defaultdict(list)
         for partition in range(self._given.topics[topic_id]):
             held[self._owners[TopicIdPartition(topic_id, partition)]].append(partition)
