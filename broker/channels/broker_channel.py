@@ -141,7 +141,7 @@ class BrokerChannel:
         """Returns True when the connection is not needed any more, False when it breaks."""
         self._active_at = trio.current_time()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._tell_closed, connection)
+            nursery.start_soon(self._wake_when_closed, connection)
             while not connection.closed.is_set() and not self._has_served(connection):
                 if self._in_flight and trio.current_time() >= self._due():
                     break  # the broker is stuck
@@ -150,7 +150,7 @@ class BrokerChannel:
             nursery.cancel_scope.cancel()
         return not connection.closed.is_set() and not self._in_flight
 
-    async def _tell_closed(self, connection: NodeConnection) -> None:
+    async def _wake_when_closed(self, connection: NodeConnection) -> None:
         await connection.closed.wait()
         self._news.set()
 

@@ -27,7 +27,7 @@ R_contra = TypeVar("R_contra", contravariant=True)
 LoadedRow = tuple[Offset, bytes, bytes | None]
 """The offset, key and value of a loaded record."""
 TakeRows = Callable[[Iterable[LoadedRow]], object]
-"""Is given some after the other, in the order of the log. Raises RemoteProtocolError."""
+"""Applies rows in log order, in several calls. Raises RemoteProtocolError."""
 
 
 class Write(Protocol[R_co]):

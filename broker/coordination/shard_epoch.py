@@ -133,7 +133,7 @@ class ShardEpoch(Generic[S, R]):
             self._leader,
             shard,
             end_offset,
-            self._parted,
+            self._diverged,
             lambda name: nursery.start_soon(self._spec.follow_up, self, name),
         )
         self._state.set(ShardState.ACTIVE)
@@ -144,7 +144,7 @@ class ShardEpoch(Generic[S, R]):
         for act in waiting:
             self.step(act)
 
-    def _parted(self) -> None:
+    def _diverged(self) -> None:
         """Closes the epoch, because state and log have diverged: no decision may be based on this state."""
         events.COORDINATOR_REPLAY_FAILED.log(log, exc_info=True, shard=self)
         self.close()

@@ -27,7 +27,7 @@ class ClientMetadata(NamedTuple):
 ReplicaSelector: TypeAlias = Callable[
     [PartitionLeader, int, ClientMetadata, ClusterImage, BrokerId], BrokerId
 ]
-"""Given leader, offset, client, cluster and the id of this broker: the broker to read from, or FROM_LEADER."""
+"""Returns the broker to read from, or FROM_LEADER, for a leader, offset, client, cluster and the id of this broker."""
 
 
 def rack_aware(
@@ -71,4 +71,4 @@ SELECTORS: dict[str, ReplicaSelector] = {
     "rack-aware": rack_aware,
     "org.apache.kafka.common.replica.RackAwareReplicaSelector": rack_aware,
 }
-"""By the values that `replica.selector.class` may have; `node/config/broker_keys.py` names them too."""
+"""The selectors by the values of `replica.selector.class`, which `node/config/broker_keys.py` also lists."""

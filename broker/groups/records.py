@@ -36,7 +36,7 @@ from trimaran.wire.records.groups import (
 OFFSETS_TOPIC = "__consumer_offsets"
 
 KnowsTopic = Callable[[str, bytes], bool]
-"""Whether a topic of this name and id is in the newest metadata; of an id of zeros, whether one of this name is."""
+"""Returns whether the newest metadata has a topic with this name and id (with an id of zeros: with this name)."""
 
 
 OFFSET_VALUE_VERSION = 4

@@ -69,7 +69,7 @@ def altered(
     own: R
     own, left = yield Compute(
         ITEM_COST_BYTES * len(request.resources),
-        partial(_parted, request.resources, answered, respond),
+        partial(_split, request.resources, answered, respond),
     )
     if left:
         wanted = request.replace(resources=left)
@@ -78,7 +78,7 @@ def altered(
     return own
 
 
-def _parted(
+def _split(
     resources: Sequence[Resource],
     answered: Mapping[ConfigResource, KafkaError],
     respond: Callable[[Mapping[ConfigResource, KafkaError]], R],

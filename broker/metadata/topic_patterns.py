@@ -22,7 +22,7 @@ from trimaran.wire.transport.scheduling.compute_thread import run_apart
 Matches = Callable[[str], object]
 
 Topics = Mapping[str, object]
-"""By name those of one image of the metadata: another object when there may be others."""
+"""The topics of one metadata image by name; a different object if the topics may differ."""
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

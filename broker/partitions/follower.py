@@ -131,7 +131,7 @@ class PartitionFollower:
         """
         if self.is_new or (end := self.log.log_end_offset) > leader_log_start_offset:
             return
-        if self.begins_anew(leader_log_start_offset):
+        if self.drops_files(leader_log_start_offset):
             yield from self.cut_segments_above(Offset(0))
             if not self.ended:
                 self.start_at(end)
@@ -142,7 +142,7 @@ class PartitionFollower:
         """Whether the leader has deleted all local records: otherwise `drop_deleted` does nothing."""
         return not self.is_new and self.log.log_end_offset <= leader_log_start_offset
 
-    def begins_anew(self, leader_log_start_offset: Offset) -> bool:
+    def drops_files(self, leader_log_start_offset: Offset) -> bool:
         """Whether `drop_deleted` also removes the files."""
         if self.is_new:
             return False

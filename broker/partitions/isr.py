@@ -22,8 +22,6 @@ from trimaran.wire.identity import (
 # repetition.
 REPETITIONS = 2
 
-"""The end offset of a replica that has not fetched in this leader epoch; below every offset, so it holds back."""
-
 
 @dataclass(slots=True)
 class FetchClock:
@@ -45,7 +43,7 @@ class FetchClock:
 class ReplicaProgress:
     """The leader's knowledge of one follower, from the fetches of this leader epoch."""
 
-    end_offset: Offset = NO_OFFSET
+    end_offset: Offset = NO_OFFSET  # until the first fetch: the watermark waits for it
     log_start_offset: Offset = NO_OFFSET
     broker_epoch: BrokerEpoch = NO_BROKER_EPOCH  # from the fetch that set `end_offset`
     at_end: bool = False  # the last fetch was at the leader's end offset

@@ -20,7 +20,7 @@ from trimaran.broker.partitions.isr_change import (
     SavedLeaderState,
 )
 from trimaran.broker.partitions.leader_watermarks import LeaderWatermarks
-from trimaran.broker.partitions.replica import Replica, why_a_part
+from trimaran.broker.partitions.replica import Replica, why_incomplete
 from trimaran.broker.partitions.suspects import LOOK_BYTES_MAX
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.partitions.partition_log import AppendInfo
@@ -67,7 +67,7 @@ class PartitionLeader:
         self._commit = self._services.commit.of(self.log)
         self.rules = replica.settings.rules  # the current rules of the topic
         self._in_sync = InSyncReplicas(replica, state)
-        self._look_again = False  # a follower had news while an ISR change was pending
+        self._must_reconsider = False  # a follower had news while an ISR change was pending
         self._watermarks = LeaderWatermarks(replica, self._in_sync)
         self.high_watermark = self._watermarks.high
         self.low_watermark = self._watermarks.low
@@ -224,7 +224,7 @@ class PartitionLeader:
         replica.known_end = offset
         given_from = max(self._in_sync.followers[replica_id].given_from, self.log.log_start_offset)
         self._services.suspects.add(replica.topic_partition, given_from, LOOK_BYTES_MAX)
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why_a_part(replica, end))
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, why_incomplete(replica, end))
 
     def record_fetch(
         self,
@@ -303,7 +303,7 @@ class PartitionLeader:
         Only caught-up followers are added here: others are checked at their next fetch.
         """
         in_sync = self._in_sync
-        self._look_again = in_sync.isr.proposed is not None
+        self._must_reconsider = in_sync.isr.proposed is not None
         for replica_id, progress in in_sync.followers.items():
             if replica_id not in in_sync.maximal and in_sync.about_to_join(replica_id, progress):
                 self._maybe_expand(replica_id, progress)
@@ -350,7 +350,7 @@ class PartitionLeader:
             return False
         if code in NOT_APPLIED:
             self._in_sync.not_applied()
-            if self._look_again:
+            if self._must_reconsider:
                 self.reconsider_followers()
             else:
                 self._watermarks.advance_high()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trimaran.broker.partitions.follower import PartitionFollower, open_follower_epoch
 from trimaran.broker.partitions.isr_change import SavedLeaderState
 from trimaran.broker.partitions.leader import PartitionLeader, open_leader_epoch
-from trimaran.broker.partitions.replica import Replica, why_a_part
+from trimaran.broker.partitions.replica import Replica, why_incomplete
 from trimaran.broker.partitions.services import Services
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.quorum.metadata.image import PartitionImage
@@ -83,7 +83,7 @@ class Partition(Replica):
         if self.leader_or_none is None:
             if not self.leads or self.deleted:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-            self._refuse_to_lead_a_part()
+            self._check_complete()
             block = ExitStack()
             self.leader_or_none = block.enter_context(
                 open_leader_epoch(self, self.state, self._saved_leader)
@@ -94,18 +94,18 @@ class Partition(Replica):
             self.watchers.notify_all()
         return self.leader_or_none
 
-    def _refuse_to_lead_a_part(self) -> None:
+    def _check_complete(self) -> None:
         """Raises KafkaError if the log is shorter than it once was, and no unclean election has accepted the loss."""
         end = self.log.log_end_offset
         if self._saved_leader is not None:
             self.known_end = max(self.known_end, self._saved_leader.end_offset)
         if end < self.known_end and not self.state.leader_recovery_state:
-            reason = why_a_part(self, end)
+            reason = why_incomplete(self, end)
             self.forget_log()
             self.services.directories.take_out(self.topic_partition, self.topic_id, reason)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         if self.known_end:
-            self.go_on_as_it_is()
+            self.accept_loss()
 
     def open_for_consumers(self) -> PartitionLeader | FollowerReads:
         """Returns the leader or follower from which consumers read on this broker.
@@ -137,7 +137,7 @@ class Partition(Replica):
             self.begin_empty()
         if self.known_end and has_joined:
             with self.services.directories.noting_failure(f"{self.name} goes on as it is"):
-                self.go_on_as_it_is()  # the replica now has everything that is committed
+                self.accept_loss()  # the replica now has everything that is committed
         if state.leader_epoch == old.leader_epoch and state.leader == old.leader:
             if self.leads:
                 self._count_isr_change(old)

@@ -194,13 +194,13 @@ class Partitions:
     def _change(self, partition: Partition, state: PartitionImage) -> None:
         led, epoch = partition.leads, partition.state.leader_epoch
         if partition.apply(state):
-            self._tell_ended(partition, led, epoch)
+            self._notify_ended(partition, led, epoch)
             self._begin(partition)
 
     def _remove(self, partition: Partition) -> None:
         led, epoch = partition.leads, partition.state.leader_epoch
         partition.close()
-        self._tell_ended(partition, led, epoch)
+        self._notify_ended(partition, led, epoch)
         of_topic = self._topics[partition.topic]
         del of_topic[partition.index]
         if not of_topic:
@@ -222,7 +222,7 @@ class Partitions:
                 return
             listener.began(partition.index, leader)
 
-    def _tell_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
+    def _notify_ended(self, partition: Partition, led: bool, leader_epoch: int) -> None:
         if not led:
             self._fetchers.unfollow(partition)
         elif listener := self._listeners.get(partition.topic):
@@ -231,7 +231,7 @@ class Partitions:
     def reopen(
         self, partitions: Iterable[Partition], move: Callable[[], None] = lambda: None
     ) -> None:
-        """Ends the epochs of `partitions`, lets `move` move their logs, and begins new epochs; no request can read in
+        """Ends the epochs of `partitions`, calls `move` to move their logs, and begins new epochs; no request reads in
         between.
 
         Waiting requests get NOT_LEADER_OR_FOLLOWER, and their clients retry. Raises the errors of `move`, after new
@@ -241,7 +241,7 @@ class Partitions:
         for partition in held:
             led, epoch = partition.leads, partition.state.leader_epoch
             partition.release_log()
-            self._tell_ended(partition, led, epoch)
+            self._notify_ended(partition, led, epoch)
         try:
             move()
         finally:

@@ -121,12 +121,12 @@ class Replica:
                 self.standing,
             )
             self.services.long_lived.add(OBJECTS_OF_LOG)
-            self._note_what_was_known(self._log)
+            self._restore_known_end(self._log)
         return self._log
 
-    def _note_what_was_known(self, log: PartitionLog) -> None:
+    def _restore_known_end(self, log: PartitionLog) -> None:
         directory = self.services.directories.holding(self.topic_partition)
-        if directory is not None and self._keeps_what_was_committed(directory):
+        if directory is not None and self._has_all_committed(directory):
             checkpointed = directory.high_watermark(self.topic_partition)
             self.known_end = max(self.known_end, checkpointed)
         self._is_new_here = False
@@ -134,7 +134,7 @@ class Replica:
         # same name.
         self.saved_watermark = min(self.saved_watermark, log.log_end_offset)
 
-    def _keeps_what_was_committed(self, directory: LogDirectory) -> bool:
+    def _has_all_committed(self, directory: LogDirectory) -> bool:
         """Whether all committed records were on this disk: not after the crash of a broker that, like Kafka,
         acknowledged records before their flush. The flush policy of this process does not apply to the crashed one.
         """
@@ -143,7 +143,7 @@ class Replica:
         key = self.topic_partition
         return directory.high_watermark(key) <= directory.offsets.written_logs.get(key, 0)
 
-    def go_on_as_it_is(self) -> None:
+    def accept_loss(self) -> None:
         """Accepts the loss of missing records: from now on no checkpoint claims them after a crash. Blocks briefly.
         Raises KafkaError KAFKA_STORAGE_ERROR.
         """
@@ -237,7 +237,7 @@ class Replica:
             self._log = None
 
 
-def why_a_part(replica: Replica, end: int) -> str:
+def why_incomplete(replica: Replica, end: int) -> str:
     """Returns, for the server log, why a replica whose log ends at `end` does not lead."""
     return (
         f"{replica.name} ends at offset {end} here, but records up to offset {replica.known_end} were committed: put "

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from trimaran.broker import events
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.partitions.replica import HEADERS_PER_TURN, why_a_part
+from trimaran.broker.partitions.replica import HEADERS_PER_TURN, why_incomplete
 from trimaran.broker.partitions.suspects import Suspect
 from trimaran.log.batches.batch import check_crc, iter_batches
 from trimaran.log.partitions.partition_log import PartitionLog
@@ -30,10 +30,10 @@ _DAMAGE = frozenset({ErrorCode.CORRUPT_MESSAGE, ErrorCode.KAFKA_STORAGE_ERROR})
 async def check_suspects(partitions: Partitions) -> None:
     """Checks suspects one after the other, in a thread, forever; takes damaged replicas out of `partitions`."""
     while True:
-        await _look_at(await partitions.suspects.take(), partitions)
+        await _check_suspect(await partitions.suspects.take(), partitions)
 
 
-async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
+async def _check_suspect(suspect: Suspect, partitions: Partitions) -> None:
     key, offset, size = suspect
     partition = partitions.find(key)
     if partition is None:
@@ -48,7 +48,7 @@ async def _look_at(suspect: Suspect, partitions: Partitions) -> None:
     truncations = opened.truncations
     reason = await _damage_in(opened, offset, size, leader.epoch)
     if reason is None and opened.log_end_offset < partition.known_end:
-        reason = why_a_part(partition, opened.log_end_offset)
+        reason = why_incomplete(partition, opened.log_end_offset)
     is_same = partition.open_log is opened and opened.truncations == truncations
     is_online = opened.health.offline is None
     if reason is not None and is_online and is_same and not leader.ended:

@@ -70,7 +70,9 @@ class BrokerPublisher:
             return
         if delta.cluster.changed_brokers:
             self._partitions.brokers_changed(frozenset(delta.cluster.changed_brokers))
-        if (delta.topics.changed or delta.cluster.changed_brokers) and _somebody_leaves(image):
+        if (delta.topics.changed or delta.cluster.changed_brokers) and _in_controlled_shutdown(
+            image
+        ):
             self._report()
 
     def _apply_topics(self, delta: TopicsDelta, image: MetadataImage) -> None:
@@ -142,7 +144,7 @@ class BrokerPublisher:
             await yield_to_loop()
         self._gone.clear()
         self._metadata.applied_offset = self._metadata.image.provenance.offset
-        if _somebody_leaves(self._metadata.image):
+        if _in_controlled_shutdown(self._metadata.image):
             self._report()
 
     def _apply_one(self, topic: TopicImage, index: int, *, is_gone: bool) -> None:
@@ -170,7 +172,7 @@ class _Wanted:
         return state is not None and self._partitions.node_id in state.replicas
 
 
-def _somebody_leaves(image: MetadataImage) -> bool:
+def _in_controlled_shutdown(image: MetadataImage) -> bool:
     """Returns whether a broker is in controlled shutdown: it waits until all others have applied its leadership
     changes.
     """

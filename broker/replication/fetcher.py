@@ -308,7 +308,7 @@ class Fetcher:
             await _prepare_cuts(cut)
 
     async def _drop_deleted(self, follower: PartitionFollower, log_start: Offset) -> None:
-        if follower.begins_anew(log_start):
+        if follower.drops_files(log_start):
             await _prepare_cuts([(follower, Offset(0))])
         if not follower.ended:
             await in_turns(follower.drop_deleted(log_start), 1)

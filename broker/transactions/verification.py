@@ -98,7 +98,7 @@ class TransactionVerifier:
         """
         support = _Support.of(version, abortable=11, adding=12)
         codes = await self._check(transactional_id, producer, partitions, support)
-        return {partition: _told_producer(code, support) for partition, code in codes.items()}
+        return {partition: _code_for_producer(code, support) for partition, code in codes.items()}
 
     def check_produce_now(
         self,
@@ -159,7 +159,7 @@ class TransactionVerifier:
                 break
             await trio.sleep(limits.add_retry_ms / 1000)
             codes = await self._ask(question)
-        return {partition: _told(code, support) for partition, code in codes.items()}
+        return {partition: _code_for_client(code, support) for partition, code in codes.items()}
 
     async def _ask(self, question: _Question) -> Codes:
         broker_id = self._coordinator_of(question.transactional_id)
@@ -255,7 +255,7 @@ def _to_request(question: _Question) -> AddPartitionsToTxnTransaction:
     )
 
 
-def _told(code: ErrorCode, support: _Support) -> ErrorCode:
+def _code_for_client(code: ErrorCode, support: _Support) -> ErrorCode:
     """Converts a coordinator's code to the code that producers expect."""
     if code is E.PRODUCER_FENCED:
         return E.INVALID_PRODUCER_EPOCH
@@ -276,6 +276,6 @@ _RETRIED_AS_TOO_FEW_REPLICAS = frozenset(
 )
 
 
-def _told_producer(code: ErrorCode, support: _Support) -> ErrorCode:
+def _code_for_producer(code: ErrorCode, support: _Support) -> ErrorCode:
     is_concurrent = code is E.CONCURRENT_TRANSACTIONS and support is not _Support.ADDING
     return E.NOT_ENOUGH_REPLICAS if code in _RETRIED_AS_TOO_FEW_REPLICAS or is_concurrent else code

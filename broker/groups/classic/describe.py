@@ -17,7 +17,7 @@ from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGrou
 NOT_FOUND_VERSION = 6
 
 Description = tuple[DescribedGroup, Iterator[DescribedGroupMember]]
-"""A group without its members, and these, which may be many: each is made when its turn comes."""
+"""A group without its members, and an iterator that creates the members one by one, since there may be many."""
 
 
 def describe_group(group: ClassicGroup) -> Description:

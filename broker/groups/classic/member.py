@@ -16,7 +16,7 @@ from trimaran.wire.messages.join_group import JoinGroupResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""Assignors a member supports, the preferred first, each with the member's metadata for it."""
+"""The assignors that a member supports, the preferred one first, each with the member's metadata."""
 
 
 def size_of(protocols: Protocols) -> int:

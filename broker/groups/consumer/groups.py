@@ -1,5 +1,5 @@
-"""The consumer groups of one shard: each input becomes an operation on a draft of a group, whose records are then
-written.
+"""The consumer groups of one shard: each input becomes an operation on a draft of a group, and its
+records are written.
 
 The shard's store has the groups themselves, which only change by replay. Source: the parts of Kafka's
 `GroupMetadataManager` for consumer groups.

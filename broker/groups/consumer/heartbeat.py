@@ -160,7 +160,7 @@ def _updated(
 ) -> ConsumerMember:
     """Returns the member with the fields of the request; omitted fields keep their values."""
     names, regex = request.subscribed_topic_names, request.subscribed_topic_regex
-    if _says_nothing(request) and client == (member.client_id, member.client_host):
+    if _only_keeps_alive(request) and client == (member.client_id, member.client_host):
         return member if member.classic is None else replace(member, classic=None)
     return replace(
         member,
@@ -180,7 +180,7 @@ def _updated(
     )
 
 
-def _says_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _only_keeps_alive(request: ConsumerGroupHeartbeatRequest) -> bool:
     """Returns whether the request has no fields of the member and only keeps it alive, like nearly all requests."""
     return (
         request.rebalance_timeout_ms == -1

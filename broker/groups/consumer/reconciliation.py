@@ -20,7 +20,7 @@ from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState, 
 from trimaran.wire.errors import ErrorCode, KafkaError
 
 Reported = Mapping[bytes, frozenset[int]] | None
-"""What a member says that it owns; None if it does not say."""
+"""The partitions that a member reports as owned; None if the request omits them."""
 
 
 def reconcile(

@@ -16,7 +16,7 @@ from trimaran.broker.groups.consumer.operation import ConsumerOperation
 from trimaran.broker.groups.consumer.records import regex_record
 
 MaySee = Callable[[str], bool]
-"""Whether the member may know of a topic."""
+"""Returns whether the member may see a topic."""
 
 # The minimum interval between searches for new topics.
 REFRESH_INTERVAL_MS_MIN = 10_000

@@ -11,7 +11,7 @@ from trimaran.broker.groups.consumer.member import Partitions
 T = TypeVar("T")
 
 Work = Generator[None, None, T]
-"""Work in pieces of some milliseconds at the most; its value is the result."""
+"""Work in pieces of a few milliseconds at most; the generator returns the result."""
 
 # Partitions or members processed between two yields: about a millisecond.
 PIECE = 1_000
@@ -41,7 +41,7 @@ class AssignmentInput:
 
 
 Assignment = dict[str, Partitions]
-"""Every member's partitions."""
+"""The partitions by member id."""
 
 Assignor = Callable[[AssignmentInput], Work[Assignment]]
 

@@ -146,7 +146,7 @@ class _Balancer:
         left = yield from _unassigned(counts, self._owned)
         yield from self._assign(left)
         yield from self._balance(topics)
-        yield from self._tell()
+        yield from self._set_owned()
 
     def _order(self, topic_id: bytes) -> tuple[float, int, bytes]:
         """Returns the sort key of a topic: those with the most partitions per subscriber, and so the least choice, come
@@ -226,7 +226,7 @@ class _Balancer:
         self._counts[giver] -= 1
         self._counts[taker] += 1
 
-    def _tell(self) -> Work[None]:
+    def _set_owned(self) -> Work[None]:
         for partitions in self._owned.values():
             partitions.clear()
         for number, (partition, member) in enumerate(self._owners.items()):
