@@ -11,7 +11,7 @@ BROKER_FENCED = Event(
     "broker.fenced",
     _W,
     "heartbeat: %(error)s; registering again",
-    "The controller has forgotten the broker. It registers anew.",
+    "The controller has forgotten the broker. It registers again.",
 )
 HEARTBEAT_FAILED = Event(
     "broker.heartbeat_failed",
@@ -20,16 +20,16 @@ HEARTBEAT_FAILED = Event(
     "No controller answered. After broker.session.timeout.ms the broker is fenced.",
 )
 BROKER_HEARTBEAT_REFUSED = Event(
-    "broker.heartbeat_refused", _W, "heartbeat: %(error)s", "It is sent again."
+    "broker.heartbeat_refused", _W, "heartbeat: %(error)s", "The heartbeat is sent again."
 )
 BROKER_READY = Event(
-    "broker.ready", _I, "broker %(broker)s is ready", "The broker is unfenced: clients use it."
+    "broker.ready", _I, "broker %(broker)s is ready", "The broker is unfenced: clients may use it."
 )
 BROKER_REFUSED = Event(
     "broker.refused",
     _W,
     "registration refused: %(reason)s; trying again",
-    "The controller does not take the broker. It asks again.",
+    "The controller refused the broker's registration. The broker tries again.",
 )
 BROKER_REGISTERED = Event(
     "broker.registered",
@@ -41,13 +41,13 @@ BROKER_LEFT_WITHOUT_LEAVE = Event(
     "broker.stopped_without_leave",
     _W,
     "stopping without the controller's leave",
-    "The controlled shutdown did not end in time. Partitions may have no leader for a while.",
+    "The controlled shutdown did not finish in time. Partitions may have no leader for a while.",
 )
 COMPACTION_DONE = Event(
     "compaction.done",
     _I,
     "%(partition)s is compacted up to offset %(offset)d: %(bytes_read)d bytes read, %(bytes_written)d written",
-    "Below that offset a key is kept once.",
+    "Below that offset, only the last record of each key is kept.",
 )
 COMPACTION_FAILED = Event(
     "compaction.failed",
@@ -59,7 +59,7 @@ COMPACTION_OUT_OF_MEMORY = Event(
     "compaction.out_of_memory",
     _E,
     "compaction of %(partition)s: not enough memory (%(error)s); tried again",
-    "It is tried again. log.cleaner.dedupe.buffer.size bounds what it takes.",
+    "It is tried again. log.cleaner.dedupe.buffer.size limits its memory.",
 )
 COMPACTION_POSTPONED = Event(
     "compaction.postponed", _I, "compaction of %(partition)s: %(reason)s", "It is tried again."
@@ -74,13 +74,13 @@ CONFIG_OVERRIDDEN = Event(
     "config.overridden",
     _W,
     "%(config)s",
-    "A config of the cluster counts more than the key in this broker's file.",
+    "A config of the cluster overrides the key in this broker's file.",
 )
 COORDINATOR_FAILED = Event(
     "coordinator.failed",
     _E,
     "%(shard)r has failed",
-    "A mistake of ours. The shard is loaded again.",
+    "Internal error; please report it. The shard is loaded again.",
 )
 COORDINATOR_LOADED = Event(
     "coordinator.loaded",
@@ -92,19 +92,19 @@ COORDINATOR_RELOADING = Event(
     "coordinator.reloading",
     _W,
     "%(shard)r is loaded again in %(seconds).0f s",
-    "What failed before is tried again.",
+    "Loading is retried after an error.",
 )
 COORDINATOR_REPLAY_FAILED = Event(
     "coordinator.replay_failed",
     _E,
     "%(shard)r cannot replay what is in its log",
-    "A record is damaged, or of a later release. Nobody is served by this shard.",
+    "A record is damaged, or of a later release. The shard serves no requests.",
 )
 GROUP_CLASSIC_MEMBER_JOINED = Event(
     "group.classic_member_joined",
     _I,
     "%(group)s: member %(member)s joins by the classic protocol",
-    "An old client joined a group of KIP-848.",
+    "A client with the classic protocol joined a group of KIP-848.",
 )
 GROUP_DOWNGRADED = Event(
     "group.downgraded",
@@ -116,7 +116,7 @@ GROUP_EXPIRY_POSTPONED = Event(
     "group.expiry_postponed",
     _W,
     "expired offsets stay until the next time: %(error)s",
-    "They go the next time.",
+    "The expired offsets are deleted later.",
 )
 GROUP_GENERATION = Event(
     "group.generation", _I, "joined: %(group)s", "A classic group has a new generation."
@@ -125,13 +125,13 @@ GROUP_MEMBER_FAILED = Event(
     "group.member_failed",
     _I,
     "member %(member)s of %(group)s has failed",
-    "It was silent for longer than its session timeout.",
+    "The member sent no heartbeat within its session timeout.",
 )
 GROUP_MEMBER_FENCED = Event(
     "group.member_fenced",
     _I,
     "%(group)s: member %(member)s is fenced: %(reason)s",
-    "It was silent for too long, and has lost its partitions.",
+    "The member sent no heartbeat in time, and has lost its partitions.",
 )
 GROUP_MEMBER_JOINED = Event(
     "group.member_joined",
@@ -140,13 +140,16 @@ GROUP_MEMBER_JOINED = Event(
     "By the protocol of KIP-848.",
 )
 GROUP_MEMBER_LEFT = Event(
-    "group.member_left", _I, "%(group)s: member %(member)s leaves", "Others get its partitions."
+    "group.member_left",
+    _I,
+    "%(group)s: member %(member)s leaves",
+    "Other members get its partitions.",
 )
 GROUP_METADATA_WRITE_FAILED = Event(
     "group.metadata_write_failed",
     _W,
     "storing %(group)s failed: %(error)s",
-    "The group's log does not take a record.",
+    "A record could not be written to the group's log.",
 )
 GROUP_REBALANCING = Event(
     "group.rebalancing",
@@ -158,7 +161,7 @@ GROUP_STATIC_MEMBER_BACK = Event(
     "group.static_member_back",
     _I,
     "%(group)s: static member %(instance)s is back as %(member)s",
-    "It has its assignment of before.",
+    "The member keeps its previous assignment.",
 )
 GROUP_STATIC_MEMBER_JOINED = Event(
     "group.static_member_joined",
@@ -176,7 +179,7 @@ GROUP_TARGET_ASSIGNED = Event(
     "group.target_assigned",
     _I,
     "%(group)s: target of epoch %(epoch)d for %(members)d members",
-    "Members go to their new partitions.",
+    "Members move to their new partitions.",
 )
 GROUP_UPGRADED = Event(
     "group.upgraded",
@@ -188,13 +191,13 @@ GROUP_WRITE_FAILED = Event(
     "group.write_failed",
     _W,
     "storing %(group)s (%(purpose)s) failed: %(error)s",
-    "The group's log does not take a record. Members join again.",
+    "A record could not be written to the group's log. Members join again.",
 )
 ISR_NOT_TOLD = Event(
     "isr.not_told",
     _W,
     "AlterPartition of %(partitions)d partitions: %(error)s",
-    "The controller does not know of changed ISRs yet. It is told again.",
+    "The controller has not received changed ISRs yet. They are sent again.",
 )
 LOG_DIRECTORY_FAILED = Event(
     "log_directory.failed",
@@ -243,19 +246,19 @@ REPLICA_DAMAGED_LEADER = Event(
     _E,
     "%(partition)s: %(reason)s; no other replica is in sync, so this one goes on leading, and the others "
     "cannot follow: put the files back from a copy, or delete the records",
-    "A leader's log is damaged, and nobody has a better one.",
+    "A leader's log is damaged, and no other replica in sync has a better one.",
 )
 REPLICA_DIRECTORIES_NOT_TOLD = Event(
     "replica.directories_not_told",
     _W,
     "AssignReplicasToDirs of %(replicas)d replicas: %(error)s",
-    "The controller does not know yet in which directories replicas are. It is told again.",
+    "The controller does not know yet in which directories replicas are. The assignment is sent again.",
 )
 REPLICATION_FAILED = Event(
     "replica.fetch_failed",
     _W,
     "%(partition)s is not replicated from broker %(leader)s, epoch %(epoch)s, at offset %(offset)s: %(error)s",
-    "A follower gets nothing from its leader. It is told once for each reason, and tried again.",
+    "A follower gets no records from its leader. Logged once for each reason; the fetch is retried.",
 )
 REPLICA_FETCHER_STOPPED = Event(
     "replica.fetcher_stopped",
@@ -267,7 +270,7 @@ REPLICA_METADATA_FAILED = Event(
     "replica.metadata_failed",
     _E,
     "%(topic)s-%(index)d cannot be brought to its metadata",
-    "A mistake of ours. The partition stays as it is.",
+    "Internal error; please report it. The partition stays as it is.",
 )
 REPLICA_MOVE_FAILED = Event(
     "replica.move_failed",
@@ -291,19 +294,19 @@ REPLICA_NOT_ASSIGNED = Event(
     "replica.not_assigned",
     _W,
     "%(topic)s-%(index)d is not assigned to this broker: put aside",
-    "The cluster has given it to other brokers. Its files are deleted later.",
+    "The partition is assigned to other brokers. The replica's files are deleted later.",
 )
 REPLICA_NOT_MADE = Event(
     "replica.not_made",
     _E,
     "%(partition)s is out of service on this broker: %(error)s",
-    "A replica was not found, and its records may be elsewhere: no empty log is made in its place.",
+    "A replica was not found, and its records may be elsewhere: no empty log is created in its place.",
 )
 REPLICA_OF_DELETED_TOPIC = Event(
     "replica.of_deleted_topic",
     _W,
     "%(topic)s-%(index)d belongs to another topic id: put aside",
-    "A topic of this name was made anew. The old files are deleted later.",
+    "A topic with this name was recreated. The old files are deleted later.",
 )
 REPLICA_OFFLINE = Event(
     "replica.offline",
@@ -316,38 +319,38 @@ REPLICA_TRUNCATED = Event(
     "replica.truncated",
     _W,
     "%(partition)s is cut from %(from_offset)s to its leader's end %(to_offset)s",
-    "A follower gave up records that its leader does not have.",
+    "A follower truncated records that its leader does not have.",
 )
 REPLICA_TWICE = Event(
     "replica.twice",
     _W,
     "%(topic)s-%(index)d is in %(directory)s too: put aside in %(put_aside)s",
-    "One replica in two directories: the one that is behind is put aside.",
+    "A replica is in two directories: the one that is behind is moved aside.",
 )
 REPLICA_UNUSABLE = Event(
     "replica.unusable",
     _E,
     "%(partition)s cannot be opened: %(error)s",
-    "A replica neither leads nor follows here, because its log does not open.",
+    "A replica neither leads nor follows here, because its log cannot be opened.",
 )
 TELEMETRY_COLLECTS_NOTHING = Event(
     "telemetry.collects_nothing",
     _W,
     "subscription %(subscription)a collects nothing here: it takes trimaran.metrics.listener, and pip "
     "install trimaran[telemetry]",
-    "A client-metrics config was set, and this broker cannot take metrics.",
+    "A client-metrics config was set, but this broker cannot receive metrics.",
 )
 TELEMETRY_UNKNOWN_PATTERN = Event(
     "telemetry.unknown_pattern",
     _W,
     "subscription %(subscription)a asks no client: one of its patterns is not RE2's, or too large",
-    "A controller of Java took a client-metrics config that this broker cannot match. Set a simpler pattern.",
+    "A Java controller accepted a client-metrics config that this broker cannot match. Set a simpler pattern.",
 )
 TRANSACTION_MARKERS_WAIT = Event(
     "transaction.markers_wait",
     _W,
     "transaction of %(transactional_id)r waits for markers in %(partitions)s",
-    "Some leaders do not answer. Consumers of read_committed wait there.",
+    "Some leaders do not answer. Consumers with read_committed wait there.",
 )
 TRANSACTION_TIMED_OUT = Event(
     "transaction.timed_out",
@@ -359,5 +362,5 @@ TRANSACTION_TIMEOUTS_WAIT = Event(
     "transaction.timeouts_wait",
     _W,
     "timeouts of %(transactions)d transactions wait: %(error)s",
-    "They are aborted the next time.",
+    "The transactions are aborted later.",
 )

@@ -29,5 +29,5 @@ QUOTA_UNKNOWN_HOST = Event(
     "quota.unknown_host",
     _W,
     "a quota for %(host)a has no effect: the name is not known",
-    "Its connections are not limited until the name is known.",
+    "The host's connections are not limited until its name can be resolved.",
 )

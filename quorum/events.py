@@ -29,7 +29,7 @@ BROKER_FENCED_BY_CONTROLLER = Event(
     "controller.broker_fenced",
     _I,
     "fencing broker %(broker)s at epoch %(epoch)s: %(reason)s",
-    "The active controller has fenced a broker that did not shut down in a controlled way. It leads nothing now.",
+    "The active controller has fenced a broker that did not shut down in a controlled way. It leads no partitions now.",
 )
 CONTROLLER_CHANGE_CUT_SHORT = Event(
     "controller.change_cut_short",

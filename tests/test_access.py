@@ -23,13 +23,13 @@ HEAD = """# What a request needs
 
 Every request needs an operation on a resource, or is open to all. The names are Kafka's
 (`AclOperation`, `ResourceType`). Handlers declare it: `@handles(…, access=…)`.
-This page is written from that: `REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
+This page is generated from that: `REWRITE_TRANSCRIPTS=1 pytest tests/test_access.py`.
 
 If the node has an authorizer, an unauthorized client is refused ([security.md](security.md)):
 
-- **by the registry**: before the handler is called; of several items, those that are not allowed.
-- **by the handler**: the last column but one says why there.
-- **by the controller**: brokers pass the request on. The controller authorizes it for the client's principal.
+- **by the registry**: before the handler is called; of several items, only the unauthorized ones are refused.
+- **by the handler**: the column "named by" has the reason.
+- **by the controller**: brokers forward the request. The controller authorizes it for the client's principal.
 - **none**: it is open to all connected clients.
 """
 

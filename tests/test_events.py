@@ -23,22 +23,22 @@ PAGE = ROOT / "docs" / "events.md"
 ROOMS = ("wire", "log", "node", "quorum", "broker", "zkcompat", "trimaran")
 HEAD = """# Events
 
-Lines of a node's log that scripts may wait for and alerts may count.
-Their names, levels and fields stay; their words may change.
-Every line from INFO on has a name. Lines of level DEBUG are for debugging, and have none.
-`kafka.authorizer.logger` has the form of Apache Kafka's, and no names.
-Every other logger has the name of its module. These were once shorter: `trimaran.broker.…` was `broker.…`.
-This page is written from `events.py` of each folder: `REWRITE_TRANSCRIPTS=1 pytest tests/test_events.py`.
+This page lists the lines of a node's log that scripts may wait for and alerts may count.
+Their names, levels and fields are stable; their texts may change.
+Every line of level INFO and above has a name. Lines of level DEBUG have none.
+`kafka.authorizer.logger` has Apache Kafka's format, without names.
+Every other logger has the name of its module. In earlier versions `trimaran.broker.…` was `broker.…`.
+This page is generated from `events.py` of each folder: `REWRITE_TRANSCRIPTS=1 pytest tests/test_events.py`.
 
-A log that is no terminal is JSON, an object a line (`trimaran.log.format`):
+Unless the log is a terminal, it is JSON with one object per line (`trimaran.log.format`):
 
 ```
 {"ts": "2026-11-23T16:00:00.123", "level": "INFO", "logger": "trimaran.broker.process.lifecycle",
  "message": "broker 11 is ready", "node_id": 11, "event": "broker.ready", "fields": {"broker": 11}}
 ```
 
-A line of DEBUG has no `event`. A traceback is in `error`.
-A line that a peer can cause repeatedly is written once in ten seconds; `left_out` then counts the others.
+Lines of level DEBUG have no `event`. Tracebacks are in `error`.
+A line that a peer can cause repeatedly is written once in ten seconds; `left_out` counts the omitted ones.
 
 | event | level | fields | when |
 |---|---|---|---|

@@ -78,23 +78,28 @@ GROUPS = "trimaran.broker.groups.limits:"
 PATTERNS = "trimaran.broker.metadata.topic_patterns:"
 TABLE = {
     "Connections": [
-        Limit("all of a node", "max.connections", "more wait; a quiet client is closed", REFUSED),
-        Limit("of one address", PER_IP, "closed at once", REFUSED),
         Limit(
-            "new ones in a second",
+            "connections of a node",
+            "max.connections",
+            "more wait; an idle client is closed",
+            REFUSED,
+        ),
+        Limit("connections of one address", PER_IP, "closed at once", REFUSED),
+        Limit(
+            "new connections per second",
             "max.connection.creation.rate",
             "wait",
             "trimaran_connections_delayed",
         ),
         Limit("time without progress", "connections.max.idle.ms", "closed"),
         Limit(
-            "descriptors kept for files",
+            "descriptors reserved for files",
             "trimaran.node.listening.listeners:DESCRIPTORS_FOR_FILES",
             "closed",
             REFUSED,
         ),
         Limit(
-            "that wait to be accepted",
+            "connections that wait to be accepted",
             "trimaran.wire.transport.server.server:BACKLOG",
             "the kernel drops more",
         ),
@@ -116,7 +121,7 @@ TABLE = {
             "no longer",
         ),
         Limit(
-            "mute of a throttled one",
+            "muting of a throttled connection",
             "trimaran.wire.transport.requests.calls:MUTED_SECONDS_MAX",
             "no longer",
         ),
@@ -124,45 +129,45 @@ TABLE = {
     "Requests and responses": [
         Limit("bytes of a frame", "socket.request.max.bytes", "closed", BAD),
         Limit(
-            "bytes of all that arrive and are under way; -1: 128 MiB, half for each",
+            "bytes of all requests being received and in progress; -1: 128 MiB, half for each",
             "queued.max.request.bytes",
             "sockets are not read",
             MEMORY,
         ),
         Limit(
-            "bytes of all responses not taken, converted messages too",
+            "bytes of all responses not yet received, including converted messages",
             "trimaran.wire.transport.memory.pools:ANSWER_BYTES_MAX",
             "sockets are not read",
             MEMORY,
         ),
         Limit(
-            "bytes of a response while it is made",
+            "bytes of a response while it is built",
             "trimaran.wire.buffers.response_size:RESPONSE_BYTES_MAX",
-            "POLICY_VIOLATION for what is left, or a next page",
+            "POLICY_VIOLATION for the remaining items, or another page",
             ERRORS,
         ),
         Limit(
-            "with errors that repeat the names of the request",
+            "the same, with errors that repeat the names of the request",
             "trimaran.wire.buffers.response_size:ENCODED_BYTES_MAX",
             "POLICY_VIOLATION",
             ERRORS,
         ),
         Limit(
-            "bytes of all that are made and have more than 64 KiB",
+            "bytes of all responses above 64 KiB that are being built",
             "trimaran.wire.transport.memory.pools:LARGE_BYTES_MAX",
             "more wait",
         ),
         Limit(
-            "time that a stalled one keeps memory others wait for",
+            "time that a stalled connection keeps memory that others wait for",
             LIMITS + "stalled_seconds",
             "closed",
             WAITING,
         ),
-        Limit("requests under way of a connection", LIMITS + "in_flight_max", "it is not read"),
-        Limit("their bytes", LIMITS + "in_flight_bytes_max", "it is not read"),
+        Limit("requests in progress of a connection", LIMITS + "in_flight_max", "it is not read"),
+        Limit("bytes of these requests", LIMITS + "in_flight_bytes_max", "it is not read"),
         Limit("unsent bytes of a connection", LIMITS + "unsent_bytes_max", "it is not read"),
         Limit(
-            "bytes decoded on the loop; more in a thread",
+            "bytes decoded on the event loop; more in a thread",
             HEAVY + "HEAVY_BYTES",
             "a thread, one at a time",
         ),
@@ -179,24 +184,24 @@ TABLE = {
             "elements about users, ACLs, members", HEAVY + "MANY_ELEMENTS_MAX", "refused", ERRORS
         ),
         Limit(
-            "bytes of a Fetch answer",
+            "bytes of a Fetch response",
             "trimaran.broker.process.families:ANSWER_BYTES_MAX",
-            "less is given",
+            "less is returned",
         ),
         Limit(
-            "bytes of an answer that a node takes of another",
+            "bytes of a response that a node accepts from another node",
             "trimaran.wire.client.conversation:ANSWER_BYTES_MAX",
             "the connection ends",
         ),
         Limit(
             "encoded views of the metadata",
             "trimaran.broker.metadata.topic_views:VIEWS_MAX",
-            "the oldest goes",
+            "the oldest is dropped",
         ),
         Limit(
-            "principals and hosts whose answer of all topics each view keeps",
+            "principals and hosts for which each view keeps the response with all topics",
             "trimaran.broker.metadata.seen_topics:KEPT_MAX",
-            "the oldest goes",
+            "the oldest is dropped",
         ),
     ],
     "Records": [
@@ -208,7 +213,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "bytes of a batch, decompressed, searched by time",
+            "bytes of a decompressed batch in a search by time",
             "trimaran.log.batches.records:RECORDS_BYTES_MAX",
             "MESSAGE_TOO_LARGE",
             ERRORS,
@@ -244,22 +249,26 @@ TABLE = {
             "acks=1 and acks=0 wait for the disk",
             "trimaran_fsync_seconds",
         ),
-        Limit("memory of a cleaner", "log.cleaner.dedupe.buffer.size", "more rounds"),
+        Limit("memory of a cleaner", "log.cleaner.dedupe.buffer.size", "more rounds are needed"),
         Limit(
             "open files of logs", "trimaran.log.disk.open_files:OPEN_MAX", "the oldest is closed"
         ),
     ],
     "Fetch sessions": [
-        Limit("sessions", "max.incremental.fetch.session.cache.slots", "fetches without one"),
         Limit(
-            "partitions of all",
+            "sessions",
+            "max.incremental.fetch.session.cache.slots",
+            "fetches work without a session",
+        ),
+        Limit(
+            "partitions of all sessions",
             "trimaran.broker.fetching.sessions:PARTITIONS_MAX",
-            "fetches without one",
+            "fetches work without a session",
         ),
         Limit(
             "bytes of a topic's name",
             "trimaran.broker.fetching.sessions:NAME_BYTES_MAX",
-            "fetches without one",
+            "fetches work without a session",
         ),
     ],
     "Groups and transactions": [
@@ -285,13 +294,13 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "of those of one principal; without logins all are one",
+            "bytes of the groups of one principal; without logins all clients are one",
             "trimaran.broker.groups.memory:PRINCIPAL_BYTES_MAX",
             "GROUP_MAX_SIZE_REACHED",
             ERRORS,
         ),
         Limit(
-            "time of a member that joins and has lost its connection",
+            "time of a joining member that has lost its connection",
             "trimaran.broker.groups.classic.arrivals:ABANDONED_SECONDS",
             "forgotten",
         ),
@@ -303,9 +312,11 @@ TABLE = {
         ),
         Limit("instructions of a pattern", PATTERNS + "INSTRUCTIONS_MAX", "refused", ERRORS),
         Limit("memory of a pattern", PATTERNS + "MEMORY_BYTES_MAX", "refused", ERRORS),
-        Limit("patterns that are resolved at once", PATTERNS + "PATTERNS_AT_ONCE", "others wait"),
+        Limit("patterns that are resolved at a time", PATTERNS + "PATTERNS_AT_ONCE", "others wait"),
         Limit(
-            "topics in what is kept of all patterns", PATTERNS + "NAMES_KEPT_MAX", "the oldest goes"
+            "topics in the cached results of all patterns",
+            PATTERNS + "NAMES_KEPT_MAX",
+            "the oldest is dropped",
         ),
         Limit(
             "memory of a pattern of transactional ids",
@@ -314,7 +325,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "bytes of all groups and offsets that a broker knows, ids included",
+            "bytes of all groups and offsets that a broker knows, including ids",
             "trimaran.broker.groups.memory:KNOWN_BYTES_MAX",
             "GROUP_MAX_SIZE_REACHED, INVALID_COMMIT_OFFSET_SIZE",
             ERRORS,
@@ -326,7 +337,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "of all offsets' metadata of a broker",
+            "bytes of all offsets' metadata of a broker",
             "trimaran.broker.groups.memory:OFFSET_METADATA_BYTES_MAX",
             "OFFSET_METADATA_TOO_LARGE",
             ERRORS,
@@ -352,50 +363,50 @@ TABLE = {
     ],
     "Replication": [
         Limit(
-            "requests under way to a leader",
+            "requests in progress to a leader",
             "trimaran.broker.replication.fetcher:IN_FLIGHT_MAX",
-            "news wait",
+            "new fetches wait",
         ),
-        Limit("bytes of an answer", "replica.fetch.response.max.bytes", "less is given"),
+        Limit("bytes of a response", "replica.fetch.response.max.bytes", "less is returned"),
         Limit(
-            "bytes of a move between directories, at once",
+            "bytes of a move between directories in one step",
             "trimaran.broker.background.directory_moves:STEP_BYTES_MAX",
             "the rest waits",
         ),
     ],
     "Quotas": [
         Limit(
-            "clients that are remembered, by quota",
+            "remembered clients per quota",
             "trimaran.node.quotas.client_limits:OWNERS_MAX",
-            "the quiet are forgotten",
+            "idle clients are forgotten",
         ),
         Limit(
-            "bytes of their names, by quota",
+            "bytes of their names per quota",
             "trimaran.node.quotas.client_limits:NAMES_BYTES_MAX",
-            "the quiet are forgotten",
+            "idle clients are forgotten",
         ),
         Limit(
-            "host names that are remembered",
+            "remembered host names",
             "trimaran.node.listening.addresses:NAMES_MAX",
             "the oldest is forgotten",
         ),
         Limit("bytes of metrics in a push", "telemetry.max.bytes", "TELEMETRY_TOO_LARGE", ERRORS),
         Limit(
-            "times as many decompressed",
+            "expansion by decompression, as a factor",
             "trimaran.broker.telemetry.otlp:EXPANSION_MAX",
             "INVALID_RECORD",
             ERRORS,
         ),
         Limit(
-            "bytes of metrics kept of a client",
+            "bytes of stored metrics of a client",
             "trimaran.broker.telemetry.received:CLIENT_BYTES_MAX",
-            "more is left out",
+            "more is omitted",
             "trimaran_client_metrics_dropped",
         ),
         Limit(
-            "of all clients",
+            "bytes of stored metrics of all clients",
             "trimaran.broker.telemetry.received:BYTES_MAX",
-            "the most silent are forgotten",
+            "the most idle are forgotten",
         ),
         Limit(
             "memory of a pattern of a subscription",
@@ -406,22 +417,22 @@ TABLE = {
         Limit(
             "clients that push",
             "trimaran.broker.telemetry.clients:CLIENTS_MAX",
-            "the most silent are forgotten",
+            "the most idle are forgotten",
         ),
         Limit(
-            "bytes of what they say of themselves",
+            "bytes of their names and versions",
             "trimaran.broker.telemetry.clients:LABELS_BYTES_MAX",
-            "the most silent are forgotten",
+            "the most idle are forgotten",
         ),
         Limit(
-            "lines of denials in ten seconds",
+            "logged denials in ten seconds",
             "trimaran.quorum.serving.audit:LINES_MAX",
-            "they are counted",
+            "more are only counted",
         ),
     ],
     "The quorum": [
         Limit(
-            "decisions that wait",
+            "waiting decisions",
             "trimaran.node.replicated.operations:WAITING_MAX",
             "REQUEST_TIMED_OUT",
             ERRORS,
@@ -445,7 +456,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "configs of a broker, or of all, that nothing declares",
+            "undeclared configs of a broker, or of all brokers",
             "trimaran.quorum.controller.configs.config_checks:UNDECLARED_MAX",
             "POLICY_VIOLATION",
             ERRORS,
@@ -457,7 +468,7 @@ TABLE = {
             ERRORS,
         ),
         Limit(
-            "bytes not committed yet",
+            "uncommitted bytes",
             "trimaran.quorum.replica.node:UNCOMMITTED_BYTES_MAX",
             "REQUEST_TIMED_OUT",
             ERRORS,
@@ -476,7 +487,7 @@ TABLE = {
         Limit(
             "bytes of a fetched snapshot",
             "trimaran.quorum.replica.snapshot_fetch:SNAPSHOT_BYTES_MAX",
-            "given up, logged",
+            "abandoned, logged",
         ),
         Limit(
             "bytes of a config's value",
@@ -486,15 +497,17 @@ TABLE = {
         ),
     ],
     "Threads": [
-        Limit("that wait for disks", "trimaran.node.runtime.threads:THREADS_MAX", "work waits"),
-        Limit("that compute", "trimaran.node.runtime.threads:COMPUTING_MAX", "work waits"),
         Limit(
-            "for fsync, of a log directory",
+            "threads that wait for disks", "trimaran.node.runtime.threads:THREADS_MAX", "work waits"
+        ),
+        Limit("threads that compute", "trimaran.node.runtime.threads:COMPUTING_MAX", "work waits"),
+        Limit(
+            "threads for fsync, per log directory",
             "trimaran.log.durability.group_commit:WORKERS_MAX",
             "work waits",
         ),
         Limit(
-            "fsyncs that the kernel begins at once, of a log directory",
+            "fsyncs that the kernel starts at once, per log directory",
             "trimaran.log.durability.group_commit:BEGUN_MAX",
             "a thread does it",
         ),
@@ -504,15 +517,17 @@ TABLE = {
             "a thread does it",
         ),
         Limit(
-            "fsyncs of the kernel under way",
+            "fsyncs of the kernel in progress",
             "trimaran.log.durability.syncing:UNDER_WAY_MAX",
             "a thread does it",
         ),
     ],
     "Identity providers": [
-        Limit("bytes of an answer", "trimaran.node.oauth.web:BYTES_MAX", "not taken, logged"),
-        Limit("seconds of an answer", "trimaran.node.oauth.web:SECONDS_MAX", "not taken, logged"),
-        Limit("keys", "trimaran.node.oauth.keys:KEYS_MAX", "not taken, logged"),
+        Limit("bytes of a response", "trimaran.node.oauth.web:BYTES_MAX", "not accepted, logged"),
+        Limit(
+            "seconds of a response", "trimaran.node.oauth.web:SECONDS_MAX", "not accepted, logged"
+        ),
+        Limit("keys", "trimaran.node.oauth.keys:KEYS_MAX", "not accepted, logged"),
         Limit(
             "characters of a token",
             "trimaran.wire.security.sasl.oauthbearer:TOKEN_CHARS_MAX",
@@ -528,19 +543,19 @@ TABLE = {
 ROWS = [limit for limits in TABLE.values() for limit in limits]
 HEAD = """# Limits
 
-Nothing that a peer sends or keeps grows without a bound: here is each, with its value and what happens at it.
-Limits with a key can be configured; the others are constants of the code.
-This page is written from the code: `REWRITE_TRANSCRIPTS=1 pytest tests/test_limits.py`.
+All data that a peer sends or that is stored for it is limited. This page lists each limit and its effect.
+Limits with a key can be configured; the others are constants in the code.
+This page is generated from the code: `REWRITE_TRANSCRIPTS=1 pytest tests/test_limits.py`.
 
-`trimaran metrics --only connection` shows how near a node is. Quotas of clients are in
+`trimaran metrics --only connection` shows how close a node is to them. Quotas of clients are in
 [brokers.md](brokers.md#quotas-of-clients),
 bounds of connections in [security.md](security.md#bounds-of-connections)."""
-COLUMNS = ("", "default", "key", "at it", "metric")
+COLUMNS = ("limit on", "default", "key", "when reached", "metric")
 NAMED_TWICE = """
-## What a request names twice
+## Items that a request names twice
 
-A repeated item does not multiply a response. It is answered once, or the request or the item is refused.
-An item that is answered each time takes a few bytes. The second column says what Apache Kafka does instead.
+A repeated item does not multiply a response: it is answered once, or the request or the item is refused.
+If it is answered each time, it takes only a few bytes. The third column shows a different answer of Apache Kafka.
 
 | request | answered | Apache Kafka | |
 |---|---|---|---|"""

@@ -97,7 +97,7 @@ MIRROR_QUORUM_SILENT = Event(
     _W,
     "The quorum has said nothing for %(seconds).0f s: asking all controllers; ZooKeeper shows the state "
     "of offset %(offset)d until then",
-    "Changes since then are not in ZooKeeper yet.",
+    "Later changes are not in ZooKeeper yet.",
 )
 MIRROR_REFUSED = Event(
     "mirror.refused",

@@ -58,10 +58,10 @@ def _fail(
     versions="0-5",
     access=(
         transactional_ids(Operation.WRITE, "v3_and_below_transactional_id").in_handler(
-            "below version 4, where clients ask"
+            "below version 4, from clients"
         ),
         topics(Operation.WRITE, "v3_and_below_topics.name").in_handler("all are added, or none"),
-        cluster(Operation.CLUSTER_ACTION).in_handler("from version 4 on, which brokers ask"),
+        cluster(Operation.CLUSTER_ACTION).in_handler("from version 4 on, from brokers"),
     ),
     on_error=_fail,
     elements_max=MANY_ELEMENTS_MAX,

@@ -44,7 +44,7 @@ def _fail(
     access=(
         groups(Operation.DESCRIBE, "group_ids.*", "groups"),
         topics(Operation.DESCRIBE, "group_ids.*").in_handler(
-            "a group with topics that may not be seen is left out"
+            "a group with hidden topics is omitted"
         ),
     ),
     on_error=_fail,

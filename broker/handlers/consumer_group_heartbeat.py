@@ -45,7 +45,7 @@ def _fail(
     access=(
         groups(Operation.READ, "group_id"),
         topics(Operation.DESCRIBE, "subscribed_topic_names").in_handler(
-            "names are refused as a whole, and topics that a pattern matches are left out"
+            "a name without permission refuses the request; matches of a pattern are omitted"
         ),
     ),
     on_error=_fail,

@@ -25,7 +25,7 @@ CONTROLLERS = 2
 @handles(
     DescribeClusterRequest,
     versions="0-2",
-    access=open_to_all("clients look for brokers; of operations they are told their own"),
+    access=open_to_all("clients look for brokers; authorized operations are the client's own"),
 )
 def describe_cluster(
     request: DescribeClusterRequest, ctx: AdminContext, call: Call

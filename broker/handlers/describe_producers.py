@@ -55,7 +55,7 @@ def _fail(
 @handles(
     DescribeProducersRequest,
     versions="0",
-    access=topics(Operation.READ).in_handler("a name that no topic has is told so first"),
+    access=topics(Operation.READ).in_handler("an unknown topic is reported first"),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,
     once=Once("topics.partition_indexes", attrgetter("name")),

@@ -55,7 +55,7 @@ def _fail(
     DescribeTopicPartitionsRequest,
     versions="0",
     access=topics(Operation.DESCRIBE, "topics.name", listed="topics.name").in_handler(
-        "pages are of what may be seen"
+        "pages contain only visible topics"
     ),
     on_error=_fail,
     elements_max=PARTITIONS_ELEMENTS_MAX,

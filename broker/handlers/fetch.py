@@ -78,7 +78,7 @@ VERSION_KNOWING_OFFSET_NOT_AVAILABLE = 11  # older clients treat this code as fa
     versions="0-18",
     access=(
         topics(Operation.READ, "topics.topic").in_handler(
-            "of the session, too, and topics by id; again whenever a wait ends"
+            "also topics of the session and by id; checked again after each wait"
         ),
         cluster(Operation.CLUSTER_ACTION).in_handler("of followers"),
     ),

@@ -20,7 +20,7 @@ COMPRESSIONS = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression
 @handles(
     GetTelemetrySubscriptionsRequest,
     versions="0",
-    access=open_to_all("about what the client itself should tell"),
+    access=open_to_all("about the client's own metrics"),
 )
 def get_telemetry_subscriptions(
     request: GetTelemetrySubscriptionsRequest, ctx: AdminContext, call: Call

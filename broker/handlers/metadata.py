@@ -76,7 +76,7 @@ def _named(topic: MetadataRequestTopic) -> bytes | str | None:
     versions="0-13",
     access=(
         topics(Operation.DESCRIBE, "topics.name", listed="topics.name").in_handler(
-            "topics by id, too, and before the answer is encoded"
+            "also topics by id; before the response is encoded"
         ),
         topics(Operation.CREATE).or_cluster(Operation.CREATE).in_handler("topics that it creates"),
     ),

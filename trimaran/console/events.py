@@ -11,11 +11,11 @@ CONSOLE_PAGE_FAILED = Event(
     "console.page_failed", _E, "the page %(path)s failed", "Internal error; please report it."
 )
 CONSOLE_WRITE = Event(
-    "console.write", _I, "%(verb)s %(resource)s by %(user)s: done", "A change by the console, done."
+    "console.write", _I, "%(verb)s %(resource)s by %(user)s: done", "The console has made a change."
 )
 CONSOLE_WRITE_REFUSED = Event(
     "console.write_refused",
     _W,
     "%(verb)s %(resource)s by %(user)s: refused: %(reason)s",
-    "A change by the console that the cluster did not take.",
+    "The cluster has refused a change of the console.",
 )

@@ -17,7 +17,7 @@ METRICS_FULL = Event(
     "metrics.full",
     _W,
     "%(connections)d HTTP connections, the most allowed",
-    "A scraper is closed at once.",
+    "The connection of a scraper is closed at once.",
 )
 METRICS_SERVED = Event(
     "metrics.served",

@@ -11,15 +11,15 @@ CONFIG_WARNING = Event(
     "config.warning",
     _W,
     "%(warning)s",
-    "A key of the node's file has no effect, or another one than in Apache Kafka.",
+    "A key in the node's file has no effect, or a different one than in Apache Kafka.",
 )
 NODE_CRASHED = Event("node.crashed", _E, "the node stops", "Internal error; please report it.")
 NODE_FAILED = Event(
     "node.failed", _C, "%(what)s: %(why)s; %(fix)s", "The node does not start, or stops."
 )
 NODE_STARTED = Event(
-    "node.started", _I, "[KafkaServer id=%(node)s] started", "All roles of the node serve."
+    "node.started", _I, "[KafkaServer id=%(node)s] started", "All roles of the node serve requests."
 )
 NODE_STOPPING = Event(
-    "node.stopping", _I, "stopping by signal %(signal)s", "SIGTERM or SIGINT came."
+    "node.stopping", _I, "stopping by signal %(signal)s", "The node received SIGTERM or SIGINT."
 )

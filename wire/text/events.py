@@ -68,13 +68,13 @@ CONNECTION_BAD_FRAME = Event(
     "connection.bad_frame",
     _W,
     "%(connection)s closes: %(error)s",
-    "A peer sent bytes that are no frame of Kafka's protocol.",
+    "A peer sent bytes that are not a frame of Kafka's protocol.",
 )
 CONNECTION_BAD_REQUEST = Event(
     "connection.bad_request",
     _W,
     "%(connection)s closes: %(error)a",
-    "A peer sent bytes that are no request of Kafka's protocol.",
+    "A peer sent bytes that are not a request of Kafka's protocol.",
 )
 CONNECTION_CALLBACK_FAILED = Event(
     "connection.callback_failed",
@@ -110,7 +110,7 @@ CONNECTION_TLS_FAILED = Event(
     "connection.tls_failed",
     _W,
     "%(connection)s closes: TLS handshake failed: %(error)s",
-    "A client without TLS, or with a certificate that does not fit.",
+    "A client does not use TLS, or its certificate is not accepted.",
 )
 CONNECTION_TO_NODE_DROPPED = Event(
     "connection.to_node_dropped",
@@ -122,7 +122,7 @@ FSYNC_BY_THREADS = Event(
     "fsync.by_threads",
     logging.INFO,
     "no asynchronous fdatasync here, so threads sync: %(error)s",
-    "An append that waits for its fsync takes 0.2 ms longer. EAGAIN: fs.aio-max-nr is used up.",
+    "Appends that wait for fsync take 0.2 ms longer. EAGAIN: fs.aio-max-nr is used up.",
 )
 LISTENER_CANNOT_ACCEPT = Event(
     "listener.cannot_accept",
@@ -134,7 +134,7 @@ LISTENER_FULL = Event(
     "listener.full",
     _W,
     "%(connections)d connections on %(listener)s, the most allowed",
-    "Others wait until one closes.",
+    "New connections wait until one closes.",
 )
 LOG_BEGINS_ANEW = Event(
     "log.begins_anew",

@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 @handles(
     ExpireDelegationTokenRequest,
     versions="0-2",
-    access=open_to_all("the token says who may"),
+    access=open_to_all("the token names its owner and renewers"),
     on_error=fail_expire_token,
 )
 def expire_delegation_token(

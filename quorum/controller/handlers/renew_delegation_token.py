@@ -21,7 +21,7 @@ from trimaran.wire.transport.scheduling.effects import Handling
 @handles(
     RenewDelegationTokenRequest,
     versions="0-2",
-    access=open_to_all("the token says who may"),
+    access=open_to_all("the token names its owner and renewers"),
     on_error=fail_renew_token,
 )
 def renew_delegation_token(

@@ -33,7 +33,7 @@ KafkaJS's and confluent-kafka-python's packages carry no tests: `--sources FOLDE
 """
 CLIENTS = """
 **Clients.** What `./dev interop --record` and `pytest --record tests/clients` ran on us with each version of a client.
-✓ stands for tests that all passed; an empty field was not run.
+✓ means that all tests passed; an empty field was not run.
 """
 
 

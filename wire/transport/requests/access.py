@@ -92,12 +92,12 @@ def configs(operation: Operation) -> tuple[Need, ...]:
     brokers.
     """
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
-    why = "the resource of each config says which"
+    why = "depends on the resource of each config"
     return tuple(Need(kind, (operation,), "resources").in_handler(why) for kind in kinds)
 
 
 def tokens(operation: Operation) -> Need:
-    return Need(ResourceType.DELEGATION_TOKEN, (operation,)).in_handler("each token is looked at")
+    return Need(ResourceType.DELEGATION_TOKEN, (operation,)).in_handler("each token is checked")
 
 
 def users(operation: Operation) -> Need:

@@ -261,7 +261,7 @@ def needs_and_what_they_say():
 def needs_that_others_judge():
     operation, by_handler = Operation.DESCRIBE, JudgedBy.HANDLER
     kinds = {tokens: ResourceType.DELEGATION_TOKEN, users: ResourceType.USER}
-    whys = {tokens: "each token is looked at", users: "owners need nothing"}
+    whys = {tokens: "each token is checked", users: "owners need nothing"}
     for function, kind in kinds.items():
         expected = Need(kind, (operation,), judged_by=by_handler, why=whys[function])
         yield function(operation), expected
@@ -282,7 +282,7 @@ def test_unjudged_needs_state_their_place_and_reason():
     for need, expected in needs_that_others_judge():
         assert need == expected
     kinds = (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER)
-    why = "the resource of each config says which"
+    why = "depends on the resource of each config"
     assert configs(Operation.ALTER_CONFIGS) == tuple(
         Need(kind, (Operation.ALTER_CONFIGS,), "resources", judged_by=JudgedBy.HANDLER, why=why)
         for kind in kinds
