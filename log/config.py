@@ -1,7 +1,7 @@
 """The configuration of a partition's log: sizes, times and limits.
 
 Source: Kafka's topic configs (`TopicConfig`); the names are theirs with underscores, the defaults Kafka 4.3's.
-The table that parses and validates user input is `trimaran.node.config`; this is the typed result that `log` needs.
+`trimaran.node.config` parses and validates user input; this is the typed result that `log` needs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ RELATIVE_OFFSET_MAX = (
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Limits of one partition's log; -1 means no limit where Kafka says so."""
+    """The limits of one partition's log; -1 means no limit, as in Kafka."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * 24 * 3600 * 1000
     segment_index_bytes: int = 10 << 20
     index_interval_bytes: int = 4096
-    # The bounds of write-behind: milliseconds, checked now and then, and records.
+    # The bounds of write-behind: milliseconds, checked periodically, and records.
     flush_ms: int = (1 << 63) - 1
     flush_messages: int = (1 << 63) - 1
-    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: for ever
-    retention_bytes: int = -1  # -1: without limit
+    retention_ms: int = 7 * 24 * 3600 * 1000  # -1: forever
+    retention_bytes: int = -1  # -1: unlimited
     deletes: bool = True  # cleanup.policy has `delete`
     compacts: bool = False  # cleanup.policy has `compact`
     max_message_bytes: int = 1048588
-    compression: Compression | None = None  # of what producers send; None: as they sent it
-    compression_level: int | None = None  # of that codec; None: its default
+    compression: Compression | None = None  # the stored codec; None: the producer's
+    compression_level: int | None = None  # the level of that codec; None: its default
     message_timestamp_type: TimestampType = TimestampType.CREATE_TIME
     message_timestamp_before_max_ms: int = (1 << 63) - 1
     message_timestamp_after_max_ms: int = 3600 * 1000
@@ -41,8 +41,8 @@ class LogConfig:
     preallocate: bool = (
         False  # new segments get their full size as zeros, until they are rolled or closed
     )
-    file_delete_delay_ms: int = 0  # from the removal of a segment until its files go
-    segment_jitter_ms: int = 0  # taken off segment_ms, up to this
+    file_delete_delay_ms: int = 0  # from the removal of a segment to that of its files
+    segment_jitter_ms: int = 0  # the largest random reduction of segment_ms
     min_cleanable_dirty_ratio: float = 0.5
     delete_retention_ms: int = 24 * 3600 * 1000
     min_compaction_lag_ms: int = 0

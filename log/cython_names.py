@@ -1,6 +1,7 @@
-"""The names of the `cython` module that compiled files of `log` use, for machines where it runs as plain Python.
+"""Replacements of the names in the `cython` module, for machines on which the compiled files of `log` run as plain
+Python.
 
-The compiler knows these names by itself and never reads this file; interpreted, they mean nothing.
+The compiler has these names built in and never reads this file; interpreted, they have no effect.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ int = longlong = ulonglong = Py_ssize_t = object()  # noqa: A001 - its name
 
 
 class _NoGil:
-    """Both the decorator and the context manager."""
+    """The decorator and the context manager `nogil`."""
 
     def __call__(self, function: T) -> T:
         return function

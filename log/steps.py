@@ -1,7 +1,7 @@
-"""Work on a log that may be too long for one turn of the caller's loop: a generator yields how much it has done.
+"""Steps: work on a log that may be too long for one turn of the caller's loop.
 
-The unit is a batch whose header was read, some 5 to 10 µs. The state that such a generator reads may change between two
-of its steps; each says what it does then.
+A generator yields the amount of work done, in batches with headers read, some 5 to 10 µs each. The state that such a
+generator reads may change between two steps; each generator documents how it handles that.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ Steps = Generator[int, None, T]
 
 
 class TakesLong(Exception):
-    """The work is not done after as much as the caller allows in one turn; nothing was changed."""
+    """The work exceeds what the caller allows in one turn; nothing was changed."""
 
 
 def at_once(steps: Steps[T], units_max: int | None = None) -> T:
-    """Runs to the end. Raises TakesLong: after `units_max` units there was more to do."""
+    """Runs the steps to the end. Raises TakesLong: more than `units_max` units are needed."""
     done = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""The client with plain blocking sockets, for command lines, Spark executors and scripts: no trio, quick to import.
+"""A client with plain blocking sockets, for command lines, Spark executors and scripts: without trio, quick to import.
 
 One request at a time; not for use by several threads. The shell of `trimaran.wire.client.calls`. Not implemented:
 pipelining.
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 TIMEOUT_SECONDS = 30.0
 CONNECT_SECONDS = 5.0
-# The time for one node before the next is tried: a stopped process still accepts connections.
+# The seconds for one node before the next is tried: a suspended process still accepts connections.
 ATTEMPT_SECONDS = 10.0
-# Part of a login's life after which we log in again, as Kafka's clients do (they: 85 to 95 %).
+# The fraction of a login's lifetime after which we log in again; Kafka's clients use 85 to 95 %.
 _RENEWED_AFTER = 0.85
 
 
 class BlockingConnection:
-    """One connection to one node, with its versions known.
+    """A connection to one node, with negotiated versions.
 
     Raises:
         ConnectRefused, ConnectionLost, VersionMismatch: from the constructor and from `call`.
@@ -64,7 +64,7 @@ class BlockingConnection:
     ) -> None:
         self.address = address
         self._security = security
-        # Seconds of `time.monotonic`, from which on we log in again before the next call (KIP-368).
+        # The time of `time.monotonic` after which we log in again before the next call (KIP-368).
         self._log_in_at = math.inf
         self._conversation: Conversation[int | None] = Conversation(client_id)
         self._frames = FrameBuffer(ANSWER_BYTES_MAX)
@@ -81,18 +81,18 @@ class BlockingConnection:
 
     @property
     def negotiated(self) -> Negotiated:
-        """The capabilities that the node reported."""
+        """Returns the capabilities that the node reported."""
         assert self._conversation.negotiated is not None
         return self._conversation.negotiated
 
     def call(
         self, request: Message, *, version: int | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Any:
-        """Sends `request` and returns the response; after any error but VersionMismatch the connection is closed.
+        """Sends `request` and returns the response; after any error except VersionMismatch the connection is closed.
 
         Raises:
-            ConnectionLost: it broke, or the answer was rubbish.
-            RequestTimedOut: no answer within `timeout` seconds.
+            ConnectionLost: the connection broke, or the answer was malformed.
+            RequestTimedOut: no answer arrived within `timeout` seconds.
         """
         deadline = time.monotonic() + timeout
         if time.monotonic() >= self._log_in_at:
@@ -118,7 +118,7 @@ class BlockingConnection:
         except TimeoutError as error:
             raise RequestTimedOut(f"TLS: no answer from {_text(self.address)} in time") from error
         except OSError as error:
-            # Only SSLError tells of trust; it is looked up by name, as the module loads where TLS is used only.
+            # Only SSLError concerns trust; it is compared by name, because the module is imported only if TLS is used.
             refused = "SSL" in type(error).__name__
             kind = AuthenticationRefused if refused else ConnectionLost
             raise kind(f"TLS with {_text(self.address)} failed: {error}") from error
@@ -151,7 +151,7 @@ class BlockingConnection:
             self.close()
             if "ALERT" in (
                 getattr(error, "reason", None) or ""
-            ):  # an SSLError: no certificate, or a wrong one
+            ):  # an SSLError: a missing or wrong certificate
                 raise AuthenticationRefused(
                     f"TLS with {_text(self.address)} failed: {error}"
                 ) from error
@@ -170,7 +170,7 @@ class BlockingConnection:
 
 
 class BlockingClient:
-    """A client of a cluster; connects when it is first used."""
+    """A client of a cluster; it connects at the first use."""
 
     def __init__(
         self,
@@ -182,9 +182,9 @@ class BlockingClient:
         security: ClientSecurity | None = None,
         waiting: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """`of_controllers`: the addresses are of controllers; `timeout`: seconds that a call may take if it does not
-        say; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name while it is in
-        flight.
+        """Takes `of_controllers`: the addresses are those of controllers; `timeout`: the default of the seconds that a
+        call may take; `security`: TLS and SASL, for every node; `waiting`: a context entered with a request's name
+        while it is in flight.
 
         Raises:
             ValueError: `bootstrap` is not a list of addresses.
@@ -208,14 +208,14 @@ class BlockingClient:
         retry_unknown: bool = True,
         retried: frozenset[int] = RETRIED,
     ) -> Any:
-        """Asks the node that `to` names (an id, or None for any) until it answers without a routing error, one of
-        `retried`.
+        """Sends the request to the node that `to` names (an id, or None for any) until the answer has no routing error,
+        that is, none of `retried`.
 
         Raises:
-            RequestTimedOut: not within `timeout` seconds; the last failure is its cause.
-            VersionMismatch: the node does not serve it.
+            RequestTimedOut: no such answer within `timeout` seconds; the last failure is its cause.
+            VersionMismatch: the node does not serve the request.
             ConnectionLost: only without `retry_unknown`.
-            KafkaError: the coordinator that `to` names is not told to this user.
+            KafkaError: this user may not look up the coordinator that `to` names.
         """
         destination = (
             AnyNode() if to is None else NodeWithId(NodeId(to)) if isinstance(to, int) else to
@@ -232,7 +232,7 @@ class BlockingClient:
         return self._drive(steps, timeout, attempt_timeout, type(request).__name__)
 
     def refresh(self, topics: Iterable[str] | None = (), *, timeout: float | None = None) -> Any:
-        """Asks for nodes, controller and the leaders of `topics` (None: of all); returns the answer."""
+        """Requests nodes, controller and the leaders of `topics` (None: of all); returns the answer."""
         names = None if topics is None else list(topics)
         steps = refresh(self.routing, names, ExponentialBackoff(uniform=_uniform))
         return self._drive(steps, timeout, ATTEMPT_SECONDS, "refresh")
@@ -240,7 +240,7 @@ class BlockingClient:
     def connection_to(
         self, address: Address, *, timeout: float = CONNECT_SECONDS
     ) -> BlockingConnection:
-        """The connection to `address`, made if there is none."""
+        """Returns the connection to `address`; opens it if necessary."""
         connection = self._connections.get(address)
         if connection is None:
             connection = BlockingConnection(
@@ -321,7 +321,7 @@ def _connect(address: Address, timeout: float) -> socket.socket:
 
 
 def _left(deadline: float) -> float:
-    """Seconds until `deadline`; never zero, which would mean not to wait at all."""
+    """Returns the seconds until `deadline`; never zero, which would mean not waiting."""
     return max(deadline - time.monotonic(), 0.001)
 
 
@@ -330,5 +330,5 @@ def _text(address: Address) -> str:
 
 
 def _uniform() -> float:
-    """A number in [0, 1): importing `random` costs more than this whole module."""
+    """Returns a random number in [0, 1): importing `random` costs more than this whole module."""
     return int.from_bytes(os.urandom(4), "big") / 2**32

@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """Every code Kafka 4.3 knows; `retriable` says that the same request may succeed later."""
+    """The error codes of Kafka 4.3; `retriable` means that the same request may succeed later."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -151,19 +151,19 @@ class ErrorCode(IntEnum):
 
     @property
     def sentence(self) -> str:
-        """The code in words, for clients that show a message and no code."""
+        """Returns the code in words, for clients that show only a message."""
         return _SENTENCES[self]
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The member for a code from the wire; UNKNOWN_SERVER_ERROR for one of a later Kafka."""
+        """Returns the member for a code from the wire; UNKNOWN_SERVER_ERROR for a code of a later Kafka."""
         try:
             return cls(code)
         except ValueError:
             return cls.UNKNOWN_SERVER_ERROR
 
 
-# By code: an error is made for each item that is refused.
+# Cached by code, because an error is created for each refused item.
 _SENTENCES = {code: code.name.replace("_", " ").capitalize() + "." for code in ErrorCode}
 
 _RETRIABLE = frozenset(
@@ -205,24 +205,26 @@ _RETRIABLE = frozenset(
 
 
 class RemoteProtocolError(Exception):
-    """Bytes from a peer or a file are not what the protocol allows; never our own fault."""
+    """Bytes from a peer or a file violate the protocol; never our own fault."""
 
 
 class LocalProtocolError(Exception):
-    """We tried to write what the protocol cannot say, e.g. a field that this version lacks."""
+    """We tried to write something that the protocol cannot express, e.g. a field that this version lacks."""
 
 
-# Messages quote what a peer sent. This many characters fit every string of the protocol, and a line of a log.
+# Messages quote text from a peer. This many characters fit into every string of the protocol, and into a log line.
 MESSAGE_CHARS_MAX = 1000
 
 
 def cut_message(message: str) -> str:
-    """At most `MESSAGE_CHARS_MAX`: what it quotes may be of the longest size that a string can have on the wire."""
+    """Returns the message, cut to `MESSAGE_CHARS_MAX`: quoted text may have the largest size of a string on the
+    wire.
+    """
     return message if len(message) <= MESSAGE_CHARS_MAX else message[:MESSAGE_CHARS_MAX] + "…"
 
 
 class KafkaError(Exception):
-    """A failure with an error code: what a handler answers, or what an answer said; a long message is cut."""
+    """A failure with an error code, for a response or from a response; a long message is cut."""
 
     def __init__(self, code: ErrorCode, message: str = "") -> None:
         message = cut_message(message)
@@ -232,7 +234,7 @@ class KafkaError(Exception):
 
     @property
     def is_bare(self) -> bool:
-        """Whether the code says it all."""
+        """Whether the message adds nothing to the code."""
         return self.message in (self.code.sentence, self.code.name)
 
     def __str__(self) -> str:

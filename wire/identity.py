@@ -1,9 +1,9 @@
-"""Types of the identities and numbers that Kafka's protocol is about.
+"""The types of identities and numbers in Kafka's protocol.
 
 A partition and an address are pairs with named fields. Offsets, positions, epochs and ids are integers at run time:
-`Offset(5)` is `int(5)`, which costs no Python call. To a type checker each is a subtype of `int` of its own: an epoch
-is refused as an offset, and so is a bare number (`tests/wire/test_identity.py`). Values get their types at the edges:
-where bytes and messages are decoded, and in constructors.
+`Offset(5)` is `int(5)`, which costs no Python call. To a type checker each is a distinct subtype of `int`: neither an
+epoch nor a bare number is accepted as an offset (`tests/wire/test_identity.py`). Values get their types at the
+boundaries: where bytes and messages are decoded, and in constructors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Address(NamedTuple):
 if TYPE_CHECKING:
 
     class _Counted(int):
-        """A count from 0: counting on gives the same type, and the distance of two is a bare number."""
+        """A count from 0: adding a number gives the same type, and the difference of two counts is a bare number."""
 
         def __add__(self, other: int, /) -> Self: ...
         @overload
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         """The number of a record in its partition."""
 
     class Position(_Counted):
-        """Bytes from the beginning of a file."""
+        """A position: bytes from the beginning of a file."""
 
     class LeaderEpoch(int):
         """Counts the leaders of a partition, or of the metadata log."""
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         """Counts the transaction coordinators of a partition of `__transaction_state`: its leader epoch."""
 
     class BrokerEpoch(int):
-        """Tells registrations of one broker apart: the metadata offset of the registration."""
+        """Distinguishes registrations of a broker: the metadata offset of the registration."""
 
     class NodeId(int):
         """The `node.id` of a controller, a broker, or a node that is both."""
@@ -75,17 +75,17 @@ if TYPE_CHECKING:
         """The `node.id` of a broker."""
 
     class ProducerId(int):
-        """Given to idempotent and transactional producers by the controller."""
+        """The id that the controller assigns to an idempotent or transactional producer."""
 
     class ProducerEpoch(int):
-        """Counts the lives of a producer: 0 to 32767."""
+        """Counts the incarnations of a producer: 0 to 32767."""
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
     CoordinatorEpoch = int
     NodeId = BrokerId = ProducerId = int
 
-# The values that stand for no number, as in Kafka.
+# The values for an absent number, as in Kafka.
 NO_OFFSET = Offset(-1)
 NO_NODE = NodeId(-1)
 NO_LEADER_EPOCH = LeaderEpoch(-1)

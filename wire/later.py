@@ -1,6 +1,6 @@
-"""Imports at first use: of extras, which may not be installed, and of modules that few runs need.
+"""Deferred imports, for extras, which may not be installed, and for modules that few runs need.
 
-The import is still at the top of its file, for readers, type checkers and import contracts:
+The import still appears at the top of its file, for readers, type checkers and import contracts:
 
     if TYPE_CHECKING:
         import jwt
@@ -13,14 +13,14 @@ from typing import Any
 
 
 def imported_later(name: str) -> Any:
-    """Returns a stand-in for the module `name`: asking it for an attribute imports the module, which may raise
+    """Returns a proxy for the module `name`: accessing an attribute imports the module, which may raise
     ModuleNotFoundError.
     """
     return _Later(name)
 
 
 class _Later:
-    """Holds no module, so it costs nothing to make, and threads may share it."""
+    """The proxy. It holds no module, so it is cheap to create, and threads may share it."""
 
     __slots__ = ("_name",)
 

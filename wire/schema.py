@@ -6,8 +6,8 @@
         topics: list[FetchTopic]
 
 Annotations name wire types (`trimaran.wire.codec.declarations`); type checkers see `int`, `str`, … and check
-constructors. A field that some version lacks states its default. Encoders and decoders are generated on first use
-(`trimaran.wire.codec`). Not implemented: Kafka's `mapKey` and `entityType`, which do not travel.
+constructors. A field that some version lacks declares its default. Encoders and decoders are generated on first use
+(`trimaran.wire.codec`). Not implemented: Kafka's `mapKey` and `entityType`, which are not on the wire.
 """
 
 import struct
@@ -27,8 +27,8 @@ from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
 
 
 class DecodeBudget(NamedTuple):
-    """The work that one message may cause; exceeding it is the peer's fault. Nesting needs no bound: no schema is
-    recursive.
+    """The bound of the work that one message may cause; exceeding it is the peer's fault. Nesting needs no bound,
+    because no schema is recursive.
     """
 
     bytes_max: int
@@ -39,16 +39,16 @@ class DecodeBudget(NamedTuple):
     """Tagged fields of one struct or header. Kafka 4.3 declares 5 at most; 20 million took brokers down."""
 
 
-# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. One costs 32
-# to 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire. Its
-# bytes are bounded where frames are.
+# The largest honest message is the Metadata of 50,000 partitions with 3 replicas: some 550,000 elements. An element
+# costs 32 to 700 bytes of objects, so this bounds a message at some 300 MB, however small its elements are on the wire.
+# The size of frames bounds its bytes.
 DECODE_BUDGET = DecodeBudget(bytes_max=0x7FFFFFFF, elements_max=1_000_000, tags_max=128)
 
 # ApiVersions, SaslHandshake and SaslAuthenticate have no arrays; a Kerberos ticket stays below Kafka's 512 KiB
 # (`sasl.server.max.receive.size`).
 DECODE_BUDGET_BEFORE_AUTHENTICATION = DecodeBudget(bytes_max=524_288, elements_max=64, tags_max=16)
 
-# Exceptions of generated writers about values that are not of their fields' types.
+# Exceptions of generated writers for values that do not have the types of their fields.
 _NOT_WRITABLE = (struct.error, UnicodeEncodeError, AttributeError, TypeError, OverflowError)
 
 
@@ -73,19 +73,18 @@ def _has_no(cls: type[DeclaredMessage], version: int) -> RemoteProtocolError:
 
 
 class Message(DeclaredMessage):
-    """A structure that travels on its own: request, response, metadata record, log record value."""
+    """A top-level structure on the wire: a request, response, metadata record or log record value."""
 
     __slots__ = ()
     writers: ClassVar[dict[int, Writer]]
     readers: ClassVar[dict[int, Reader]]
 
     def encode(self, version: int) -> bytes:
-        """The body in `version`.
+        """Returns the body in `version`.
 
         Raises:
-            LocalProtocolError: that version cannot say this, or does not exist; or the message
-                holds splices.
-            ResponseTooLarge: a response has more bytes than any may have.
+            LocalProtocolError: the version cannot express the message, or does not exist; or the message has splices.
+            ResponseTooLarge: the response exceeds the largest permitted size.
         """
         out = Outgoing()
         self.encode_into(out, version)
@@ -108,7 +107,7 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> Self:
-        """Returns the message that is exactly `buf`; record fields are views of it, all else is copied.
+        """Decodes the message that occupies exactly `buf`; record fields are views of it, all other fields are copied.
 
         Raises:
             RemoteProtocolError: the bytes are malformed, exceed `budget`, or there is no such version.
@@ -120,7 +119,9 @@ class Message(DeclaredMessage):
 
     @classmethod
     def decoder(cls, version: int) -> Callable[[bytes | memoryview], Self]:
-        """Returns the `decode` of one version, for many small messages: it costs half as much. Raises as `decode`."""
+        """Returns a `decode` function for one version, which costs half as much for many small messages. Raises as
+        `decode`.
+        """
         read = cls.readers.get(version) or cls._make_reader(version)
         _, elements_max, tags_max = DECODE_BUDGET
 
@@ -137,7 +138,7 @@ class Message(DeclaredMessage):
 
     @classmethod
     def bulk_decoder(cls, version: int) -> Callable[[Iterable[bytes], bytes], list[Self] | None]:
-        """Returns a function that decodes many small messages, each behind the same prefix, at a third of the cost of
+        """Returns a function that decodes many small messages, each after the same prefix, at a third of the cost of
         `decoder`.
 
         The function returns None if one of them is refused, or if no decoder was compiled: decode them one by one to
@@ -163,7 +164,7 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> tuple[Self, int]:
-        """As `decode`, but more may follow: the message and where it ends."""
+        """Decodes like `decode`, but permits trailing bytes; returns the message and its end."""
         found, end, _ = cls.decode_counted(buf, version, budget)
         return found, end
 
@@ -174,7 +175,7 @@ class Message(DeclaredMessage):
         version: int,
         budget: DecodeBudget = DECODE_BUDGET,
     ) -> tuple[Self, int, int]:
-        """As `decode_prefix`, and how many elements of the budget it took."""
+        """Decodes like `decode_prefix`; also returns how many elements of the budget were used."""
         if len(buf) > budget.bytes_max:
             raise RemoteProtocolError(
                 f"{cls.__name__} has {len(buf)} bytes, more than {budget.bytes_max}"
@@ -202,7 +203,7 @@ class Message(DeclaredMessage):
 
 
 def encode_element(struct_: Struct, of: type[Message], version: int) -> bytes:
-    """One element of an array in the message `of`, without record bytes. Raises as `Message.encode` does."""
+    """Encodes one element of an array in the message `of`, without record bytes. Raises as `Message.encode` does."""
     out = bytearray()
     try:
         _element_writer(type(struct_), of, version)(struct_, out)
@@ -216,8 +217,8 @@ def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> W
     return build_element_writer(struct_, of, version)
 
 
-# Exceptions of generated readers about bad bytes: short buffers (IndexError, struct.error), text that is not UTF-8 (a
-# ValueError), and sizes beyond the interpreter's limits.
+# Exceptions of generated readers for malformed bytes: short buffers (IndexError, struct.error), text that is not UTF-8
+# (a ValueError), and sizes beyond the interpreter's limits.
 _BAD_BYTES = (IndexError, struct.error, ValueError, OverflowError, MemoryError, RecursionError)
 
 M = TypeVar("M", bound=Message)
@@ -226,7 +227,7 @@ M = TypeVar("M", bound=Message)
 def message(
     *, key: int = -1, versions: str, flexible: str = "none"
 ) -> Callable[[type[M]], type[M]]:
-    """Class decorator giving a `Message` its key and every version that Kafka ever released."""
+    """Returns a class decorator that declares the key of a `Message` and all versions that Kafka ever released."""
 
     def declare(cls: type[M]) -> type[M]:
         cls.KEY = key
@@ -240,7 +241,7 @@ def message(
 
 
 def response(*, key: int, versions: str, flexible: str = "none") -> Callable[[type[M]], type[M]]:
-    """Class decorator of a response: its encoder refuses to write more than a response may have
+    """Returns a class decorator for a response: its encoder refuses to exceed the size of a response
     (`trimaran.wire.buffers.response_size`).
     """
     declare = message(key=key, versions=versions, flexible=flexible)

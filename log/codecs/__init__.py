@@ -1,1 +1,1 @@
-"""The codecs of `trimaran.log.codecs.compression`, a module each, imported with its library at its first use."""
+"""The codecs of `trimaran.log.codecs.compression`, one module for each, imported with its library at the first use."""

@@ -1,7 +1,7 @@
 """Compression of record batches: gzip, snappy, lz4 and zstd as Kafka's producers write them.
 
-Source: Kafka's `compress` package. A codec is a module of its own in `trimaran.log.codecs`, imported together with its
-library at its first use, with three functions:
+Source: Kafka's `compress` package. Each codec is a module of `trimaran.log.codecs`, imported together with its library
+at the first use, with three functions:
 
 ```
 compress(data, level)            framed as Kafka's Java producer frames it
@@ -31,7 +31,7 @@ __all__ = ["Compression", "OutputTooLarge", "compress", "decompress"]
 
 
 class Compression(IntEnum):
-    """Bits 0-2 of a batch's attributes."""
+    """The compression type, bits 0-2 of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -52,9 +52,10 @@ def _codec(kind: Compression) -> _Codec:
 
 
 def compress(kind: Compression, data: Bytes, *, magic: int = 2, level: int | None = None) -> bytes:
-    """The compressed form of `data`, framed as Kafka's Java producer frames it in the record format `magic`.
+    """Returns `data` compressed, framed as by Kafka's Java producer in the record format `magic`.
 
-    `level` is as in Kafka's `compression.gzip.level` and its like; None is the codec's default, snappy has none.
+    `level` is as in Kafka's `compression.gzip.level` and similar keys; None is the codec's default, and snappy has no
+    level.
     """
     packed = _codec(kind).compress(data, level)
     if magic == 0 and kind is Compression.LZ4:
@@ -70,14 +71,14 @@ def decompress(
     magic: int = 2,
     may_be_followed: bool = False,
 ) -> bytes | bytearray:
-    """The original bytes of a batch of the record format `magic`.
+    """Returns the original bytes of a batch of the record format `magic`.
 
-    `may_be_followed`: what lies behind a whole stream of gzip or lz4 is passed over, as Kafka's readers do.
+    `may_be_followed`: bytes after a whole stream of gzip or lz4 are ignored, as Kafka's readers do.
 
     Raises:
-        OutputTooLarge: there would be more than `limit_bytes` of them.
+        OutputTooLarge: there would be more than `limit_bytes` bytes.
         RemoteProtocolError: the stream is damaged, cut short, or followed by something else.
-        MemoryError: this process has no room for it, whatever its state.
+        MemoryError: this process has no memory for it; the data may be valid.
     """
     if magic == 0 and kind is Compression.LZ4:
         data = lz4_checksum.with_checksum(data, broken=False)
@@ -92,11 +93,11 @@ def decompress(
 def decompress_in_pieces(
     kind: Compression, data: Bytes, piece_bytes: int
 ) -> Iterator[bytes | bytearray]:
-    """As `decompress` of format v2 with `may_be_followed`, in pieces of `piece_bytes` at the most.
+    """Decompresses like `decompress` in format v2 with `may_be_followed`, in pieces of at most `piece_bytes`.
 
     Raises:
-        OutputTooLarge: a block of snappy, which comes out at once, is larger than a piece.
-        RemoteProtocolError: the stream is damaged or cut short; pieces before that were given.
-        MemoryError: this process has no room.
+        OutputTooLarge: a block of snappy, which is decompressed at once, is larger than a piece.
+        RemoteProtocolError: the stream is damaged or cut short; earlier pieces were yielded.
+        MemoryError: this process has no memory for it.
     """
     return _codec(kind).pieces(data, piece_bytes)

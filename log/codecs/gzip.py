@@ -14,8 +14,8 @@ try:
 except ImportError:  # no wheel for this Python; the two have the same interface
     import zlib as inflating  # type: ignore[no-redef]
 
-# A member costs a step of Python and a copy of what follows, and may be empty: bounded, so that a megabyte of them
-# cannot hold a loop. Producers write one.
+# The most members of a stream: each costs a step of Python and a copy of the rest, and may be empty, so a megabyte of
+# them could hold the loop. Producers write one.
 MEMBERS_MAX = 16
 _GZIP_WRAPPER = 31  # `wbits`: a window of 32 KiB, gzip's header and trailer
 _MAGIC = b"\x1f\x8b\x08"
@@ -30,7 +30,7 @@ def compress(data: Bytes, level: int | None) -> bytes:
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     out = Output(limit_bytes)
     rest: Bytes = data
-    for _ in range(MEMBERS_MAX):  # Java's reader takes several in a row
+    for _ in range(MEMBERS_MAX):  # Java's reader accepts several members
         member = inflating.decompressobj(wbits=_GZIP_WRAPPER)
         try:
             out.add(member.decompress(rest, out.room))

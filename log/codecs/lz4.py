@@ -8,9 +8,9 @@ from lz4 import frame
 
 from trimaran.log.codecs.output import Bytes, BytesAfterEnd, Output, damaged, step_bytes
 
-LEVEL_DEFAULT = 9  # lz4-java takes the fast compressor at this one, and the high one at all others
+LEVEL_DEFAULT = 9  # lz4-java uses the fast compressor at this level, and the high one at all others
 _FAST = 0
-_NO_MEMORY = "ERROR_allocation_failed"  # of liblz4's LZ4F_errorCodes
+_NO_MEMORY = "ERROR_allocation_failed"  # in liblz4's LZ4F_errorCodes
 
 
 def compress(data: Bytes, level: int | None) -> bytes:
@@ -27,7 +27,7 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """By one call where that gives all of it, as of most batches."""
+    """Decompresses; by one call if that yields all of it, as for most batches."""
     context = frame.create_decompression_context()
     step = step_bytes(data)
     piece, rest, ended = _next(context, memoryview(data), min(step, limit_bytes + 1))
@@ -46,11 +46,11 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
 
 
 def _next(context: object, data: memoryview, bytes_max: int) -> tuple[bytes, memoryview, bool]:
-    """Some more bytes, what is left of `data`, and whether the frame has ended."""
+    """Returns some more bytes, the rest of `data`, and whether the frame has ended."""
     try:
         piece, taken, ended = frame.decompress_chunk(context, data, max_length=bytes_max)
     except (RuntimeError, ValueError, EOFError) as error:
-        if _NO_MEMORY in str(error):  # that says nothing about the data
+        if _NO_MEMORY in str(error):  # the data may be valid
             raise MemoryError(str(error)) from None
         raise damaged("lz4", error) from None
     return piece, data[taken:], ended

@@ -1,5 +1,5 @@
 """The header checksum of LZ4 frames: in the record format v0 all clients of that time computed it wrongly (KAFKA-3160),
-so it is written, and not checked, there.
+so for v0 the wrong value is written, and it is not checked.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from trimaran.log.codecs.output import Bytes, damaged
 
 
 def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
-    """The frame with the header checksum that its format asks for; `broken` takes the frame's magic in, as KAFKA-3160
-    did.
+    """Returns the frame with the header checksum that its format requires; `broken` includes the frame's magic, as in
+    KAFKA-3160.
 
     ```
     frame := magic 4 bytes, descriptor 2 to 14 bytes, checksum 1 byte: bits 8-15 of xxh32 of the descriptor, …
@@ -28,7 +28,9 @@ def with_checksum(frame: Bytes, *, broken: bool) -> bytes:
 
 
 def _xxh32_of_few(data: bytes) -> int:
-    """xxHash32 with seed 0 of at most 15 bytes (longer ones have another first step); xxHash specification, 0.1.1."""
+    """Returns xxHash32 with seed 0 of at most 15 bytes (longer inputs have another first step); xxHash specification,
+    0.1.1.
+    """
     assert len(data) < 16
     prime2, prime3, prime4, prime5 = 2246822519, 3266489917, 668265263, 374761393
     prime1, mask = 2654435761, 0xFFFFFFFF

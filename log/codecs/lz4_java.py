@@ -1,5 +1,5 @@
-"""LZ4 frames that the format allows and Kafka's Java reader does not read: linked blocks, dictionaries, empty blocks
-within a frame.
+"""Detection of LZ4 frames that are valid but that Kafka's Java reader cannot read: linked blocks, dictionaries, empty
+blocks within a frame.
 
 ```
 frame := magic 4 bytes, descriptor, checksum 1 byte, { block }*, end mark 4 zero bytes, content checksum?
@@ -7,8 +7,8 @@ descriptor := flags 1 byte, block size 1 byte, content size 8 bytes?, dictionary
 block := size uint32 (highest bit: not compressed), bytes, checksum 4 bytes?
 ```
 
-Source: Kafka's `Lz4BlockInputStream`: its FLG must say that blocks are independent and has no bit for a dictionary; a
-size of 0 ends the frame there, whether or not the highest bit is set.
+Source: Kafka's `Lz4BlockInputStream`: its FLG must mark blocks as independent and has no bit for a dictionary; a size
+of 0 ends the frame there, whether or not the highest bit is set.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FLAGS_AT = 4
 INDEPENDENT_BLOCKS, BLOCK_CHECKSUMS, CONTENT_SIZE, DICTIONARY_ID = 0x20, 0x10, 0x08, 0x01
 SIZE_BYTES = CHECKSUM_BYTES = 4
 NOT_COMPRESSED = 1 << 31
-# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. Blocks of 64
-# KiB, the smallest that clients write, fit for 512 MiB.
+# The most blocks: each costs a step of Python and may be empty, so a megabyte of them could hold the loop. With blocks
+# of 64 KiB, the smallest that clients write, this suffices for 512 MiB.
 BLOCKS_MAX = 1 << 13
 _size_at = struct.Struct("<I").unpack_from
 
 
 def check_java_reads(frame: Bytes) -> None:
-    """Raises RemoteProtocolError; what else may be wrong with a frame, as that it is cut short, is for the reader to
-    find.
+    """Raises RemoteProtocolError if Java cannot read the frame; other faults, such as a truncated frame, are left to
+    the reader.
     """
     flags = frame[FLAGS_AT] if len(frame) > FLAGS_AT else 0
     if flags & (INDEPENDENT_BLOCKS | DICTIONARY_ID) != INDEPENDENT_BLOCKS:

@@ -1,4 +1,4 @@
-"""No compression, as a codec like the others."""
+"""No compression, with the interface of a codec."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 Bytes = bytes | bytearray | memoryview
 
-# Output grows by this, or by four times what was received: a declared size is never allocated before its bytes exist.
+# Output grows by this, or by four times the received bytes: a declared size is never allocated before its bytes exist.
 CHUNK_BYTES = 32 * 1024
 
 
@@ -15,15 +15,15 @@ class OutputTooLarge(RemoteProtocolError):
 
 
 class TooManyParts(RemoteProtocolError):
-    """More blocks or members than are taken at once: `pieces` takes any number of them."""
+    """There are more blocks or members than are decompressed at once: `pieces` accepts any number."""
 
     def __init__(self, codec: str, parts_max: int, what: str) -> None:
         super().__init__(f"damaged {codec} data: more than {parts_max} {what}")
 
 
 class BytesAfterEnd(RemoteProtocolError):
-    """The stream is whole, and something else follows it: `output` is what Java's readers of gzip and lz4
-    take it for.
+    """The stream is whole, but other bytes follow: `output` is the content that Java's readers of gzip and lz4
+    return.
     """
 
     def __init__(self, codec: str, output: bytes | bytearray) -> None:
@@ -40,14 +40,16 @@ def damaged(codec: str, why: object) -> RemoteProtocolError:
 
 
 def step_bytes(data: Bytes) -> int:
-    """How much to ask a library for at once: each call has its price, so it may be as much as most data expands to."""
+    """Returns how many bytes to request from a library at once: each call has a cost, so it may be as much as most data
+    expands to.
+    """
     return max(CHUNK_BYTES, 4 * len(data))
 
 
 class Output:
-    """The pieces as one; of a single one, as most are, nothing is copied.
+    """The concatenated pieces; a single piece, the usual case, is not copied.
 
-    `room` is one byte more than may come, so that too much is noticed.
+    `room` is one byte more than permitted, so that an excess is detected.
     """
 
     __slots__ = ("_limit_bytes", "joined", "room")
@@ -66,5 +68,5 @@ class Output:
         elif isinstance(self.joined, bytes):
             self.joined = bytearray().join((self.joined, piece))
         else:
-            # In place: a thousand pieces kept apart would leave holes in the heap.
+            # Concatenated in place: a thousand separate pieces would fragment the heap.
             self.joined += piece

@@ -6,9 +6,9 @@ header := magic 8 bytes, version int32, lowest compatible version int32
 block  := length of what it expands to (varint), elements
 ```
 
-Streams may follow one another, as snappy-java has it: a header within is passed over.
+Streams may follow one another, as in snappy-java: a header between them is skipped.
 
-Blocks are read by cramjam, which python-snappy wraps: it puts each straight to its place.
+Blocks are read by cramjam, which python-snappy wraps: it decompresses each directly to its place.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from trimaran.log.codecs.output import Bytes, TooManyParts, damaged, too_large
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
-(_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # what a header looks like where a size is due
+(_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # a header in the place of a size
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
 # A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java
 # of old wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
 BLOCKS_MAX = 1 << 13
-EXPANSION_MAX = 64  # of a block, by its format
+EXPANSION_MAX = 64  # the bound of a block, by its format
 
 
 def compress(data: Bytes, _level: int | None) -> bytes:
@@ -43,7 +43,9 @@ def compress(data: Bytes, _level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytearray:
-    """The declared sizes of the blocks are summed up, so that each goes straight to its place."""
+    """Decompresses; the declared sizes of the blocks are summed up, so that each block is written directly to its
+    place.
+    """
     blocks = _blocks(memoryview(data))
     total = sum(map(_length, blocks))
     if total > limit_bytes:
@@ -62,7 +64,7 @@ def decompress(data: Bytes, limit_bytes: int) -> bytearray:
 
 
 def _blocks(data: memoryview, blocks_max: int = BLOCKS_MAX) -> list[memoryview]:
-    """The blocks of xerial framing; all of it is one without."""
+    """Yields the blocks in xerial framing; without framing, all of the data is one block."""
     if data[:8] != XERIAL_MAGIC:
         return [data]
     position, end = XERIAL_HEADER.size, len(data)
@@ -91,7 +93,7 @@ def _blocks(data: memoryview, blocks_max: int = BLOCKS_MAX) -> list[memoryview]:
 
 
 def _length(block: memoryview) -> int:
-    """The size that a raw block says it expands to, not more than its format allows."""
+    """Returns the declared decompressed size of a raw block, at most what its format allows."""
     try:
         length = cramjam.snappy.decompress_raw_len(block)
     except cramjam.DecompressionError as error:

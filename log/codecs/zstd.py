@@ -11,9 +11,8 @@ import zstandard
 
 from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts, damaged, step_bytes
 
-# The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim of a
-# few bytes gets address space only: pages of a window come into memory as output fills them, and that has the caller's
-# limit.
+# The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim in a
+# few bytes only reserves address space: pages of a window are allocated as output fills them, up to the caller's limit.
 WINDOW_BYTES_MAX = 1 << 27
 WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that reads batches
 # A block, or a frame to be skipped, costs a step of Python and may be empty: bounded, so that a megabyte of them cannot
@@ -22,14 +21,14 @@ PARTS_MAX = 1 << 13
 LEVEL_DEFAULT = 3
 
 _FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
-_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # behind a byte from 0x50 to 0x5f
+_SKIPPABLE_MAGIC = b"\x2a\x4d\x18"  # after a byte from 0x50 to 0x5f
 _SKIPPABLE = struct.Struct("<II")  # magic, size of what follows
 _FRAME_HEADER_BYTES_MAX = 18
 _BLOCK_HEADER_BYTES = 3
 _LAST_BLOCK = 1  # bit of a block's header
-_RLE = 1  # type of a block that is one byte, again and again
+_RLE = 1  # type of a block that repeats one byte
 _CHECKSUM_BYTES = 4
-_NO_MEMORY = "not enough memory"  # of libzstd's ZSTD_error_memory_allocation
+_NO_MEMORY = "not enough memory"  # the code of libzstd's ZSTD_error_memory_allocation
 
 
 def compress(data: Bytes, level: int | None) -> bytes:
@@ -40,14 +39,14 @@ def compress(data: Bytes, level: int | None) -> bytes:
 
 
 def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
-    """In one step where it is a frame of one block, as small batches are; what is odd about one is found
-    out by steps.
+    """Decompresses; in one step if the data is a frame of one block, as in small batches; if that fails, in several
+    steps, which find the fault.
     """
     try:
         window_bytes = _window_of_one_block(data)
         if window_bytes is not None:
             frame = _decompressor(window_bytes).decompressobj(write_size=CHUNK_BYTES)
-            whole: bytes = frame.decompress(data)  # without a limit, but a block is 128 KiB at most
+            whole: bytes = frame.decompress(data)  # unlimited, but a block has at most 128 KiB
             if frame.eof and not frame.unused_data and len(whole) <= limit_bytes:
                 return whole
     except zstandard.ZstdError:
@@ -56,7 +55,7 @@ def decompress(data: Bytes, limit_bytes: int) -> bytes | bytearray:
 
 
 def _window_of_one_block(data: Bytes) -> int | None:
-    """The window of the first frame, if that has one block. Raises ZstdError."""
+    """Returns the window of the first frame, if that has one block. Raises ZstdError."""
     if data[:4] != _FRAME_MAGIC:
         return None
     position = zstandard.frame_header_size(data)
@@ -87,7 +86,7 @@ def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
 
 
 def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompressionReader:
-    """Reads all frames; their headers were checked."""
+    """Returns a reader of all frames, after their headers were checked."""
     return _decompressor(_check_frames(data, parts_max)).stream_reader(
         data, read_across_frames=True
     )
@@ -95,11 +94,11 @@ def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompress
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """The library's errors as those of `decompress`."""
+    """Raises the library's errors as those of `decompress`."""
     try:
         yield
     except zstandard.ZstdError as error:
-        if _NO_MEMORY in str(error):  # that says nothing about the data
+        if _NO_MEMORY in str(error):  # the data may be valid
             raise MemoryError(str(error)) from None
         raise damaged("zstd", error) from None
     except (struct.error, IndexError) as error:
@@ -110,8 +109,8 @@ _of_thread = local()
 
 
 def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
-    """This thread's: to make one takes longer than to decompress a batch of 16 KiB. It keeps its window, so not one for
-    large ones.
+    """Returns this thread's decompressor: creating one takes longer than decompressing a batch of 16 KiB. It keeps its
+    window, so it is not used for large windows.
     """
     kept: zstandard.ZstdDecompressor | None = getattr(_of_thread, "decompressor", None)
     if kept is not None and window_bytes <= WINDOW_BYTES_KEPT:
@@ -123,7 +122,7 @@ def _decompressor(window_bytes: int) -> zstandard.ZstdDecompressor:
 
 
 def _check_frames(data: Bytes, parts_max: int) -> int:
-    """Walks frame and block headers to the end: the library gives short output for a frame that was cut. Gives the
+    """Walks frame and block headers to the end: the library returns short output for a truncated frame. Returns the
     largest window.
     """
     position = parts = window_bytes = 0

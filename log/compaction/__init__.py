@@ -1,3 +1,3 @@
-"""Compaction of a partition's log: the last value of every key stays, offsets stay what they are (Kafka's `LogCleaner`
+"""Compaction of a partition's log: the last value of every key is kept, and offsets do not change (Kafka's `LogCleaner`
 and `Cleaner`).
 """

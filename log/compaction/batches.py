@@ -1,8 +1,8 @@
 """Rewriting batches in compaction: fewer records, the same offsets.
 
 Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is
-not touched. One that loses some keeps its base and last offset, sequences, epochs and codec, so that neither offsets
-nor the producer's state change.
+copied unchanged. A batch that loses some keeps its base and last offset, sequences, epochs and codec, so that neither
+offsets nor the producer's state change.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from trimaran.log.compaction.offset_map import OffsetMap
 from trimaran.log.compaction.retention import Fate, Retention, RetentionDecision
 from trimaran.wire.identity import NO_TIMESTAMP
 
-# Each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of records.
+# The records decoded at once, each with 52 bytes of columns: a batch of twelve kilobytes may expand to millions of
+# records.
 RECORDS_AT_ONCE = 100_000
 VALUE, TOMBSTONE = 1, 2  # in the marks of `OffsetMap.mark`
 
 
 class Run(NamedTuple):
-    """Consecutive batches as they lie in `block`, from `positions` on; or one by itself, in no block: it is compressed,
-    or was of an old format.
+    """Consecutive batches in `block`, at `positions`; or a single batch without a block, because it is compressed or
+    was converted from an old format.
     """
 
     batches: Sequence[BatchView]
@@ -40,14 +41,14 @@ class Run(NamedTuple):
     positions: Sequence[int] = ()
 
     def body(self, index: int) -> Buffer:
-        """The records of a batch; in a block they are not compressed. Raises RemoteProtocolError."""
+        """Returns the records of a batch; in a block they are not compressed. Raises RemoteProtocolError."""
         return records_bytes(self.batches[index])
 
     def columns(self, wanted: Sequence[int], body: Buffer | None) -> Iterator[tuple[int, Columns]]:
-        """Yields the records of the batches with these indices, some at a time; before them the place in `wanted` that
-        their `batch` counts from. `body`: the records of the only one, if it is in no block.
+        """Yields the records of the batches with these indices, in chunks, each with the position in `wanted` from
+        which their `batch` counts. `body`: the records of a single batch without a block.
 
-        Raises RemoteProtocolError when the records are not what their headers say.
+        Raises RemoteProtocolError: the records contradict their headers.
         """
         batches = [self.batches[index] for index in wanted]
         if self.block is not None and sum(batch.count for batch in batches) <= RECORDS_AT_ONCE:
@@ -60,7 +61,7 @@ class Run(NamedTuple):
                 yield place, columns
 
     def bytes_of(self, kept: Sequence[BatchView]) -> memoryview:
-        """The bytes of what `clean_run` left, in one piece; without a copy where that is everything."""
+        """Returns the bytes of the batches kept by `clean_run`, in one piece; without a copy if all are kept."""
         if kept is self.batches and self.block is not None:
             return self.block[self.positions[0] : self.positions[-1] + kept[-1].size]
         return memoryview(b"".join(batch.buffer for batch in kept))
@@ -73,10 +74,9 @@ def clean_run(
     latest_offset: int,
     retention: Retention,
 ) -> Sequence[BatchView]:
-    """Returns the records of a run that stay, the run's own sequence if all do; `offsets` is right up to
-    `latest_offset`.
+    """Returns the batches of a run with the kept records; the run's own sequence if all are kept.
 
-    Raises RemoteProtocolError when the records are not what their headers say.
+    `offsets` is complete up to `latest_offset`. Raises RemoteProtocolError: the records contradict their headers.
     """
     batches = run.batches
     wanted = [
@@ -84,7 +84,7 @@ def clean_run(
         for index, verdict in enumerate(verdicts)
         if verdict.fate is not Fate.DROP_ALL and batches[index].count
     ]
-    body = run.body(0) if run.block is None and wanted else None  # expanded once
+    body = run.body(0) if run.block is None and wanted else None  # decompressed once
     keep = bytearray()
     fates = bytes(verdicts[index].fate for index in wanted)
     for place, columns in run.columns(wanted, body):
@@ -140,7 +140,7 @@ def _thinned(
 
 
 def _empty(batch: BatchView) -> BatchView:
-    """The header alone: the place of the batch, and the sequences of its producer."""
+    """Returns only the header: it keeps the offsets of the batch, and the sequences of its producer."""
     if not batch.count:
         return batch
     return rebuilt(

@@ -1,4 +1,5 @@
-"""Which part of a log may be compacted, whether it is worth it, and which segments become one: decisions over facts.
+"""The choice of what to compact: which part of a log, whether it is worthwhile, and which segments are merged. Pure
+decisions over facts.
 
 Source: `LogCleanerManager.cleanableOffsets`, `LogToClean`, `Cleaner.groupSegmentsBySize` of Kafka.
 """
@@ -13,8 +14,8 @@ from trimaran.wire.identity import Offset
 
 
 class SealedSegment(NamedTuple):
-    """Facts about a segment that is not the active one. Times in ms; -1 where they are not asked for, or the first
-    batch has none.
+    """The facts about a segment that is not active. Times are in ms; -1 if they are not needed, or the first batch has
+    none.
     """
 
     base_offset: Offset
@@ -25,7 +26,9 @@ class SealedSegment(NamedTuple):
 
 
 class Dirt(NamedTuple):
-    """`first_dirty_offset` is where the last round ended; [its segment, `end_offset`) would be cleaned next."""
+    """The dirty part of a log. `first_dirty_offset` is the end of the last round; the next round would clean from its
+    segment up to `end_offset`.
+    """
 
     first_dirty_offset: int
     end_offset: Offset
@@ -54,9 +57,9 @@ def measure(
     stable_offset: Offset,
     now_ms: int,
 ) -> Dirt:
-    """How dirty a log is; nothing at or above `stable_offset` is ever cleaned (P13, KAFKA-13194).
+    """Measures how dirty a log is; nothing at or above `stable_offset` is ever cleaned (P13, KAFKA-13194).
 
-    `cleaned_to` is the checkpoint: if it is not within the log, all of the log counts as dirty.
+    `cleaned_to` is the checkpoint: if it is not within the log, the whole log counts as dirty.
     """
     first_dirty = log_start_offset
     if cleaned_to is not None and log_start_offset <= cleaned_to <= log_end_offset:
@@ -92,7 +95,7 @@ class GroupMember(NamedTuple):
 
 
 def group(members: Sequence[GroupMember], config: LogConfig) -> Iterator[list[int]]:
-    """Runs of indices of segments that become one each: no longer than a segment may be, nor its indexes or offsets
+    """Returns runs of segment indices that are merged: within the limits of a segment's size, indexes and offsets
     (KAFKA-5413, KAFKA-6264).
     """
     run: list[int] = []

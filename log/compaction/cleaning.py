@@ -1,7 +1,7 @@
 """One round of compaction of one log: reads sealed segments, writes `.cleaned` files. Blocks; for a thread.
 
-Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. Everything about the log is copied into the round
-on the loop (`plan`), so the thread touches no state of the log; what it wrote takes the segments' place on the loop
+Source: `Cleaner.doClean`, `buildOffsetMap`, `cleanSegments` of Kafka. The state of the log is copied into the round on
+the loop (`plan`), so the thread does not access the log; on the loop the written files replace the segments
 (`PartitionLog.replace_segments`). Memory: the offset map (at most `CleanerLimits.map_bytes`), a block of batches and
 their columns.
 """
@@ -36,13 +36,13 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.identity import NO_OFFSET, Offset
 
-# Kafka's log.cleaner.io.buffer.size. With 1 MiB, glibc fetches every block from the system again, and gives it back:
-# half more CPU.
+# Kafka's log.cleaner.io.buffer.size. With 1 MiB, glibc would allocate every block from the system and return it: 50 %
+# more CPU.
 BLOCK_BYTES = 512 << 10
 
 
 class Uncleanable(Exception):
-    """The log cannot be compacted as it is; the message says where and why. It is left alone from then on."""
+    """The log cannot be compacted; the message gives the place and the reason. It is not compacted any more."""
 
 
 class CleaningStopped(Exception):
@@ -57,23 +57,25 @@ class CleanerLimits:
     load_factor: float = 0.9
 
     def offset_map(self, offsets: int, key: bytes) -> OffsetMap:
-        """As large as `offsets` offsets can need, and as the limits allow. `key`: 16 secret random bytes."""
+        """Returns an offset map large enough for `offsets` offsets, within the limits. `key`: 16 secret random
+        bytes.
+        """
         slots = max(2, min(self.map_bytes // SLOT_BYTES, int(offsets / self.load_factor) + 2))
         return OffsetMap(slots, max(1, min(slots - 1, int(slots * self.load_factor))), key)
 
 
 @dataclass(frozen=True, slots=True)
 class SourceSegment:
-    """A sealed segment as of the plan."""
+    """A sealed segment at the time of the plan."""
 
-    segment: Segment  # for comparing, and as a name
+    segment: Segment  # for comparison, and as a name
     size: int
     base_offset: Offset
     next_base_offset: Offset
 
 
 class CleanedSegment(Segment):
-    """The new segment while its files are called `.cleaned`."""
+    """The new segment, while its files have the suffix `.cleaned`."""
 
     def path(self, suffix: str) -> Path:
         name = file_name(self.base_offset, suffix)
@@ -82,12 +84,14 @@ class CleanedSegment(Segment):
 
 @dataclass(slots=True)
 class Round:
-    """`pause(bytes)` throttles and raises CleaningStopped; `aborted` are those with a part in the range."""
+    """A round of compaction. `pause(bytes)` throttles and raises CleaningStopped; `aborted` are the aborted
+    transactions that overlap the range.
+    """
 
     directory: Path
     files: Files
     config: LogConfig
-    sources: Sequence[SourceSegment]  # from the first segment of the log on
+    sources: Sequence[SourceSegment]  # from the log's first segment on
     first_dirty_offset: int
     retention: Retention
     aborted: Sequence[AbortedTransaction]
@@ -104,7 +108,8 @@ class Round:
     # First pass
 
     def build_map(self) -> Offset:
-        """Notes the newest offset of every key of as much of the dirty part as the map holds; gives where that ends.
+        """Records the newest offset of every key, for as much of the dirty part as fits into the map; returns the end
+        of that part.
 
         Raises Uncleanable, CleaningStopped, OSError.
         """
@@ -128,7 +133,7 @@ class Round:
         return self.latest_offset + 1
 
     def _note(self, run: Run, transactions: CleanedTransactions, source: SourceSegment) -> bool:
-        """Whether all records found room."""
+        """Adds records to the map; returns whether all of them fitted."""
         batches, wanted = run.batches, []
         for index, batch in enumerate(batches):
             unneeded = transactions.is_unneeded(batch)
@@ -151,7 +156,7 @@ class Round:
     # Second pass
 
     def groups(self, end_offset: Offset) -> list[list[SourceSegment]]:
-        """The sources below `end_offset`, those that become one segment together."""
+        """Returns the sources below `end_offset`, grouped by the segment that they are merged into."""
         sources = [source for source in self.sources if source.base_offset < end_offset]
         members = [
             GroupMember(
@@ -172,7 +177,9 @@ class Round:
             return 0
 
     def clean(self, sources: Sequence[SourceSegment]) -> CleanedSegment:
-        """Writes what stays of the sources, durably; groups in order. Raises Uncleanable, CleaningStopped, OSError."""
+        """Durably writes the kept records of the sources; groups are written in order. Raises Uncleanable,
+        CleaningStopped, OSError.
+        """
         base_offset = sources[0].base_offset
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(self.directory / (file_name(base_offset, suffix) + CLEANED_SUFFIX))
@@ -181,7 +188,7 @@ class Round:
         )
         cleaned.create()
         if any(self._file_size(s.segment.path(TRANSACTION_INDEX_SUFFIX)) for s in sources):
-            cleaned.transaction_index.file()  # also when empty: it takes the old one's place
+            cleaned.transaction_index.file()  # even if empty: it replaces the old one
         try:
             for source in sources:
                 for run in self._runs(source):
@@ -195,7 +202,7 @@ class Round:
         return cleaned
 
     def discard(self, cleaned: Segment) -> None:
-        """Removes files that were not taken over."""
+        """Removes files that did not replace segments."""
         for suffix in SEGMENT_SUFFIXES:
             self.files.unlink(cleaned.path(suffix))
 
@@ -223,7 +230,9 @@ class Round:
             self.files.fdatasync(file)
 
     def _keep_age(self, cleaned: CleanedSegment, last: SourceSegment) -> None:
-        """Where records have no timestamps, `retention.ms` counts from when a segment was written."""
+        """Copies the file time of a segment: if records have no timestamps, `retention.ms` counts from the time of
+        writing.
+        """
         try:
             modified_ms = self.files.status(last.segment.path(LOG_SUFFIX)).modified_ms
         except FileNotFoundError:
@@ -233,7 +242,9 @@ class Round:
     # Reading
 
     def _runs(self, source: SourceSegment) -> Iterator[Run]:
-        """All batches of a source, whole and checked, some at a time; a compressed one by itself: it may expand."""
+        """Yields all batches of a source, whole and checked, in runs; a compressed one forms its own run, because it
+        may expand.
+        """
         try:
             file = self.files.open(source.segment.path(LOG_SUFFIX), write=False)
         except FileNotFoundError:
@@ -273,7 +284,7 @@ class Round:
 
     @staticmethod
     def _of_v2(batch: BatchView, source: SourceSegment) -> BatchView:
-        """Old formats end here, as in Kafka: what stays of them is written as v2."""
+        """Returns the batch in format v2: as in Kafka, kept records of old formats are written as v2."""
         try:
             return as_v2(batch, keep_codec=True)
         except RemoteProtocolError as error:

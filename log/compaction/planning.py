@@ -1,5 +1,5 @@
-"""From a log to the facts that compaction decides on, and to a round of it. On the loop: what a round needs is copied
-here.
+"""Collects the facts by which compaction decides, and creates a round. Runs on the loop: the data that a round needs is
+copied here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONG_MAX = (1 << 63) - 1
 def dirt_of(
     log: PartitionLog, *, cleaned_to: Offset | None, high_watermark: Offset, now_ms: int
 ) -> Dirt:
-    """How dirty a log is. Raises KafkaError KAFKA_STORAGE_ERROR."""
+    """Returns the dirty part of a log. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments
     ends = [segment.base_offset for segment in (*sealed, log.active_segment)][1:]
     with log.storage(f"dirt of {log.directory.name}"):
@@ -38,7 +38,9 @@ def dirt_of(
 
 
 def _facts(log: PartitionLog, segment: Segment, end: Offset) -> SealedSegment:
-    """Timestamps are looked up only where a lag is configured: that reads the segment."""
+    """Returns the facts about segments. Timestamps are read only if a lag is configured, because that reads the
+    segment.
+    """
     config = log.config
     first = largest = -1
     if config.max_compaction_lag_ms < LONG_MAX:
@@ -59,7 +61,7 @@ def plan_round(
     now_ms: int,
     pause: Callable[[int], None],
 ) -> Round:
-    """A round over what `dirt` says. `map_key`: 16 secret random bytes. Raises KafkaError KAFKA_STORAGE_ERROR."""
+    """Returns a round for `dirt`. `map_key`: 16 secret random bytes. Raises KafkaError KAFKA_STORAGE_ERROR."""
     sealed = log.sealed_segments
     ends = [segment.base_offset for segment in (*sealed, log.active_segment)][1:]
     last_records = {

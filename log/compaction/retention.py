@@ -1,8 +1,8 @@
-"""Decisions of compaction about batches and their records.
+"""The decisions of compaction about batches and their records.
 
 Source: `Cleaner.cleanInto`, `MemoryRecords.filterTo` of Kafka, KIP-534 (delete horizon). A tombstone, and the marker of
-a transaction without batches, gets a delete horizon (now + `delete.retention.ms`) the first time it is met, and goes
-once that has passed: a consumer that was behind by less has seen it.
+a transaction without batches, gets a delete horizon (now + `delete.retention.ms`) when it is first met, and is removed
+after that time: a consumer with a smaller lag has seen it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class LastRecord(NamedTuple):
 
 class RetentionDecision(NamedTuple):
     fate: Fate
-    keeps_empty: bool  # stays as a header when no record does
-    needs_horizon: bool  # a marker whose transaction has no batches, met the first time
+    keeps_empty: bool  # kept as a header if no record is kept
+    needs_horizon: bool  # a marker of a transaction without batches, met for the first time
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`last_records` by producer id; `end_offset` is that of the whole round."""
+    """The rules of a round. `last_records` is keyed by producer id; `end_offset` is that of the whole round."""
 
     now_ms: int
     delete_retention_ms: int
@@ -50,11 +50,11 @@ class Retention:
 
     @property
     def delete_horizon_ms(self) -> int:
-        """The horizon that batches get in this round."""
+        """Returns the delete horizon that batches get in this round."""
         return self.now_ms + self.delete_retention_ms
 
     def verdict(self, batch: BatchView, transactions: CleanedTransactions) -> RetentionDecision:
-        """To be asked for every batch in order."""
+        """Returns the decision about a batch; must be called for every batch in order."""
         unneeded = transactions.is_unneeded(batch)
         horizon = batch.delete_horizon_ms
         keeps_empty = self._is_last_of_producer(batch) or batch.next_offset == self.end_offset
@@ -71,7 +71,9 @@ class Retention:
         return RetentionDecision(fate, keeps_empty, needs_horizon=False)
 
     def _is_last_of_producer(self, batch: BatchView) -> bool:
-        """Whether the producer's sequence (or, without data, its epoch) is to be learnt from this batch (I3)."""
+        """Whether this batch must be kept because it carries the producer's last sequence (or, without data, its epoch)
+        (I3).
+        """
         last = self.last_records.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is None:
             return False

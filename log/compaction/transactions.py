@@ -1,8 +1,8 @@
 """The transactions that compaction meets on its way through a log: aborted batches, and markers that are no longer
 needed.
 
-Source: Kafka's `CleanedTransactionMetadata`. A marker stays until no batch of its transaction is left (T9); an entry of
-the transaction index stays as long as its marker has batches (T8, KAFKA-13727).
+Source: Kafka's `CleanedTransactionMetadata`. A marker is kept until no batch of its transaction remains (T9); an entry
+of the transaction index is kept while its marker has batches (T8, KAFKA-13727).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from trimaran.log.segments.transaction_index import AbortedTransaction
 
 
 class CleanedTransactions:
-    """Is shown every batch of a range in order; `aborted` are those with a part in it, others do no harm.
+    """The transactions of a range, which must pass all its batches in order; `aborted` are those that overlap it, and
+    may include others.
 
     `kept_aborts` are the index entries to write; the writer empties it.
     """
@@ -29,12 +30,12 @@ class CleanedTransactions:
         self._committed: set[int] = set()
 
     def is_unneeded(self, batch: BatchView) -> bool:
-        """Whether the records of this next batch may go: of an aborted transaction, or the marker of one without
-        batches.
+        """Whether the records of the next batch may be removed: it belongs to an aborted transaction, or is the marker
+        of one without batches.
         """
         while self._coming and self._coming[0].first_offset <= batch.last_offset:
             entry = self._coming.popleft()
-            if entry.last_offset >= batch.base_offset:  # else it ended before the part we are shown
+            if entry.last_offset >= batch.base_offset:  # otherwise it ended before the range
                 self._aborted.setdefault(entry.producer_id, entry)
         if batch.is_control:
             return self._ends_nothing(batch)
@@ -48,7 +49,7 @@ class CleanedTransactions:
 
     def _ends_nothing(self, batch: BatchView) -> bool:
         if not batch.count:
-            return True  # its record went in an earlier round
+            return True  # its record was removed in an earlier round
         marker = read_end_marker(batch)
         if marker is None:
             return False

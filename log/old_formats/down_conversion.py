@@ -1,14 +1,14 @@
-"""Batches of v2 as message sets of v0 or v1, for consumers that know no other: Fetch v0 and v1 get v0, v2 and v3 get
+"""Conversion of v2 batches to message sets of v0 or v1, for old consumers: Fetch v0 and v1 get v0, Fetch v2 and v3 get
 v1.
 
-Offsets and timestamps stay, each batch keeps its compression; headers are lost and control batches left out, as the old
-formats have neither. From batches without compression the records below the requested offset are dropped; compressed
-ones stay whole, and the consumer skips the earlier records. Records that an old Kafka wrote in an old format are sent
-unchanged.
+Offsets and timestamps are preserved, and each batch keeps its compression; headers and control batches are dropped,
+because the old formats have neither. From batches without compression the records below the requested offset are
+dropped; compressed ones are sent whole, and the consumer skips the earlier records. Records that an old Kafka wrote in
+an old format are sent unchanged.
 
-Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike there the answer ends with a whole
-message. Not implemented: zstd, which the old formats cannot say: UNSUPPORTED_COMPRESSION_TYPE, after everything before
-it has been read.
+Source: Kafka 3.9's `RecordsUtil.downConvert` and `LazyDownConversionRecords`. Unlike Kafka's, the answer ends with a
+whole message. Not implemented: zstd, which the old formats do not support: the error is UNSUPPORTED_COMPRESSION_TYPE,
+after everything before it has been read.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ OVERFLOW = struct.pack(">qi", -1, (1 << 31) - 1)
 
 
 def down_convert(batches: Buffer, magic: int, first_offset: int) -> bytes:
-    """The message set of format `magic` that whole `batches` become, cut off at their size: the first one comes in any
-    case.
+    """Converts whole `batches` to a message set of format `magic`, cut off at their size; the first one is always
+    included.
 
-    `OVERFLOW` when nothing of them can be said in the old format (as Kafka answers). A record costs about 10 µs: not
-    for an event loop.
+    Returns `OVERFLOW` if none of them can be expressed in the old format (as Kafka answers). A record costs about 10
+    µs: not for an event loop.
 
     Raises:
-        KafkaError: UNSUPPORTED_COMPRESSION_TYPE, the first batch is of zstd; MESSAGE_TOO_LARGE, it has more than a
-            million records; CORRUPT_MESSAGE, its records are damaged.
+        KafkaError: UNSUPPORTED_COMPRESSION_TYPE: the first batch is compressed with zstd; MESSAGE_TOO_LARGE: it has
+            more than a million records; CORRUPT_MESSAGE: its records are damaged.
     """
     out = bytearray()
     view = memoryview(batches)
@@ -85,7 +85,9 @@ def _converted(batch: BatchView, magic: int, first_offset: int) -> Buffer:
 
 
 def _records(columns: Columns, batch: BatchView, first_offset: int) -> Iterator[Record]:
-    """Those at or above `first_offset`, without headers; raises CORRUPT_MESSAGE where offsets do not ascend."""
+    """Yields the records at or above `first_offset`, without headers; raises CORRUPT_MESSAGE if offsets do not
+    ascend.
+    """
     before: int = batch.base_offset - 1
     for row, offset in enumerate(columns.offset):
         if offset <= before:

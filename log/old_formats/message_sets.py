@@ -1,7 +1,7 @@
 """Message sets: the record formats v0 (Kafka 0.8, 0.9) and v1 (0.10), read and written.
 
 ```
-message set := { offset int64, size int32, message }*      size counts the message; the last one may be cut short
+message set := { offset int64, size int32, message }*      size counts the message; the last one may be incomplete
 message v0  := crc uint32, magic int8 (0), attributes int8,                  key, value
 message v1  := crc uint32, magic int8 (1), attributes int8, timestamp int64, key, value
 key, value  := size int32 (below 0: null), bytes
@@ -13,8 +13,8 @@ attributes, by bit: 0-2 compression (0 none, 1 gzip, 2 snappy, 3 lz4; zstd came 
 A compressed message (the wrapper) has a null key, and as its value the compressed bytes of a message set. In v0 the
 inner offsets are absolute. In v1 they count from the first inner message, and the wrapper's offset is that of the last;
 a wrapper of offset 0 comes from a producer that left the offsets to the broker. Inner timestamps are their own under
-create time and the wrapper's under log append time. Wrappers are not nested: an inner message that is compressed is an
-error, so the cost is one decompression.
+create time and the wrapper's under log append time. Wrappers are not nested: a compressed inner message is an error, so
+there is only one decompression.
 
 Source: Kafka's `LegacyRecord`, `AbstractLegacyRecordBatch`, `MemoryRecordsBuilder`; KIP-31, KIP-32, KAFKA-3160 (lz4 in
 v0). See `log/old_formats/up_conversion.py` for the conversion of produced sets.
@@ -44,7 +44,7 @@ _SIZE = struct.Struct(">i")
 _CRC = struct.Struct(">I")
 PREFIX_BYTES = _PREFIX.size
 MAGIC_POSITION = 16
-MESSAGE_BYTES_MIN = 14  # of v0 with null key and value; Kafka checks this first, whatever the magic
+MESSAGE_BYTES_MIN = 14  # v0 with null key and value; Kafka checks this first for any magic
 CRC_BYTES = _CRC.size
 
 SET_BYTES_MAX = 128 << 20  # of all decompressed bytes of a set: above the largest frame
@@ -54,12 +54,12 @@ MESSAGES_MAX = 1_000_000
 
 
 class LegacyRecord:
-    """One message of a set, a wrapper or a plain one; `key` and `value` are views into what was received."""
+    """A message of a set, plain or a wrapper; `key` and `value` are views into the received bytes."""
 
     __slots__ = ("attributes", "body", "key", "magic", "offset", "timestamp_ms", "value")
 
     def __init__(self, offset: Offset, body: memoryview) -> None:
-        """Unpacks the message that is `body`; raises RemoteProtocolError."""
+        """Unpacks the message in `body`; raises RemoteProtocolError."""
         self.offset = offset
         self.body = body
         self.timestamp_ms = NO_TIMESTAMP
@@ -77,12 +77,12 @@ class LegacyRecord:
 
     @property
     def size(self) -> int:
-        """Bytes in the set, offset and size included."""
+        """Returns the bytes in the set, including offset and size."""
         return PREFIX_BYTES + len(self.body)
 
     @property
     def compression(self) -> Compression:
-        """Raises RemoteProtocolError for the ids 5 to 7."""
+        """Returns the compression. Raises RemoteProtocolError for the ids 5 to 7."""
         try:
             return Compression(self.attributes & ATTRIBUTES_COMPRESSION)
         except ValueError:
@@ -94,7 +94,7 @@ class LegacyRecord:
 
     @property
     def timestamp_type(self) -> TimestampType | None:
-        """None in v0, which has no timestamps."""
+        """Returns the timestamp type; None in v0, which has no timestamps."""
         if self.magic == V0:
             return None
         return TimestampType(bool(self.attributes & ATTRIBUTES_LOG_APPEND_TIME))
@@ -104,7 +104,7 @@ class LegacyRecord:
         return bool(zlib.crc32(self.body[CRC_BYTES:]) == crc)
 
     def record(self) -> Record:
-        """The record that a plain message is, key and value copied."""
+        """Returns a plain message as a record, with copies of key and value."""
         key, value = self.key, self.value
         return Record(
             self.offset,
@@ -131,10 +131,10 @@ def _sized(body: memoryview, position: int) -> tuple[memoryview | None, int]:
 
 
 def iter_messages(view: Buffer) -> Iterator[LegacyRecord]:
-    """The messages that lie end to end in `view`, wrappers as they are; one cut short at the end is left out, as Kafka
-    does.
+    """Yields the consecutive messages in `view`, without opening wrappers; an incomplete one at the end is ignored, as
+    in Kafka.
 
-    Nothing is checked by CRC.
+    CRCs are not checked.
 
     Raises:
         RemoteProtocolError: a size, a magic or fields that no message of v0 or v1 has.
@@ -155,9 +155,9 @@ def iter_messages(view: Buffer) -> Iterator[LegacyRecord]:
 def inner_messages(
     wrapper: LegacyRecord, limit_bytes: int = SET_BYTES_MAX
 ) -> Iterator[LegacyRecord]:
-    """The messages in a wrapper, with absolute offsets and the timestamps that hold.
+    """Yields the messages in a wrapper, with absolute offsets and the effective timestamps.
 
-    One by one: a list of a million objects would be gone through by the garbage collector again and again.
+    They are yielded one by one, because the garbage collector would scan a list of a million objects repeatedly.
 
     Raises:
         RemoteProtocolError: damaged, nested, empty, more than `limit_bytes` or `MESSAGES_MAX` (`OutputTooLarge`).
@@ -185,13 +185,13 @@ def inner_messages(
 
 
 def _base_offset(wrapper: LegacyRecord, data: bytes) -> int:
-    """The base of the inner offsets."""
+    """Returns the base of the inner offsets."""
     count, last = _count_and_last_offset(data)
     if not count:
         raise RemoteProtocolError(f"no messages in {wrapper}")
     if count > MESSAGES_MAX:
         raise OutputTooLarge(f"more than {MESSAGES_MAX} messages in {wrapper}")
-    # Some librdkafka versions produce wrappers of offset 0, and mean the inner offsets.
+    # Some librdkafka versions produce wrappers of offset 0, with absolute inner offsets.
     if wrapper.magic == V0 or wrapper.offset == 0:
         return 0
     if wrapper.offset < last:
@@ -200,7 +200,7 @@ def _base_offset(wrapper: LegacyRecord, data: bytes) -> int:
 
 
 def _count_and_last_offset(data: bytes) -> tuple[int, int]:
-    """Counts the whole messages in a set, by their prefixes alone."""
+    """Counts the whole messages in a set, by their prefixes only."""
     count, last, position, end = 0, -1, 0, len(data)
     while end - position >= PREFIX_BYTES:
         offset, size = _PREFIX.unpack_from(data, position)
@@ -214,10 +214,11 @@ def _count_and_last_offset(data: bytes) -> tuple[int, int]:
 
 
 def decode_message_set(view: Buffer, limit_bytes: int = SET_BYTES_MAX) -> list[Record]:
-    """All records of a set, wrappers opened; every CRC is checked. A message cut short at the end is left out.
+    """Returns all records of a set, including those in wrappers; checks every CRC. An incomplete message at the end is
+    ignored.
 
     Raises:
-        RemoteProtocolError: not a message set, a wrong CRC, or more than `limit_bytes` when decompressed.
+        RemoteProtocolError: the set is malformed, has a wrong CRC, or exceeds `limit_bytes` when decompressed.
     """
     records: list[Record] = []
     for outer in iter_messages(view):
@@ -246,9 +247,10 @@ def build_message_set(
     compression: Compression = Compression.NONE,
     append_time_ms: int | None = None,
 ) -> bytes:
-    """The set of v0 or v1 of records in ascending order of offsets, empty if there are none; headers cannot be kept.
+    """Builds the message set of v0 or v1 from records in ascending order of offsets, empty if there are none; headers
+    are lost.
 
-    With `append_time_ms` (v1 only) all of them are of that log append time; compressed, they lie in one wrapper.
+    With `append_time_ms` (v1 only) all of them have that log append time; if compressed, they are in one wrapper.
     """
     assert compression is not Compression.ZSTD, "zstd came with v2"
     assert magic in _HEAD

@@ -1,7 +1,7 @@
-"""Messages of v0 and v1 in logs, as batches: what a wrapper holds, and the batch of v2 that says the same.
+"""Messages of v0 and v1 in logs, as batches: the content of wrappers, and equivalent batches of v2.
 
-Readers, timestamp look-ups and compaction know one thing, batches of v2: `as_v2` gives them one whatever the log holds.
-Compaction writes it too, so an old segment is of v2 once it was compacted, as Kafka's are.
+Readers, timestamp look-ups and compaction only handle batches of v2, which `as_v2` returns for every format. Compaction
+also writes them, so a compacted segment has format v2, as in Kafka.
 
 Source: Kafka's `AbstractLegacyRecordBatch`, `MemoryRecords.buildRetainedRecordsInto`; KIP-724. A message of v0, which
 has no timestamp, has -1.
@@ -25,10 +25,10 @@ NO_TIMESTAMP_TYPE = -1
 
 
 def opened(view: BatchView) -> BatchView:
-    """The whole batch `view` with base offset and count known, which a wrapper's header does not tell; looks at the
-    first and last inner message.
+    """Returns the whole batch `view` with its base offset and count, which a wrapper's header lacks; reads the first
+    and last inner message.
 
-    A damaged wrapper stays unchanged: reading its records reports it.
+    A damaged wrapper is returned unchanged: reading its records reports the damage.
     """
     if view.magic >= MAGIC or not view.attributes & ATTRIBUTES_COMPRESSION:
         return view
@@ -52,7 +52,8 @@ def opened(view: BatchView) -> BatchView:
 
 
 def as_v2(view: BatchView, *, keep_codec: bool = False) -> BatchView:
-    """`view`, a whole batch, or what it is in v2; offsets and timestamps stay, `keep_codec` compresses it as it was.
+    """Returns the whole batch `view`, converted to v2 if necessary; offsets and timestamps are preserved, and with
+    `keep_codec` also the compression.
 
     Raises:
         RemoteProtocolError: the content of an old message is damaged.
@@ -75,5 +76,5 @@ def as_v2(view: BatchView, *, keep_codec: bool = False) -> BatchView:
 
 
 def timestamp_type_id(view: BatchView) -> int:
-    """As Kafka's clients number it: 0 create time, 1 log append time, -1 none (v0)."""
+    """Returns the number of the timestamp type in Kafka's clients: 0 create time, 1 log append time, -1 none (v0)."""
     return int(view.timestamp_type) if view.magic else NO_TIMESTAMP_TYPE

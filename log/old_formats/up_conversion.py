@@ -1,6 +1,7 @@
-"""Conversion of a produced message set (v0, v1): it is checked, and becomes one batch of v2, the format of all logs.
+"""Conversion of a produced message set (v0, v1): it is checked and converted to one batch of v2, the format of all
+logs.
 
-The set's rows of the test plan, and the codes that Kafka 3.9 answers:
+The cases of the test plan, and the codes that Kafka 3.9 returns:
 
 | what                                                              | answer                       |
 |-------------------------------------------------------------------|------------------------------|
@@ -18,11 +19,11 @@ The set's rows of the test plan, and the codes that Kafka 3.9 answers:
 | log append time by the producer: the timestamp is not checked     | INVALID_TIMESTAMP      |
 
 Where Kafka has no better answer than UNKNOWN_SERVER_ERROR (compression ids 5 to 7, damaged compressed data, negative
-timestamps) ours is the code that says it. A set of more than a million messages is RECORD_LIST_TOO_LARGE here, where
-Kafka has no bound.
+timestamps) we return the specific code. A set of more than a million messages is RECORD_LIST_TOO_LARGE here; Kafka has
+no bound.
 
 Source: Kafka's `UnifiedLog.analyzeAndValidateRecords`, `LogValidator` (3.9, the last one that converts).
-The batch is compressed as the set was, or as `compression.type` of the topic says.
+The batch is compressed like the set, or according to the topic's `compression.type`.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ from trimaran.wire.identity import NO_TIMESTAMP
 
 
 def convert_produced(records: memoryview, rules: ProduceRules, *, now_ms: int) -> bytes | None:
-    """The batch, with base offset 0, that a produced set of v0 or v1 becomes; None when there is no whole message.
+    """Converts a produced set of v0 or v1 to a batch with base offset 0; returns None if there is no whole message.
 
-    Costs up to 10 µs a message and `rules.decompressed_bytes_max`: not for an event loop.
+    It costs up to 10 µs per message and `rules.decompressed_bytes_max` of memory: not for an event loop.
 
     Raises:
-        KafkaError: as the table above says; the producer's fault.
+        KafkaError: by the table above; the producer's fault.
     """
     first, compression = _check_outer(records, rules)
     if first is None:
@@ -83,7 +84,7 @@ def _too_large(size: int, rules: ProduceRules) -> KafkaError:
 def _check_outer(
     records: memoryview, rules: ProduceRules
 ) -> tuple[LegacyRecord | None, Compression]:
-    """The checks of every message without opening it; the first one, and the compression of all."""
+    """Checks every message without opening it; returns the first one, and the compression of all."""
     first: LegacyRecord | None = None
     count = compressed = 0
     several_formats = False
@@ -140,7 +141,7 @@ def _checked(
     timestamp = message.timestamp_ms
     if (
         rules.message_timestamp_type is TimestampType.CREATE_TIME and timestamp != NO_TIMESTAMP
-    ):  # and then a producer's claim of log append time is overlooked
+    ):  # a producer's claim of log append time is then ignored
         age = now_ms - timestamp
         in_range = -rules.timestamp_after_max_ms <= age <= rules.timestamp_before_max_ms
         if not in_range or not 0 <= timestamp < INT64_END - 1:
@@ -149,7 +150,7 @@ def _checked(
             )
     elif outer.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "log append time is for brokers to set")
-    if not NO_TIMESTAMP <= timestamp < INT64_END - 1:  # the topic's time is the broker's
+    if not NO_TIMESTAMP <= timestamp < INT64_END - 1:  # the topic uses the broker's time
         timestamp = NO_TIMESTAMP
     record = message.record()
     return NewRecord(record.key, record.value, timestamp)

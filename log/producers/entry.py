@@ -25,7 +25,7 @@ NO_TRANSACTION = NO_OFFSET
 
 
 class Duplicate(NamedTuple):
-    """A batch that the log already has: where, and the timestamp it was given."""
+    """A batch that the log already contains: its offsets and its timestamp."""
 
     base_offset: Offset
     last_offset: Offset
@@ -33,7 +33,7 @@ class Duplicate(NamedTuple):
 
 
 class KeptBatch(NamedTuple):
-    """A batch as far as duplicates of it must be known."""
+    """The part of a batch that is kept to detect duplicates."""
 
     first_sequence: int
     last_sequence: int
@@ -43,9 +43,10 @@ class KeptBatch(NamedTuple):
 
 
 class ProducerEntry:
-    """`batches` are of `epoch`, oldest first; `coordinator_epoch` is that of the last marker, -1 before one.
+    """The state of a producer.
 
-    `marker_offset` is where the last marker was, if this entry has seen it (snapshots do not say).
+    `batches` are those of `epoch`, oldest first; `coordinator_epoch` is that of the last marker, -1 before the first.
+    `marker_offset` is the offset of the last marker seen by this entry (snapshots do not contain it).
     """
 
     __slots__ = (
@@ -67,7 +68,7 @@ class ProducerEntry:
 
     @property
     def last_data_offset(self) -> int:
-        """The sequence of the newest data batch of this epoch, -1 when there is none."""
+        """Returns the offset of the newest data batch of this epoch; -1 if there is none."""
         return self.batches[-1].last_offset if self.batches else -1
 
     def enter_epoch(self, epoch: ProducerEpoch) -> None:
@@ -87,7 +88,7 @@ class ProducerEntry:
         )
 
     def find_duplicate(self, batch: BatchView) -> Duplicate | None:
-        """The kept batch with exactly the sequences of `batch`, which is of this epoch."""
+        """Returns the kept batch with exactly the sequences of `batch`, which has this epoch."""
         for kept in self.batches:
             if (
                 kept.first_sequence == batch.base_sequence
@@ -97,9 +98,9 @@ class ProducerEntry:
         return None
 
     def expected_sequence(self, batch: BatchView) -> int:
-        """The sequence with which `batch` would be the next one; its own where any is good."""
+        """Returns the sequence that `batch` must have to be the next one; its own if any sequence is valid."""
         if batch.producer_epoch != self.epoch:  # a new epoch begins at 0 (KIP-360)
             return 0 if self.epoch != NO_PRODUCER_EPOCH else batch.base_sequence
         if self.batches:
             return (self.batches[-1].last_sequence + 1) % SEQUENCE_SPACE
-        return 0  # the epoch came by a transaction marker
+        return 0  # a transaction marker began the epoch

@@ -1,8 +1,8 @@
-"""The producers of one log, their snapshots and the index of their aborted transactions, as the log grows and is
-shortened.
+"""The producers of one log, their snapshots and the index of their aborted transactions, while the log grows and is
+truncated.
 
-Source: Kafka's `ProducerStateManager`. `log/producers/state.py` judges batches; `log/producers/snapshots.py` has the
-format of snapshots, and reads the state back from them.
+Source: Kafka's `ProducerStateManager`. `log/producers/state.py` checks batches; `log/producers/snapshots.py` defines
+the format of snapshots, and restores the state from them.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from trimaran.log.segments.segments import Segments
 from trimaran.log.steps import Steps
 from trimaran.wire.identity import NO_OFFSET, Offset
 
-# A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more, a PIECE of 2 ms with each append.
+# A snapshot of up to AT_ONCE_MAX producers is made at once, in 5 ms; of more producers, in a PIECE of 2 ms with each
+# append.
 AT_ONCE_MAX, PIECE = 5_000, 2_000
 
 
 class ProducerStateManager:
-    """`state` is that at the log's end; None until it is loaded, and after a truncation. `unfinished` is a
-    snapshot that was begun. Methods raise OSError.
+    """The manager. `state` is that at the log's end; None until it is loaded, and after a truncation. `unfinished` is a
+    snapshot in progress. Methods raise OSError.
     """
 
     # There is one for each open log.
@@ -44,8 +45,8 @@ class ProducerStateManager:
         self.unfinished: SnapshotInPieces | None = None
 
     def load(self, start_offset: Offset, end_offset: Offset) -> Steps[ProducerState]:
-        """Builds the state from the newest snapshot and the headers behind it, for a log with these offsets. A state
-        that another caller has built between two steps stays: it may have gone on since.
+        """Builds the state from the newest snapshot and the headers after it, for a log with these offsets. A state
+        built by another caller between two steps is kept, because it may have advanced.
         """
         state = yield from load_producers(
             self._directory,
@@ -59,13 +60,15 @@ class ProducerStateManager:
         return self.state
 
     def take_snapshot(self, *, durable: bool = False) -> None:
-        """Writes a known state: one that was never used has its snapshot, or is built from the headers again."""
+        """Writes a snapshot if the state is loaded: a state that was never used has its snapshot, or is rebuilt from
+        the headers.
+        """
         if self.state is not None:
             write_snapshot(self._directory, self.state, self._files, durable=durable)
 
     def begin_snapshot(self) -> None:
-        """As `take_snapshot`, without holding the loop: `go_on` makes a snapshot of many producers, and it is dropped
-        if the log is closed or cut before. One at a time: no other begins before its end.
+        """Begins a snapshot like `take_snapshot`, without holding the loop: `go_on` makes a snapshot of many producers,
+        and it is dropped if the log is closed or truncated first. Only one is made at a time.
         """
         if self.state is None or len(self.state) <= AT_ONCE_MAX:
             self.take_snapshot()
@@ -74,7 +77,7 @@ class ProducerStateManager:
             self.state.before_change = self.unfinished.note
 
     def go_on(self) -> None:
-        """Makes the next piece of a snapshot that was begun."""
+        """Makes the next piece of the snapshot in progress."""
         unfinished, state = self.unfinished, self.state
         if unfinished is None or state is None:
             return
@@ -84,33 +87,33 @@ class ProducerStateManager:
             write_snapshot_in_pieces(self._directory, unfinished, self._files)
 
     def forget(self) -> None:
-        """Drops the state; the next `load` builds it again."""
+        """Drops the state; the next `load` rebuilds it."""
         self.state = self.unfinished = None
 
     def truncate(self, end_offset: Offset) -> None:
-        """The log ends at `end_offset` now."""
+        """Takes note that the log now ends at `end_offset`."""
         self.forget()
         remove_snapshots(self._directory, self._files, above=end_offset)
 
     def drop_damaged(self) -> None:
-        """A transaction index is none: what is sound of it stays, and the next `load` reads all headers and adds what
-        was lost.
+        """Truncates damaged transaction indexes to their valid part; the next `load` reads all headers and adds the
+        lost entries.
         """
         for segment in self._segments.all:
             segment.transaction_index.keep_sound()
         self.truncate(NO_OFFSET)
 
     def remove_snapshots_below(self, offset: Offset) -> None:
-        """The first segment begins at `offset` now."""
+        """Removes snapshots below `offset`, the new start of the first segment."""
         remove_snapshots(self._directory, self._files, below=offset)
 
     def remove_snapshots_of(self, segments: Iterable[Segment]) -> None:
-        """These are parts of another segment now."""
+        """Removes the snapshots of segments that were merged into another one."""
         for segment in segments:
             self._files.unlink(self._directory / file_name(segment.base_offset, SNAPSHOT_SUFFIX))
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers idle for `expiration_ms`, if any are known here; returns how many were."""
+        """Removes producers idle for `expiration_ms`, if the state is loaded; returns their number."""
         if self.state is None:
             return 0
         known = len(self.state)

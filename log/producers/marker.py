@@ -20,15 +20,15 @@ _VALUE_VERSION = 0
 
 
 class EndMarker(NamedTuple):
-    """`coordinator_epoch` is the leader epoch of the coordinator that wrote it."""
+    """A transaction marker. `coordinator_epoch` is the leader epoch of the coordinator that wrote it."""
 
     is_commit: bool
     coordinator_epoch: int
 
 
 def read_end_marker(batch: BatchView) -> EndMarker | None:
-    """The marker in a whole control batch; None for an empty one (its transaction was compacted away) and other control
-    records.
+    """Returns the marker in a whole control batch; None if the batch is empty (its transaction was compacted away) or
+    has other control records.
     """
     if not batch.count or len(batch.buffer) != batch.size:
         return None
@@ -39,13 +39,13 @@ def read_end_marker(batch: BatchView) -> EndMarker | None:
             return None
         return EndMarker(kind is ControlType.COMMIT, _VALUE.unpack_from(record.value or b"")[1])
     except (RemoteProtocolError, KafkaError, ValueError, struct.error):
-        return None  # a marker of a later Kafka ends nothing that we could name (mB9)
+        return None  # a marker type of a later Kafka has no meaning here (mB9)
 
 
 def build_end_marker(
     marker: EndMarker, *, producer_id: ProducerId, producer_epoch: ProducerEpoch, timestamp_ms: int
 ) -> bytearray:
-    """A control batch with the marker, to be appended."""
+    """Returns a control batch with the marker, to be appended."""
     kind = ControlType.COMMIT if marker.is_commit else ControlType.ABORT
     value = _VALUE.pack(_VALUE_VERSION, marker.coordinator_epoch)
     return bytearray(

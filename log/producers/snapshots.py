@@ -1,8 +1,8 @@
 """Producer snapshots of a partition's directory: written at roll and clean shutdown, read back with the log's tail.
 
 Source: Kafka's `ProducerStateManager` (`takeSnapshot`, `truncateAndReload`) and `UnifiedLog.rebuildProducerState`. A
-snapshot named after offset N holds the state of all batches below N. A damaged one is put aside, said so, and the one
-before it is used.
+snapshot named after offset N holds the state of all batches below N. A damaged one is renamed, which is logged, and the
+previous one is used.
 
 ```
 .snapshot = int16 version (1), uint32 CRC-32C of the rest, int32 count, then per producer
@@ -56,7 +56,7 @@ def format_snapshot(state: ProducerState) -> bytes:
 
 
 class SnapshotInPieces:
-    """Makes the snapshot of a state as it is now. The state may go on if its `before_change` is `note`."""
+    """Makes the snapshot of the current state. The state may advance meanwhile if its `before_change` is `note`."""
 
     def __init__(self, state: ProducerState) -> None:
         self.end_offset = state.end_offset
@@ -69,12 +69,12 @@ class SnapshotInPieces:
         return not self._left
 
     def note(self, producer_id: ProducerId, entry: ProducerEntry) -> None:
-        """Writes down an entry that is about to change, unless that is done."""
+        """Encodes an entry that is about to change, unless it is already encoded."""
         if self._left.pop(producer_id, None) is not None:
             self._pack(producer_id, entry)
 
     def go_on(self, count: int) -> None:
-        """Writes down up to `count` further entries, the longest idle first."""
+        """Encodes up to `count` further entries, the longest idle first."""
         for producer_id in islice(self._order, count):
             if (entry := self._left.pop(producer_id, None)) is not None:
                 self._pack(producer_id, entry)
@@ -93,14 +93,14 @@ class SnapshotInPieces:
         )
 
     def data(self) -> bytes:
-        """The file, of a snapshot that is complete."""
+        """Returns the content of the file, if the snapshot is complete."""
         assert self.is_complete
         struct.pack_into(">I", self._out, 2, crc32c.crc32c(memoryview(self._out)[_CRC_START:]))
         return bytes(self._out)
 
 
 def parse_snapshot(data: bytes, end_offset: Offset) -> ProducerState:
-    """The state below `end_offset`. Raises ValueError when the snapshot is damaged."""
+    """Returns the state below `end_offset`. Raises ValueError: the snapshot is damaged."""
     if len(data) < _HEAD.size:
         raise ValueError("short producer snapshot")
     version, crc, count = _HEAD.unpack_from(data)
@@ -143,12 +143,14 @@ def _entry(
 def write_snapshot(
     directory: Path, state: ProducerState, files: Files, *, durable: bool = False
 ) -> None:
-    """Writes the state under its end offset; `durable` syncs it, and its name. Raises OSError."""
+    """Writes the state to the file named after its end offset; `durable` syncs the file and its name. Raises
+    OSError.
+    """
     _write(directory, state.end_offset, format_snapshot(state), files, durable=durable)
 
 
 def write_snapshot_in_pieces(directory: Path, complete: SnapshotInPieces, files: Files) -> None:
-    """As `write_snapshot`, of a snapshot that was made in pieces, unsynced. Raises OSError."""
+    """Writes a snapshot that was made in pieces, without syncing. Raises OSError."""
     _write(directory, complete.end_offset, complete.data(), files, durable=False)
 
 
@@ -162,7 +164,7 @@ def _write(
 def remove_snapshots(
     directory: Path, files: Files, *, above: int | None = None, below: int | None = None
 ) -> None:
-    """Removes snapshots of offsets over `above`, and those under `below` except the newest of them."""
+    """Removes snapshots of offsets above `above`, and those below `below` except the newest of these."""
     offsets = list_snapshots(directory, files)
     gone = [offset for offset in offsets if above is not None and offset > above]
     if below is not None:
@@ -179,14 +181,14 @@ def load_producers(
     start_offset: Offset,
     end_offset: Offset,
 ) -> Steps[ProducerState]:
-    """The state at `end_offset`: the newest sound snapshot not above it, and the headers from there on.
+    """Builds the state at `end_offset`: the newest valid snapshot not above it, and the headers from there on.
 
-    Aborts read here that the transaction indexes lack (after a crash before they were synced) are added to them; a
-    damaged index is cut, and read again from the first batch on. Between two steps nothing is cut. Raises OSError.
+    Aborts that the transaction indexes lack (after a crash before they were synced) are added to them; a damaged index
+    is truncated, and rebuilt from the first batch on. Between two steps nothing may be truncated. Raises OSError.
     """
     state = _newest_snapshot(directory, files, end_offset) or ProducerState(start_offset)
     if not (yield from _cut_damaged_indexes(segments)):
-        # A crash may take what the replay adds: the next one must begin as early.
+        # A crash may lose the entries that the replay adds: the next replay must begin as early.
         remove_snapshots(directory, files, above=-1)
         state = ProducerState(start_offset)
     bases = [segment.base_offset for segment in segments]
@@ -204,7 +206,7 @@ def load_producers(
 def _replay(segment: Segment, state: ProducerState, begin: int) -> Steps[None]:
     for position, view in scan_headers(segment.files, segment.file, 0, segment.size):
         yield 1
-        if view.last_offset >= begin:  # the first may reach below the log's start
+        if view.last_offset >= begin:  # the first batch may extend below the log's start
             whole = _whole_marker(segment, position, view)
             aborted = state.aborted_by(whole)
             if aborted is not None:
@@ -213,7 +215,7 @@ def _replay(segment: Segment, state: ProducerState, begin: int) -> Steps[None]:
 
 
 def _cut_damaged_indexes(segments: Sequence[Segment]) -> Steps[bool]:
-    """Whether all transaction indexes are sound."""
+    """Truncates damaged transaction indexes; returns whether all are valid."""
     sound = True
     for segment in segments:
         index = segment.transaction_index
@@ -244,7 +246,7 @@ def _newest_snapshot(directory: Path, files: Files, end_offset: Offset) -> Produ
 
 
 def _read_snapshot(path: Path, offset: Offset, files: Files) -> ProducerState | None:
-    """Raises FileDamaged."""
+    """Reads a snapshot. Raises FileDamaged."""
     data = read_small_file(path, files)
     try:
         return None if data is None else parse_snapshot(data, offset)
@@ -253,7 +255,7 @@ def _read_snapshot(path: Path, offset: Offset, files: Files) -> ProducerState | 
 
 
 def _whole_marker(segment: Segment, position: int, view: BatchView) -> BatchView:
-    """A transaction marker is read with its record; for all else the header is enough."""
+    """Returns the whole batch if it is a transaction marker; for all other batches the header suffices."""
     if view.is_control and view.producer_id >= 0 and view.size <= CONTROL_BATCH_BYTES_MAX:
         return read_batch(segment.files, segment.file, position, view.size) or view
     return view

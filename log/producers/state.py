@@ -1,9 +1,9 @@
-"""Producer state of a partition: what idempotence needs to know a duplicate from a gap, and which transactions are open
-(KIP-98, KIP-360).
+"""Producer state of a partition: the sequences by which idempotence distinguishes duplicates from gaps, and the open
+transactions (KIP-98, KIP-360).
 
 Source: Kafka's `ProducerStateManager`, `ProducerAppendInfo`. The state is a function of the log's batch headers and
-transaction markers; nothing else changes it, but that idle producers are forgotten. Beside it stands what a leader has
-asked coordinators (`Verifications`).
+transaction markers; only the removal of idle producers also changes it. A leader's verifications with coordinators are
+kept separately (`Verifications`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRODUCERS_MAX = 100_000  # about 60 MiB; the longest idle go first, as if their 
 _LOOKED_AT = 100
 EPOCH_MAX = (1 << 15) - 1
 BUMPING_TRANSACTION_VERSION = (
-    2  # from this `transaction.version` on a marker has an epoch of its own (KIP-890)
+    2  # from this `transaction.version` on a marker has its own epoch (KIP-890)
 )
 
 
@@ -45,14 +45,14 @@ class CompletedTransaction(NamedTuple):
 
 
 class ProducerState:
-    """All producers of one partition up to `end_offset`, the longest idle first."""
+    """The producers of one partition up to `end_offset`, the longest idle first."""
 
     def __init__(self, end_offset: Offset = Offset(0)) -> None:
         self.end_offset = end_offset
         self._producers: dict[ProducerId, ProducerEntry] = {}
         self.transactions = OpenTransactions()
         self._verifications = Verifications()
-        # Is called with a producer id and its entry, before the entry changes.
+        # Called with a producer id and its entry, before the entry changes.
         self.before_change: Callable[[ProducerId, ProducerEntry], object] | None = None
 
     def __len__(self) -> int:
@@ -62,14 +62,14 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def entries(self) -> Iterator[tuple[ProducerId, ProducerEntry]]:
-        """(producer id, entry), the longest idle first."""
+        """Returns (producer id, entry) pairs, the longest idle first."""
         return iter(self._producers.items())
 
     @classmethod
     def of_entries(
         cls, end_offset: Offset, entries: list[tuple[ProducerId, ProducerEntry]]
     ) -> ProducerState:
-        """The state that a snapshot holds; the longest idle first."""
+        """Returns the state from the entries of a snapshot, the longest idle first."""
         state = cls(end_offset)
         state._producers.update(entries)
         begun = [(e.transaction_start, producer_id) for producer_id, e in entries]
@@ -78,19 +78,22 @@ class ProducerState:
                 state.transactions.begin(producer_id, first_offset)
         return state
 
-    # Checks of the leader
+    # Checks by the leader
 
     def validate(self, view: BatchView) -> Duplicate | None:
-        """Whether a client's batch may be appended next; a duplicate is to be answered with its first offset.
+        """Checks whether a client's batch may be appended next; returns the duplicate, which is answered with its first
+        offset.
 
         Raises:
-            KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER, a batch is
+            KafkaError: INVALID_PRODUCER_EPOCH: a newer epoch wrote here; OUT_OF_ORDER_SEQUENCE_NUMBER: a batch is
                 missing before this one (or it is a duplicate older than the last five), also by the verification with
-                the coordinator; INVALID_TXN_STATE, no transactional batch while a transaction of the producer is open.
+                the coordinator; INVALID_TXN_STATE: the batch is not transactional, but a transaction of the producer is
+                open.
         """
         entry = self._producers.get(view.producer_id) if view.producer_id >= 0 else None
         if entry is None:
-            # Unknown, expired or deleted by retention: except after a verification, any sequence begins a new history.
+            # The producer is unknown, expired or deleted by retention: except after a verification, any sequence is
+            # valid.
             self._verifications.check(view, is_new=True)
             return None
         if view.producer_epoch == entry.epoch and view.base_sequence >= 0:
@@ -115,21 +118,25 @@ class ProducerState:
         return None
 
     def verifying(self, view: BatchView, *, has_own_epoch: bool) -> None:
-        """The coordinator of the transaction of `view` is about to be asked; `has_own_epoch` as in `Verification`."""
+        """Takes note that the coordinator of the transaction of `view` is being queried; `has_own_epoch` as in
+        `Verification`.
+        """
         self._verifications.begin(view, has_own_epoch=has_own_epoch)
 
     def check_epoch(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> None:
-        """Whether a coordinator may write in a transaction of this producer: sequences are not checked then.
+        """Checks whether a coordinator may write in a transaction of this producer: sequences are not checked.
 
         Raises:
-            KafkaError: INVALID_PRODUCER_EPOCH, a newer epoch wrote here.
+            KafkaError: INVALID_PRODUCER_EPOCH: a newer epoch wrote here.
         """
         entry = self._producers.get(producer_id)
         if entry is not None and producer_epoch < entry.epoch:
             raise _fenced(producer_id, producer_epoch, entry.epoch)
 
     def in_transaction(self, producer_id: ProducerId, producer_epoch: ProducerEpoch) -> bool:
-        """Whether the producer has a transaction open here in this epoch, so that its coordinator knows of it."""
+        """Whether the producer has an open transaction here in this epoch, so that its coordinator has registered the
+        partition.
+        """
         entry = self._producers.get(producer_id)
         return (
             entry is not None
@@ -138,8 +145,8 @@ class ProducerState:
         )
 
     def ended_since(self, producer_id: ProducerId, offset: Offset) -> bool:
-        """Whether a marker of the producer was appended at `offset` or later: what its coordinator said before that of
-        its transaction is true no longer (KIP-890).
+        """Whether a marker of the producer was appended at `offset` or later: an earlier answer of its coordinator
+        about the transaction is then outdated (KIP-890).
         """
         entry = self._producers.get(producer_id)
         return entry is not None and entry.marker_offset >= offset
@@ -151,15 +158,15 @@ class ProducerState:
         producer_epoch: ProducerEpoch,
         transaction_version: int,
     ) -> None:
-        """Whether a coordinator's marker may be appended.
+        """Checks whether a coordinator's marker may be appended.
 
-        Up to transaction version 1 a marker has the epoch of its transaction; from 2 on a higher one, so that a late
-        marker cannot end the next transaction (KIP-890). The same one again, when nothing is open, is a retry and
-        harmless.
+        Up to transaction version 1 a marker has the epoch of its transaction; from version 2 on a higher one, so that a
+        late marker cannot end the next transaction (KIP-890). The same marker without an open transaction is a harmless
+        retry.
 
         Raises:
-            KafkaError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED (a newer coordinator wrote a marker of
-                this producer).
+            KafkaError: INVALID_PRODUCER_EPOCH; TRANSACTION_COORDINATOR_FENCED: a newer coordinator wrote a marker of
+                this producer.
         """
         entry = self._producers.get(producer_id)
         if entry is None:
@@ -181,7 +188,7 @@ class ProducerState:
     # Following the log
 
     def update(self, view: BatchView) -> CompletedTransaction | None:
-        """Notes an appended batch (any batch; a whole one when it is a control batch of a producer)."""
+        """Updates the state for an appended batch, which must be whole if it is a control batch of a producer."""
         self.end_offset = view.next_offset
         if view.producer_id < 0:
             return None
@@ -200,15 +207,15 @@ class ProducerState:
         return None
 
     def _follow_emptied(self, view: BatchView) -> None:
-        """Compaction has left the header of a marker for its epoch (I3), which Kafka reads past. How a transaction of
-        which something is here has ended, it does not say.
+        """Follows the empty header of a marker, which compaction keeps for its epoch (I3) and which Kafka ignores. It
+        does not tell how an open transaction has ended.
         """
         entry = self._producers.get(view.producer_id)
         if entry is None or entry.transaction_start == NO_TRANSACTION:
             self._entered(view)
 
     def _entered(self, view: BatchView) -> ProducerEntry:
-        """The producer's entry in the batch's epoch; the most recently used is last."""
+        """Returns the producer's entry in the batch's epoch; moves it to the end, as the most recently used."""
         entry = self._producers.pop(view.producer_id, None)
         if entry is None:
             entry = ProducerEntry()
@@ -228,15 +235,15 @@ class ProducerState:
         entry.marker_offset = view.last_offset
         first_offset, entry.transaction_start = entry.transaction_start, NO_TRANSACTION
         if first_offset == NO_TRANSACTION:
-            return None  # no data here: nothing was held back, and nothing is to be left out
+            return None  # no data here, hence nothing to hold back or to skip
         self.transactions.end(view.producer_id, view.last_offset)
         return CompletedTransaction(
             view.producer_id, first_offset, view.last_offset, not marker.is_commit
         )
 
     def aborted_by(self, view: BatchView) -> AbortedTransaction | None:
-        """The entry for the transaction index that `view` makes necessary; to be written
-        before `update` (KAFKA-7866).
+        """Returns the entry for the transaction index that `view` requires; it is written before `update`
+        (KAFKA-7866).
         """
         entry = self._producers.get(view.producer_id) if view.is_control else None
         if entry is None or entry.transaction_start == NO_TRANSACTION:
@@ -254,20 +261,20 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> Offset | None:
-        """The first offset of the oldest open transaction."""
+        """Returns the first offset of the oldest open transaction."""
         return self.transactions.first_open_offset()
 
-    # Forgetting
+    # Removal
 
     def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forgets producers idle for `expiration_ms`, except in an open transaction."""
+        """Removes producers idle for `expiration_ms`, except in an open transaction."""
         for producer_id, entry in list(self._producers.items()):
             is_idle = now_ms - entry.last_timestamp >= expiration_ms
             if is_idle and entry.transaction_start == NO_TRANSACTION:
                 del self._producers[producer_id]
 
     def _forget_longest_idle(self) -> None:
-        """Makes room for one more. A producer in a transaction is not idle: it moves to the end of the order."""
+        """Makes room for one more producer. One in a transaction is not idle: it moves to the end of the order."""
         for producer_id, entry in list(islice(self._producers.items(), _LOOKED_AT)):
             if len(self._producers) < PRODUCERS_MAX:
                 return

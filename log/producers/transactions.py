@@ -1,5 +1,5 @@
-"""The open transactions of a partition, and those that ended above the high watermark: what holds the last stable
-offset back.
+"""The open transactions of a partition, and those that ended above the high watermark: both hold back the last stable
+offset.
 
 Source: `ongoingTxns` and `unreplicatedTxns` of Kafka's `ProducerStateManager`.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from trimaran.wire.identity import Offset, ProducerId
 
-# 64 KiB; when the watermark stands still the oldest two are taken as one, which only holds the offset back longer
+# 64 KiB; if the watermark does not advance, the oldest two are merged, which only holds back the offset longer
 ENDED_MAX = 1024
 
 
@@ -21,7 +21,7 @@ class _Ended(NamedTuple):
 
 
 class OpenTransactions:
-    """Both kinds ascend: offsets do."""
+    """The open and the unreplicated transactions; both ascend, because offsets do."""
 
     __slots__ = ("_ended", "_open")
 
@@ -41,14 +41,14 @@ class OpenTransactions:
             self._ended.appendleft(_Ended(first, second.last_offset))
 
     def first_open_offset(self, *, without: int = -1) -> Offset | None:
-        """The first offset of the oldest open transaction, that of producer `without` not counted."""
+        """Returns the first offset of the oldest open transaction, ignoring that of producer `without`."""
         for producer_id, offset in self._open.items():
             if producer_id != without:
                 return offset
         return None
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Everything below it is decided, and the decision is replicated."""
+        """Returns the last stable offset: everything below it is decided, and the decision is replicated."""
         ended = self._ended
         if not ended and not self._open:
             return high_watermark

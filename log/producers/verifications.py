@@ -1,7 +1,7 @@
-"""Producers verified with their coordinator that have not appended since: the rules for their next batch.
+"""Producers that were verified with their coordinator and have not appended since: the rules for their next batch.
 
-Two batches may be under way. If the question for the first fails and that for the second does not, the second must wait
-for the first to be sent again (KAFKA-14920).
+Two batches may be in flight. If the verification of the first fails and that of the second succeeds, the second must
+wait until the first is sent again (KAFKA-14920).
 Source: Kafka's `VerificationStateEntry`, `ProducerAppendInfo.checkSequence` (KIP-890).
 """
 
@@ -13,16 +13,17 @@ from trimaran.log.batches.batch import BatchView
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerId
 
-# Entries of one partition: 200 KiB. Beyond it the oldest is forgotten; its next batch may then have any sequence.
+# The most entries of one partition: 200 KiB. Beyond it the oldest is removed; the producer's next batch may then have
+# any sequence.
 VERIFICATIONS_MAX = 1_000
 
 
 @dataclass(slots=True)
 class Verification:
-    """`lowest_sequence` of the batches asked about, in `epoch`.
+    """A verification.
 
-    `has_own_epoch`: each transaction of the producer has one (`transaction.version` 2), so its first batch has sequence
-    0.
+    `lowest_sequence` is that of the verified batches of `epoch`. `has_own_epoch`: each transaction of the producer has
+    its own epoch (`transaction.version` 2), so its first batch has sequence 0.
     """
 
     epoch: int
@@ -31,7 +32,7 @@ class Verification:
 
 
 class Verifications:
-    """By producer id, the oldest first."""
+    """The verifications by producer id, the oldest first."""
 
     __slots__ = ("_asked",)
 
@@ -39,7 +40,7 @@ class Verifications:
         self._asked: dict[int, Verification] = {}
 
     def begin(self, view: BatchView, *, has_own_epoch: bool) -> None:
-        """The coordinator is about to be asked for `view`, a client's."""
+        """Takes note that the coordinator is being queried for a client's batch `view`."""
         asked = self._asked.get(view.producer_id)
         if asked is None:
             if len(self._asked) >= VERIFICATIONS_MAX:
@@ -53,7 +54,8 @@ class Verifications:
             asked.lowest_sequence = min(asked.lowest_sequence, view.base_sequence)
 
     def check(self, view: BatchView, *, is_new: bool) -> None:
-        """Whether `view` may be the first since the question; `is_new`: the partition has no batch of its producer.
+        """Checks whether `view` may be the first batch since the verification; `is_new`: the partition has no batch of
+        its producer.
 
         Raises:
             KafkaError: OUT_OF_ORDER_SEQUENCE_NUMBER.
@@ -69,6 +71,6 @@ class Verifications:
             )
 
     def end(self, producer_id: ProducerId) -> None:
-        """Something of the producer was appended, a batch or a marker."""
+        """Ends the verification: a batch or a marker of the producer was appended."""
         if self._asked:
             self._asked.pop(producer_id, None)

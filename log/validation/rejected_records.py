@@ -1,4 +1,4 @@
-"""Which records of a batch a topic does not accept (KIP-467). Source: Kafka's `LogValidator.processRecordErrors`."""
+"""The records of a batch that a topic does not accept (KIP-467). Source: Kafka's `LogValidator.processRecordErrors`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from trimaran.log.batches.batch import BatchView, Buffer
 from trimaran.log.batches.columns import decode_first
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# Producers put fewer into a batch (librdkafka 10,000 by default); each costs 100 bytes of the response.
+# The most records reported. Producers put fewer into a batch (librdkafka 10,000 by default); each costs 100 bytes of
+# the response.
 RECORDS_NAMED_MAX = 10_000
 WITHOUT_KEY = "a record of a compacted topic needs a key"
 
 
 class RejectedRecords(KafkaError):
-    """A batch is refused for some of its records; `reasons` says by their index why, of the first
+    """A batch is refused because of some records; `reasons` gives the reason by index, among the first
     `RECORDS_NAMED_MAX` records.
     """
 
@@ -24,13 +25,13 @@ class RejectedRecords(KafkaError):
 def find_rejected(
     batch: BatchView, body: Buffer, *, requires_keys: bool, least_ms: int, most_ms: int
 ) -> RejectedRecords | None:
-    """Looks at the first `RECORDS_NAMED_MAX` records; None if these are all accepted.
+    """Checks the first `RECORDS_NAMED_MAX` records; returns None if all of these are accepted.
 
-    The code is INVALID_TIMESTAMP as soon as one is refused for its timestamp, else INVALID_RECORD. `body` is the
-    batch's, decompressed.
+    The code is INVALID_TIMESTAMP if any record is refused for its timestamp, otherwise INVALID_RECORD. `body` is the
+    batch's decompressed body.
 
     Raises:
-        MalformedRecords: they are not what the header says.
+        MalformedRecords: the records contradict the header.
     """
     columns = decode_first(batch, body, RECORDS_NAMED_MAX)
     code, reasons = ErrorCode.INVALID_RECORD, {}

@@ -2,16 +2,16 @@
 
 Source: Kafka's `ProduceRequest.validateRecords`, `UnifiedLog.analyzeAndValidateRecords`, `LogValidator`.
 
-Checked are: that there is exactly one batch, whole; its magic, base offset, size, CRC, compression id, control and
+The checks are: that there is exactly one whole batch; its magic, base offset, size, CRC, compression id, control and
 transactional flags, producer fields, offset range against record count; and every record of it
-(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then forgotten. The
-producer's bytes are stored, except that the header's largest timestamp becomes that of the records, as in Kafka, and
-that a topic's `compression.type` compresses them again. Compared with a Kafka 4.3 broker on a hundred malformed
-batches, the codes are the same except if Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed
-data, lz4 that Java cannot read: ours is the specific code), if it takes records that we refuse (bytes after the batch,
-a producer id without epoch, offset deltas that are no sequence, append time, a delete horizon or a bit without meaning
-set by a client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes behind the compressed
-stream), and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
+(`trimaran.log.batches.columns.check_records`): compressed ones are decompressed for that, then dropped. The producer's
+bytes are stored, except that the header's largest timestamp is corrected to that of the records, as in Kafka, and that
+a topic's `compression.type` may recompress them. Compared with a Kafka 4.3 broker on a hundred malformed batches, the
+codes are the same except if Kafka answers UNKNOWN_SERVER_ERROR (unknown compression, damaged compressed data, lz4 that
+Java cannot read: ours is the specific code), if it accepts records that we refuse (bytes after the batch, a producer id
+without epoch, offset deltas that are not consecutive, append time, a delete horizon or an undefined bit set by a
+client, negative timestamps, sizes below -1 in a record, timestamps beyond 64 bits, bytes after the compressed stream),
+and for a size beyond the request (INVALID_RECORD there, CORRUPT_MESSAGE here).
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ PRODUCE_VERSION_WITH_ZSTD = 7  # KIP-110
 LZ4, ZSTD = (
     Compression.LZ4,
     Compression.ZSTD,
-)  # to find a member by its class takes ten times as long
-SIZE_OF_SMALLEST_BATCH = 14  # of format v0; smaller sizes are damage, whatever the magic
+)  # an attribute access on the enum takes ten times as long
+SIZE_OF_SMALLEST_BATCH = 14  # that of format v0; smaller sizes are damage, whatever the magic
 _MAGIC_POSITION = 16
 _KNOWN_ATTRIBUTES = (
     ATTRIBUTES_COMPRESSION
@@ -65,24 +65,24 @@ _KNOWN_ATTRIBUTES = (
     | ATTRIBUTES_DELETE_HORIZON
 )
 INT64_END = 1 << 63
-# Decompressed bytes of records that one request may have checked at once: up to 20 ms for the smallest, 2 ms for common
-# ones. Interpreted, records cost two hundred times as much.
+# The most decompressed bytes of records that one request checks at once: up to 20 ms for the smallest records, 2 ms for
+# common ones. Interpreted code takes two hundred times as long.
 BYTES_CHECKED_AT_ONCE_MAX = 2 << 20 if COMPILED else 64 << 10
-# Decompressed bytes of one batch. Kafka has no limit; producers count bytes before compression (batch.size,
-# max.request.size), so theirs is above the largest frame that is taken (100 MiB) only by chance.
+# The most decompressed bytes of one batch. Kafka has no limit; producers count bytes before compression (batch.size,
+# max.request.size), so their batches rarely exceed the largest accepted frame (100 MiB).
 DECOMPRESSED_BYTES_MAX = 128 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """The rules of a partition; made once per topic config, `now_ms` is given per call."""
+    """The rules of a partition, created once per topic config; `now_ms` is passed with each call."""
 
     max_message_bytes: int
     message_timestamp_type: TimestampType
     timestamp_before_max_ms: int
     timestamp_after_max_ms: int
     requires_keys: bool = False
-    compression: Compression | None = None  # None: as the producer has it
+    compression: Compression | None = None  # None: the producer's
     compression_level: int | None = None
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
@@ -100,7 +100,7 @@ class ProduceRules:
 
 
 class OverBudget(Exception):
-    """Checking the batch takes longer than the caller can wait; nothing is said of the batch."""
+    """Checking the batch takes longer than the caller can wait; the batch may be valid or not."""
 
 
 def validate_produced(
@@ -111,16 +111,16 @@ def validate_produced(
     version: int = 13,
     budget: int | None = None,
 ) -> list[BatchView]:
-    """The one batch that `records` is, with the largest timestamp of its records; over a copy if that was wrong and
-    `records` readonly.
+    """Returns the only batch in `records`, with the largest timestamp of its records; a copy if that was wrong and
+    `records` is read-only.
 
-    `version` is that of the Produce request. `budget` is how many bytes may be checked before other connections have
-    their turn; without it the call may take a second: not for an event loop. To compress again is over any budget, and
-    so is to say which records are refused.
+    `version` is that of the Produce request. `budget` is the number of bytes that may be checked before other
+    connections are served; without it the call may take a second: not for an event loop. Recompression and the search
+    of refused records exceed any budget.
 
     Raises:
         KafkaError: CORRUPT_MESSAGE, INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP;
-            RejectedRecords where it is keys or timestamps.
+            RejectedRecords for keys or timestamps.
         OverBudget: `budget` is spent.
     """
     limits = _timestamp_limits(rules, now_ms)
@@ -129,7 +129,7 @@ def validate_produced(
     if budget is not None and _is_over(records, rules, budget):
         raise OverBudget
     walker = Walker(records)
-    # Too large a batch is refused without a look at all of it.
+    # A batch that is too large is refused without a check of all its records.
     has_sound_header = len(records) <= rules.max_message_bytes and walker.has_sound_header(records)
     batch = BatchView(records) if has_sound_header else _only_batch(records)
     codec = batch.compression
@@ -151,7 +151,7 @@ def validate_produced(
     is_compressed_anew = rules.compression is not None and rules.compression is not codec
     body = _body(records, codec, rules, budget)
     if (
-        codec  # else `_is_sound` has said no
+        codec  # otherwise `_is_sound` returned False
         and has_sound_header
         and not is_compressed_anew
         and walker.has_sound_records(
@@ -172,10 +172,10 @@ def validate_produced(
 def _is_sound(
     records: memoryview, rules: ProduceRules, limits: tuple[int, int], budget: int | None
 ) -> bool:
-    """Whether this is an uncompressed batch of which nothing is to be said, and in which nothing is to be changed.
+    """Whether this is an uncompressed batch that is valid and needs no change.
 
-    Nearly all are, of the uncompressed ones. All others are left to the checks behind this one, which find out what is
-    wrong, and make the sentences.
+    Nearly all uncompressed batches are. All others are left to the later checks, which find the fault and word the
+    error.
     """
     size = len(records)
     if (
@@ -193,10 +193,10 @@ def _is_sound(
 
 
 def _is_over(records: memoryview, rules: ProduceRules, budget: int) -> bool:
-    """Whether a compressed batch, or one to be compressed, is too large for this turn; a later turn also computes the
-    checksum.
+    """Whether a compressed batch, or one to be compressed, exceeds the budget of this turn; a later turn also computes
+    the checksum.
 
-    Too large a batch is refused at once.
+    A batch above the size limit is refused at once.
     """
     if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
         return False
@@ -208,7 +208,7 @@ def _is_over(records: memoryview, rules: ProduceRules, budget: int) -> bool:
 def _compressed_anew(
     batch: BatchView, body: Buffer, largest: LargestTimestamp, rules: ProduceRules
 ) -> BatchView:
-    """With the topic's codec; Kafka looks at the size again too."""
+    """Recompresses the batch with the topic's codec; like Kafka, checks the size again."""
     assert rules.compression is not None
     new = rebuilt(
         batch,
@@ -235,7 +235,7 @@ def _invalid(why: str) -> KafkaError:
 
 
 def _only_batch(records: memoryview) -> BatchView:
-    """The one whole batch of magic 2 that a partition is given, with nothing behind it (mB2, mB3, mB4)."""
+    """Returns the only batch of magic 2 for a partition; it must be whole, without trailing bytes (mB2, mB3, mB4)."""
     if len(records) < HEADER_BYTES:
         if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] != MAGIC:
             raise _invalid(f"magic {records[_MAGIC_POSITION]} where 2 is served")
@@ -258,11 +258,11 @@ def _only_batch(records: memoryview) -> BatchView:
 
 
 def _check_fields(batch: BatchView) -> None:
-    """The record count, the producer's fields, and what only brokers may set (mB7, mB9, mB10)."""
+    """Checks the record count, the producer's fields, and the fields that only brokers may set (mB7, mB9, mB10)."""
     if batch.attributes & ATTRIBUTES_CONTROL:
         raise _invalid("clients do not write control records")
     if batch.attributes & ATTRIBUTES_DELETE_HORIZON:
-        # The cleaner would take the first timestamp for when the tombstones may go (KIP-534).
+        # The cleaner would interpret the first timestamp as the delete horizon of tombstones (KIP-534).
         raise _invalid("a delete horizon is for the log cleaner to set")
     if unknown := batch.attributes & ~_KNOWN_ATTRIBUTES:
         raise _invalid(f"attributes 0x{unknown & 0xFFFF:x}, which have no meaning")
@@ -281,7 +281,7 @@ def _check_fields(batch: BatchView) -> None:
 
 
 def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
-    """The least and the largest that a record may have."""
+    """Returns the least and the largest timestamp that a record may have."""
     if rules.message_timestamp_type is not CREATE_TIME:
         return INT64_MIN, INT64_MAX
     least = max(0, now_ms - rules.timestamp_before_max_ms)
@@ -291,17 +291,17 @@ def _timestamp_limits(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 def _body(
     records: memoryview, codec: Compression, rules: ProduceRules, budget: int | None
 ) -> Buffer:
-    """The records' bytes, decompressed, at most `budget` (mB7); a view of `records` if they are not
+    """Returns the decompressed bytes of the records, at most `budget` (mB7); a view of `records` if they are not
     compressed.
 
-    Records that Java consumers cannot read stop them at this offset for ever, so no producer may write it.
+    Records that Java consumers cannot read would stop them at this offset forever, so they are refused.
     """
     payload = records[HEADER_BYTES:]
     limit = rules.decompressed_bytes_max
     if budget is not None:
-        walked = 0 if codec else len(records)  # by `_is_sound` before
+        walked = 0 if codec else len(records)  # checked by `_is_sound`
         limit = min(limit, budget - walked)
-        if len(records) > limit:  # also what decompresses to less costs its size
+        if len(records) > limit:  # data that decompresses to less still costs its size
             raise OverBudget
     try:
         if codec is LZ4:
@@ -323,7 +323,7 @@ def _check_body(
     limits: tuple[int, int],
     budget: int | None,
 ) -> LargestTimestamp:
-    """Every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
+    """Checks every record: sizes, offsets, keys and timestamps (mB7, mB8, mB12, mB13)."""
     least, most = limits
     try:
         return check_records(
@@ -349,7 +349,7 @@ def _rejected(
     limits: tuple[int, int],
     error: MalformedRecords,
 ) -> KafkaError:
-    """Returns the response for a batch in which `error` was found first."""
+    """Returns the error for a batch in which `error` was found first."""
     least, most = limits
     try:
         found = find_rejected(

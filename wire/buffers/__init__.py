@@ -1,1 +1,1 @@
-"""Bytes in and out: frames, encoded messages with gaps for files, varints, and the bound of a response."""
+"""Buffers: frames, encoded messages with places for file pieces, varints, and the bound of a response."""

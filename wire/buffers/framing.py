@@ -1,11 +1,12 @@
-"""Cuts a byte stream into frames (int32 size, then that number of bytes) without copying and without trusting the size.
+"""Splitting of a byte stream into frames (int32 size, then that number of bytes), without copying and without trusting
+the size.
 
-Used by the server, and by both clients for responses. It does not read the socket: its user fills `room()`.
+Used by the server, and by both clients for responses. It does not read the socket: the caller fills `room()`.
 
-Ownership: a frame is a `memoryview` of the receive buffer. It stays unchanged as long as it or a slice of it is alive:
+Ownership: a frame is a `memoryview` of the receive buffer. It stays unchanged while it or a slice of it is alive:
 before bytes are overwritten, the buffer checks for live views; if there is one, the buffer is left to its holder and
-replaced by a new one. So no late reader ever sees another request's bytes (the mistake of CVE-2026-35554). A view that
-is released in time costs nothing; one that is held pins its buffer (at most twice the largest frame).
+replaced by a new one. Therefore a late reader never sees another request's bytes (the bug of CVE-2026-35554). A view
+that is released in time costs nothing; one that is held pins its buffer (at most twice the largest frame).
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from trimaran.wire.errors import RemoteProtocolError
 
 SIZE_BYTES = 4
 
-# The buffer of a connection that sends little; while it waits it has none: ten thousand idle ones would have 40 MiB.
+# The buffer size of a connection that sends little. An idle connection has no buffer: ten thousand would take 40 MiB.
 _BUFFER_BYTES_MIN = 4096
-# Reading on past a large frame would put the head of the next one where it must be moved: read ahead no further.
+# After a large frame no more than this is read ahead, because the head of the next frame would have to be moved.
 _READ_AHEAD_BYTES = 65536
-# A buffer grown beyond this for a large frame is dropped when the connection turns quiet.
+# A buffer that has grown beyond this for a large frame is dropped when the connection becomes idle.
 BUFFER_BYTES_KEPT = 65536
 
 _BANNERS = (
@@ -40,7 +41,7 @@ _BANNERS = (
 
 
 class BadFrame(RemoteProtocolError):
-    """The size field is not one of a frame; `guess` names what the peer speaks instead, if it is known."""
+    """The size field is invalid for a frame; `guess` names the protocol that the peer probably speaks, if known."""
 
     def __init__(self, size: int, bytes_max: int, guess: str | None) -> None:
         says = f"frame size {size}, allowed 1 to {bytes_max}"
@@ -55,9 +56,9 @@ def guess_protocol(head: bytes) -> str | None:
 
 
 class FrameBuffer:
-    """The receive buffer of one connection; grows with bytes received, never with a size that was declared.
+    """The receive buffer of one connection; grows with received bytes, never with a declared size.
 
-    Fill it with `received(recv_into(buffer.room()))`, then take frames until `next_frame` gives None.
+    Fill it with `received(recv_into(buffer.room()))`, then take frames until `next_frame` returns None.
     """
 
     __slots__ = ("_buffer", "_end", "_read_ahead", "_start", "frame_bytes_max")
@@ -76,12 +77,12 @@ class FrameBuffer:
 
     @property
     def unread(self) -> int:
-        """The received bytes not yet returned as frames."""
+        """Returns the number of received bytes not yet returned as frames."""
         return self._end - self._start
 
     @property
     def coming(self) -> int:
-        """Bytes, size field included, of the frame whose end has not been received; 0 while its size is unknown."""
+        """Returns the size, including the size field, of the incomplete frame; 0 while it is unknown."""
         if self._end - self._start < SIZE_BYTES:
             return 0
         return SIZE_BYTES + int.from_bytes(
@@ -89,10 +90,10 @@ class FrameBuffer:
         )
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame without its size field, or None if more must be received.
+        """Returns the next whole frame without its size field, or None if more must be received.
 
         Raises:
-            BadFrame: its size is zero, negative or above `frame_bytes_max`; nothing after it can be understood.
+            BadFrame: its size is zero, negative or above `frame_bytes_max`; later bytes cannot be interpreted.
         """
         start = self._start
         unread = self._end - start
@@ -129,7 +130,7 @@ class FrameBuffer:
         return wanted if wanted > unread else unread + self._read_ahead
 
     def _make_room(self, wanted: int) -> int:
-        """Makes space behind the unread bytes; returns the end of what may be received."""
+        """Makes space after the unread bytes; returns the end of the space to receive into."""
         unread = self._end - self._start
         if self._start + wanted > len(self._buffer):
             if unread * 2 > len(self._buffer):
@@ -161,7 +162,7 @@ class FrameBuffer:
         elif self._end and _is_viewed(self._buffer):
             self._buffer = bytearray(len(self._buffer))
         elif self._end == len(self._buffer) < self._read_ahead:
-            # It was filled to the brim by small frames: a busy connection.
+            # Small frames filled the buffer completely: the connection is busy.
             self._buffer = bytearray(min(len(self._buffer) * 2, self._read_ahead))
         self._start = self._end = 0
 
@@ -181,7 +182,7 @@ class FrameBuffer:
 
 
 def _is_viewed(buffer: bytearray) -> bool:
-    """True if a memoryview of `buffer` is alive: such a bytearray cannot change its length."""
+    """Whether a memoryview of `buffer` is alive: the length of such a bytearray cannot change."""
     try:
         last = buffer.pop()
     except BufferError:

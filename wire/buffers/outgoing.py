@@ -27,19 +27,19 @@ Records = Piece | list[Piece] | tuple[Piece, ...]
 
 
 class Outgoing(bytearray):
-    """Bytes to send, in which each splice belongs before the byte at its place.
+    """Bytes to send, with splices, each to be inserted before the byte at its place.
 
-    `splices` is ascending by place; equal places keep their order.
+    `splices` ascend by place; equal places keep their order.
     """
 
     __slots__ = ("splices",)
 
-    def __init__(self) -> None:  # a bytearray is empty without its own
+    def __init__(self) -> None:  # a new bytearray is empty without `super`
         self.splices: list[tuple[int, Splice]] = []
 
     @property
     def wire_size(self) -> int:
-        """Bytes on the wire, splices included."""
+        """Returns the bytes on the wire, including splices."""
         return len(self) + sum(splice.size for _, splice in self.splices)
 
 
@@ -47,7 +47,7 @@ def records_view(value: Records | None) -> memoryview:
     """Returns the decoded record bytes of a message as one view; an absent (null) value is empty.
 
     Raises:
-        LocalProtocolError: the value is made of splices or pieces, as only we build them.
+        LocalProtocolError: the value consists of splices or pieces, which only this node builds.
     """
     if value is None:
         return memoryview(b"")

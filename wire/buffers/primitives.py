@@ -1,7 +1,7 @@
-"""Variable-length integers and UUID text: the smallest pieces of the Kafka protocol.
+"""Variable-length integers and UUID text: the primitives of the Kafka protocol.
 
 Source: Kafka's `ByteUtils` (varints) and `Uuid`. Fixed-size integers are left to `struct`.
-Readers take any bytes-like object that indexes to ints and answer `(value, next position)`.
+Readers accept any bytes-like object that indexes to ints and return `(value, next position)`.
 """
 
 import base64
@@ -11,8 +11,8 @@ from trimaran.wire.errors import RemoteProtocolError
 
 NIL_UUID = bytes(16)
 
-# A 32-bit number needs 5 groups of 7 bits, a 64-bit one 10; a longer run is refused, overlong
-# forms within the bound decode as Kafka decodes them.
+# A 32-bit number needs 5 groups of 7 bits, a 64-bit one 10; longer sequences are refused, and overlong forms within the
+# bound are decoded as in Kafka.
 _VARINT_SHIFT_END = 35
 _VARLONG_SHIFT_END = 70
 
@@ -90,12 +90,12 @@ VARINTS |= {value: VARINTS[value] for value in range(-1, _KEPT_MAX)}
 
 
 def uuid_to_text(uuid: bytes) -> str:
-    """Kafka's text of a UUID: url-safe base64 of its 16 bytes, without padding."""
+    """Returns Kafka's text of a UUID: url-safe base64 of its 16 bytes, without padding."""
     return base64.urlsafe_b64encode(uuid)[:22].decode()
 
 
 def uuid_from_text(text: str) -> bytes:
-    """The 16 bytes of a UUID written as Kafka does.
+    """Returns the 16 bytes of a UUID in Kafka's text form.
 
     Raises:
         ValueError: the text is not 22 characters of url-safe base64.

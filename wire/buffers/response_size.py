@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from trimaran.wire.errors import ErrorCode, KafkaError
 
-# The state of a node in one response. It is below the frame that clients accept (librdkafka: 100 MB), a quarter of the
-# memory of all responses, and above the needs of a large cluster: all topics with 200,000 partitions take 16 MiB,
-# 100,000 groups 10, the configs of 1,000 topics with synonyms and documentation 18.
+# The bound of a response with state of the node. It is below the frame that clients accept (librdkafka: 100 MB), a
+# quarter of the memory of all responses, and above the needs of a large cluster: all topics with 200,000 partitions
+# take 16 MiB, 100,000 groups 10, the configs of 1,000 topics with synonyms and documentation 18.
 RESPONSE_BYTES_MAX = 32 << 20
 # The bound with repeated names: a response may repeat each name of its request with an error, and a request has no more
 # bytes than this.
@@ -16,8 +16,8 @@ ENCODED_BYTES_MAX = 2 * RESPONSE_BYTES_MAX
 
 
 class ResponseTooLarge(KafkaError):
-    """The request needs a larger response than is allowed. It is the client's fault, and repeating it is useless:
-    POLICY_VIOLATION, as Kafka responds to other requests for too much at once.
+    """The request needs a larger response than permitted. It is the client's fault, and repeating it is useless:
+    POLICY_VIOLATION, as Kafka responds to other excessive requests.
     """
 
     def __init__(self) -> None:
@@ -29,5 +29,5 @@ class ResponseTooLarge(KafkaError):
 
 
 def raise_too_large() -> None:
-    """Called by generated encoders of responses."""
+    """Raises ResponseTooLarge; called by generated encoders of responses."""
     raise ResponseTooLarge

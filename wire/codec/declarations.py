@@ -1,7 +1,7 @@
 """The parts of a Kafka message: wire types, versions, fields and structs, as their classes declare them.
 
-The words are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only
-like dataclasses, but created without `dataclass()`: hundreds of declarations must not cost a process start-up time and
+The terms are those of Kafka's message JSON (versions, nullable, tag, ignorable). Classes are slotted and keyword-only
+like dataclasses, but created without `dataclass()`, because hundreds of declarations must not cost start-up time and
 memory for unused methods. Messages that encode and decode themselves are in `trimaran.wire.schema`, which uses the
 codec; the codec reads only the declarations here.
 """
@@ -47,7 +47,7 @@ uint16 = Annotated[int, Wire("uint16", "H", 0)]
 int32 = Annotated[int, Wire("int32", "i", 0)]
 uint32 = Annotated[int, Wire("uint32", "I", 0)]
 int64 = Annotated[int, Wire("int64", "q", 0)]
-# Integers that a type checker tells apart: in metadata records, and in the messages of brokers and controllers.
+# Integers that a type checker distinguishes: in metadata records, and in the messages of brokers and controllers.
 int32_broker_id = Annotated[BrokerId, Wire("int32", "i", 0)]
 int32_node_id = Annotated[NodeId, Wire("int32", "i", 0)]
 int32_leader_epoch = Annotated[LeaderEpoch, Wire("int32", "i", 0)]
@@ -90,7 +90,7 @@ def _parse_versions(text: str) -> Versions:
 
 
 class _Missing:
-    """The default of a field that every constructor call must give."""
+    """The default of a field that every constructor call must set."""
 
     def __repr__(self) -> str:
         return "MISSING"
@@ -100,7 +100,7 @@ MISSING: Any = _Missing()
 
 
 class Field(NamedTuple):
-    """One declared field. `nullable` is None when the annotation alone decides."""
+    """One declared field. `nullable` is None if only the annotation decides."""
 
     name: str
     annotation: Any
@@ -116,7 +116,7 @@ class Field(NamedTuple):
         return self.default is MISSING and self.factory is None
 
     def value_default(self) -> Any:
-        """Returns the default if it can be shared: every one except a list."""
+        """Returns the default if it can be shared, which holds for all except lists."""
         return self.default if self.factory is None else default_struct(self.factory)
 
 
@@ -146,9 +146,9 @@ def field(
     """Declares a field.
 
     Args:
-        versions: versions with the field; in others it has its default.
-        default: its value if absent or not given; Kafka's, as it decides whether a tag is sent.
-        factory: `list`, or the struct whose default (one frozen instance) is the default here.
+        versions: the versions with the field; in other versions it has its default.
+        default: the value if absent or not given; it must be Kafka's, because it decides whether a tag is sent.
+        factory: `list`, or the struct of which the default (one frozen instance) is used.
         nullable: versions that may contain null, if not all `versions` of an optional annotation.
         tag: number of a tagged field (flexible versions only).
         ignorable: a value other than the default may be dropped in versions without the field.
@@ -211,7 +211,7 @@ def _compile_init(cls: type["Struct"]) -> Callable[..., None]:
 
 @dataclass_transform(field_specifiers=(field,), kw_only_default=True)
 class Struct(metaclass=StructMeta):
-    """A structure inside a message; compares by value, is mutable and so not hashable."""
+    """A structure inside a message; it compares by value, and is mutable, hence not hashable."""
 
     __slots__: ClassVar[tuple[str, ...]] = ()
     __fields__: ClassVar[tuple[Field, ...]] = ()
@@ -233,7 +233,7 @@ class Struct(metaclass=StructMeta):
         return f"{type(self).__name__}({shown})"
 
     def replace(self, **changes: Any) -> Self:
-        """A shallow copy with some fields changed."""
+        """Returns a shallow copy with some fields changed."""
         values = {f.name: getattr(self, f.name) for f in self.__fields__}
         return self.__class__(**(values | changes))
 
@@ -242,8 +242,8 @@ class Struct(metaclass=StructMeta):
 def default_struct(cls: type[Struct]) -> Struct:
     """Returns the instance that is used if a message leaves a field of this struct at its default.
 
-    All messages share it, so it refuses assignment, and its lists refuse to grow: give the field a struct of its own.
-    (One made for each message costs more than the rest of a partition of a Fetch response.)
+    All messages share it, so it refuses assignment, and its lists refuse to grow: assign a new struct to the field
+    instead. (One instance per message would cost more than the rest of a partition of a Fetch response.)
     """
     body: dict[str, Any] = {
         "__slots__": (),
@@ -270,14 +270,14 @@ class _SharedList(list[Any]):
 
 
 Writer = Callable[[Any, bytearray], None]
-# It returns the message, its end, and the number of elements that are left.
+# A reader returns the message, its end, and the number of elements left in the budget.
 Reader = Callable[[Any, int, int], tuple[Any, int, int]]
-# It reads bytes behind a prefix, and returns None if one of them is refused.
+# A bulk reader reads messages after a prefix, and returns None if one of them is refused.
 BulkReader = Callable[[Iterable[bytes], bytes, int, int], list[Any] | None]
 
 
 class DeclaredMessage(Struct):
-    """A structure that travels on its own, as the codec knows it: its key and its versions."""
+    """A top-level structure as declared to the codec: its key and its versions."""
 
     __slots__ = ()
     KEY: ClassVar[int] = -1
@@ -290,7 +290,7 @@ class EncodedArray(list[Any]):
     """An array of structs whose elements are their encodings (`encode_element`), for elements that many responses
     share.
 
-    It takes the place of the list in a message that is encoded in the same version; nothing else can read it.
+    It replaces the list in a message that is encoded in the same version; nothing else can read it.
     """
 
     __slots__ = ()

@@ -10,7 +10,7 @@ from trimaran.wire.codec.declarations import Field, Struct, Wire
 
 
 class Shape(NamedTuple):
-    """A type on the wire: exactly one of a primitive, a struct, or an array of `item`."""
+    """A type on the wire: a primitive, a struct, or an array of `item`."""
 
     wire: Wire | None = None
     struct: type[Struct] | None = None
@@ -18,7 +18,7 @@ class Shape(NamedTuple):
 
 
 class FieldPlan(NamedTuple):
-    """A field as it is in one version."""
+    """A field in one version."""
 
     field: Field
     shape: Shape
@@ -33,12 +33,14 @@ class FieldPlan(NamedTuple):
 
     @property
     def fixed(self) -> str:
-        """The `struct` format code of a fixed-size field, else an empty string."""
+        """Returns the `struct` format code of a fixed-size field; otherwise an empty string."""
         return self.shape.wire.fmt if self.shape.wire else ""
 
 
 class StructPlan(NamedTuple):
-    """The fields of a struct in one version: on the wire in order, tagged by tag, and absent."""
+    """The fields of a struct in one version: the untagged ones in wire order, the tagged ones by tag, and the absent
+    ones.
+    """
 
     struct: type[Struct]
     plain: tuple[FieldPlan, ...]
@@ -47,20 +49,20 @@ class StructPlan(NamedTuple):
 
     @property
     def refused(self) -> tuple[int, ...]:
-        """Tags that other versions have and this one must not."""
+        """Returns the tags of other versions, which this one must not contain."""
         known = {p.field.tag for p in self.tagged}
         return tuple({p.field.tag for p in self.absent if p.field.tag is not None} - known)
 
     @property
     def fixed_format_codes(self) -> str | None:
-        """The `struct` format codes of all that is not tagged, if that has one size."""
+        """Returns the `struct` format codes of all untagged fields, if their size is fixed."""
         if not self.plain or not all(p.fixed for p in self.plain):
             return None
         return "".join(p.fixed for p in self.plain)
 
 
 def shape_of(annotation: Any) -> tuple[Shape, bool]:
-    """The shape an annotation names, and whether it allows None."""
+    """Returns the shape that an annotation names, and whether it allows None."""
     if get_origin(annotation) is Annotated:
         return Shape(wire=annotation.__metadata__[0]), False
     if get_origin(annotation) is list:
@@ -91,7 +93,7 @@ def _plan_field(f: Field, version: int) -> FieldPlan:
 
 
 def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
-    """The fewest bytes a value of this shape takes: what an array's count is checked against."""
+    """Returns the fewest bytes that a value of this shape takes, against which an array's count is checked."""
     if shape.wire is not None:
         if shape.wire.fmt:
             return _FIXED_SIZES[shape.wire.fmt]
@@ -109,12 +111,12 @@ def size_min(shape: Shape, nullable: bool, version: int, flexible: bool) -> int:
 
 
 def least_size(item: Shape, version: int, flexible: bool) -> int:
-    """Bytes of an array's item: never none, so that a count is bounded by what remains."""
+    """Returns the least bytes of an array's item: at least one, so that a count is bounded by the remaining bytes."""
     return max(1, size_min(item, False, version, flexible))
 
 
 def has_records(plan: StructPlan, version: int) -> bool:
-    """Whether record batches are somewhere inside."""
+    """Whether the shape contains record batches at any depth."""
     return any(_shape_has_records(p.shape, version) for p in (*plan.plain, *plan.tagged))
 
 

@@ -1,4 +1,4 @@
-"""Writes the program by which `trimaran.wire.codec.native` reads one version of a message."""
+"""The compiler of programs by which `trimaran.wire.codec.native` reads one version of a message."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def build_decoder(cls: type[DeclaredMessage], version: int, refused: Reader) -> 
 
 
 class ProgramWriter:
-    """Follows a plan as the generator of readers does."""
+    """Writes a program by following a plan, like the generator of readers."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version

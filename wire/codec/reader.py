@@ -1,12 +1,12 @@
-"""Generates the decoder of one message class in one version.
+"""The generator of decoders, for one message class in one version.
 
-Every size is checked against the bytes that are there before anything is made from it, so a decoder needs no more
-memory than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). Bad bytes that reach `struct`, indexing or
-UTF-8 raise there, and `Message.decode` maps the errors.
+Every size is checked against the available bytes before anything is allocated by it, so a decoder needs no more memory
+than a multiple of its input (`trimaran.wire.schema.DecodeBudget`). Malformed bytes raise in `struct`, indexing or UTF-8
+decoding, and `Message.decode` maps the errors.
 
-Performance: a `struct` call costs little more for ten fields than for one. So fixed-size fields, the first byte of the
-size behind them and the byte that counts tags are one call (a run); short arrays of numbers head the run behind them;
-an array of fixed-size structs is one `iter_unpack`.
+Performance: a `struct` call costs little more for ten fields than for one. Therefore fixed-size fields, the first byte
+of the size after them and the byte that counts tags are read by one call (a run); short arrays of numbers begin the run
+after them; an array of fixed-size structs is read by one `iter_unpack`.
 """
 
 from collections.abc import Callable
@@ -35,12 +35,12 @@ from trimaran.wire.codec.reading import (
 from trimaran.wire.codec.source import FunctionSource, fixed_size
 from trimaran.wire.codec.writing import STRING_BYTES_MAX
 
-# From this many on, `iter_unpack` over an array of fixed-size structs is worth its preparation.
+# The least count for which `iter_unpack` over an array of fixed-size structs is worth its preparation.
 _STRIDE_COUNT_MIN = 4
 
 
 class HeadArray(NamedTuple):
-    """An array of numbers whose count, or its first byte, is known."""
+    """An array of numbers with a known count, or a known first byte of it."""
 
     item: str
     size: str
@@ -50,7 +50,7 @@ class HeadArray(NamedTuple):
 
 
 class ReaderGenerator:
-    """Emits the code that reads values of one version from `buf` at `pos`."""
+    """The generator of code that reads values of one version from `buf` at `pos`."""
 
     def __init__(self, version: int, flexible: bool) -> None:
         self.version = version
@@ -67,7 +67,7 @@ class ReaderGenerator:
         )
         self._views = False
         self._end = "end"
-        # The run: an array that heads it, then fixed-size values.
+        # The run: an optional array at its start, then fixed-size values.
         self._array: HeadArray | None = None
         self._format_codes = ""
         self._targets: list[str] = []
@@ -92,7 +92,7 @@ class ReaderGenerator:
         self._targets.append(target)
 
     def flush(self) -> None:
-        """Emits the run: before its values or `pos` are used, and at both ends of a block."""
+        """Emits the run; called before its values or `pos` are used, and at both ends of a block."""
         format_codes, targets = self._format_codes, self._targets
         array, self._array = self._array, None
         self._format_codes, self._targets = "", []
@@ -166,7 +166,7 @@ class ReaderGenerator:
             self.read_sized(shape, target, owner, nullable=nullable)
 
     def read_nested(self, cls: type, target: str, *, nullable: bool, tagged: bool = False) -> None:
-        """Null is the int8 -1, but the unsigned varint 0 in a tagged field."""
+        """Reads a nested struct. Null is the int8 -1, or the unsigned varint 0 in a tagged field."""
         emit, block = self.source.emit, self.source.block
         local = self.source.fresh("o")
         plan = plan_struct(cls, self.version)
@@ -185,7 +185,7 @@ class ReaderGenerator:
             emit(f"{target} = {local}")
 
     def read_size(self, fmt: str) -> str:
-        """A size or count, null being -1; one above 126 of a compact one is still to be resolved."""
+        """Reads a size or count; null is -1. A compact one above 126 must still be resolved."""
         size = self.source.fresh("n")
         self.take("B" if self.flexible else fmt, size)
         self.flush()
@@ -194,7 +194,7 @@ class ReaderGenerator:
         return size
 
     def resolve_size(self, size: str) -> None:
-        """Reads on where the first byte of a compact size was not all."""
+        """Reads the remaining bytes of a compact size that has more than one."""
         if not self.flexible:
             return
         emit, block = self.source.emit, self.source.block
@@ -207,7 +207,7 @@ class ReaderGenerator:
                 emit(f"{size} -= 1")
 
     def read_sized(self, shape: Shape, target: str, owner: type, *, nullable: bool) -> None:
-        """A string, bytes or records."""
+        """Reads a string, bytes or records."""
         assert shape.wire is not None
         emit, block = self.source.emit, self.source.block
         is_string = shape.wire.name == "string"
@@ -263,7 +263,7 @@ class ReaderGenerator:
         stride = fixed_size(format_codes) + self.flexible
         fits = f"{size} >= {_STRIDE_COUNT_MIN}"
         if self.flexible:
-            # No tags in any of them, so that each is as long as the first.
+            # None of them has tags, so each is as long as the first.
             fits += f" and not any(buf[pos + {stride - 1}:pos + {size} * {stride}:{stride}])"
         with self.source.block(f"if {fits}:"):
             self.read_strided(plan, format_codes, target, size)
@@ -271,7 +271,7 @@ class ReaderGenerator:
             self.read_each(item, target, owner, size)
 
     def read_strided(self, plan: StructPlan, format_codes: str, target: str, size: str) -> None:
-        """An array of structs of one length, already known to be there."""
+        """Reads an array of structs of equal length that lies wholly in the buffer."""
         emit = self.source.emit
         element, stop = self.source.fresh("e"), self.source.fresh("stop")
         cls = self.source.bind("Struct", plan.struct)
@@ -343,5 +343,5 @@ class ReaderGenerator:
 
 
 def name_of(owner: type, target: str) -> str:
-    """How errors name what is read into `target`."""
+    """Returns the name for errors of the value that is read into `target`."""
     return f"{owner.__name__}.{target.partition('.')[2]}"

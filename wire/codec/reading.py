@@ -1,4 +1,4 @@
-"""Functions that generated decoders call: errors and uncommon cases."""
+"""Functions called by generated decoders: errors and uncommon cases."""
 
 import struct
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from trimaran.wire.errors import RemoteProtocolError
 
 Bytes = bytes | memoryview
 
-# Arrays of numbers up to here are read by a `struct` call whose format has the count in it.
+# Arrays of numbers up to this count are read by a `struct` call with the count in its format.
 SHORT_ARRAY_MAX = 32
 
 
@@ -29,7 +29,7 @@ def array_format(item: str, count: int) -> str:
 
 
 class ArrayUnpackers(dict[int, Callable[..., tuple[Any, ...]]]):
-    """By count: the reader of that many numbers and the fixed-size fields behind them. Filled on demand up to
+    """Readers by count, each of that many numbers and the fixed-size fields after them. Filled on demand up to
     `SHORT_ARRAY_MAX`.
     """
 
@@ -57,9 +57,9 @@ def read_long_array(name: str, item: str, count: int, buf: Bytes, pos: int, end:
 def read_tag(
     name: str, refused: tuple[int, ...], buf: Bytes, pos: int, last: int, end: int
 ) -> tuple[int, int, int]:
-    """The head of a tagged field: its tag, where its value begins and where it ends.
+    """Reads the head of a tagged field: its tag, and the start and end of its value.
 
-    Tags ascend; `refused` are those of other versions, which Kafka refuses too.
+    Tags ascend; `refused` are those of other versions, which Kafka also refuses.
     """
     tag, pos = read_uvarint(buf, pos)
     size, pos = read_uvarint(buf, pos)
@@ -71,7 +71,7 @@ def read_tag(
 def skip_tags(
     name: str, refused: tuple[int, ...], buf: Bytes, pos: int, end: int, count_max: int
 ) -> tuple[int, int]:
-    """Skips a section of unknown tagged fields; returns the place behind it, and their number."""
+    """Skips a section of unknown tagged fields; returns its end, and their number."""
     count, pos = read_uvarint(buf, pos)
     if count > count_max:
         bad_size(f"{name} tags", count)

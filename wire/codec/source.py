@@ -8,7 +8,7 @@ from typing import Any
 
 
 class FunctionSource:
-    """Lines of a function under construction and the values its global names stand for."""
+    """The lines of a function under construction and the values of its global names."""
 
     def __init__(self, **names: Any) -> None:
         self.lines: list[str] = []
@@ -21,7 +21,7 @@ class FunctionSource:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Emits `head` and indents what is emitted inside."""
+        """Emits `head` and indents the lines emitted inside the block."""
         self.emit(head)
         self._indent += 1
         size = len(self.lines)
@@ -31,26 +31,26 @@ class FunctionSource:
         self._indent -= 1
 
     def fresh(self, stem: str) -> str:
-        """A local name not used before."""
+        """Returns an unused local name."""
         self._fresh += 1
         return f"{stem}{self._fresh}"
 
     def bind(self, stem: str, value: Any) -> str:
-        """A new global name for `value`."""
+        """Returns a new global name bound to `value`."""
         name = self.fresh(stem)
         self.names[name] = value
         return name
 
     def packer(self, fmt: str) -> str:
-        """The name of a function that packs these `struct` format codes."""
+        """Returns the name of a function that packs these `struct` format codes."""
         return self._bind_struct("pack", fmt)
 
     def unpacker(self, fmt: str) -> str:
-        """The name of a function that unpacks these `struct` format codes from a buffer and place."""
+        """Returns the name of a function that unpacks these `struct` format codes from a buffer at a position."""
         return self._bind_struct("unpack_from", fmt)
 
     def iterator(self, fmt: str) -> str:
-        """The name of a function that unpacks these codes again and again until a buffer's end."""
+        """Returns the name of a function that unpacks these codes repeatedly up to a buffer's end."""
         return self._bind_struct("iter_unpack", fmt)
 
     def _bind_struct(self, method: str, fmt: str) -> str:
@@ -60,14 +60,14 @@ class FunctionSource:
         return name
 
     def constant(self, value: Any) -> str:
-        """An expression for a default: its text where that is as good, else a global name."""
+        """Returns an expression for a default: its literal if possible, otherwise a global name."""
         if value is None or isinstance(value, int | float | str | bytes):
             return repr(value)
         known = next((name for name, known in self.names.items() if known is value), None)
         return known or self.bind("default", value)
 
     def compile(self, function: str, filename: str) -> Callable[..., Any]:
-        """Executes the text and answers `function`; tracebacks show the generated lines."""
+        """Executes the text and returns `function`; tracebacks show the generated lines."""
         text = "\n".join(self.lines) + "\n"
         linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
         exec(compile(text, filename, "exec"), self.names)
@@ -76,5 +76,5 @@ class FunctionSource:
 
 
 def fixed_size(fmt: str) -> int:
-    """Bytes of values of these `struct` format codes."""
+    """Returns the size of values with these `struct` format codes."""
     return struct.calcsize(">" + fmt)

@@ -1,11 +1,11 @@
-"""Generates the encoder of one message class in one version.
+"""The generator of encoders, for one message class in one version.
 
 The whole message becomes one function: nested structs are inlined into the loops of their arrays. The bytes equal those
 of Kafka's generated classes: tags only for values other than the default, in ascending order.
 
-Performance: a `struct` call costs little more for ten fields than for one. So fixed-size fields, arrays of numbers, the
-sizes among them and the byte that says "no tags" are one call (a run). A compact size below 128 fits into its byte of a
-run; otherwise the run is written piece by piece.
+Performance: a `struct` call costs little more for ten fields than for one. Therefore fixed-size fields, arrays of
+numbers, the sizes among them and the byte for "no tags" are written by one call (a run). A compact size below 128 fits
+into its byte of a run; otherwise the run is written piece by piece.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from trimaran.wire.codec.writing import (
 class Piece(NamedTuple):
     """A value of a run, or all values of an array.
 
-    `size_writer` names what writes a compact size that one byte does not hold.
+    `size_writer` names the function that writes a compact size of more than one byte.
     """
 
     format_code: str
@@ -39,8 +39,8 @@ class Piece(NamedTuple):
 
 
 class WriterGenerator:
-    """Emits the code that writes values of one version; `out` names the buffer written to. A `bounded` one raises
-    behind the array element with which a response has too many bytes.
+    """The generator of code that writes values of one version; `out` names the buffer. If `bounded`, the code raises
+    after the array element with which a response has too many bytes.
     """
 
     def __init__(self, version: int, flexible: bool, bounded: bool = False) -> None:
@@ -70,7 +70,7 @@ class WriterGenerator:
         self._run = (*self._run, piece)
 
     def flush(self, out: str) -> None:
-        """Emits the run: before anything else is written, and at both ends of a block."""
+        """Emits the run; called before anything else is written, and at both ends of a block."""
         run, self._run = self._run, ()
         sizes = [p.value for p in run if p.size_writer]
         if not sizes:
@@ -123,7 +123,7 @@ class WriterGenerator:
                     self.source.emit(f"raise_absent({name!r}, {self.version})")
 
     def differs(self, p: FieldPlan, value: str) -> str:
-        """An expression: `value` is not the default of the field."""
+        """Returns an expression that is true if `value` is not the default of the field."""
         f = p.field
         if f.factory is list:
             return f"len({value})" if not p.optional else f"({value} is None or len({value}))"
@@ -137,7 +137,7 @@ class WriterGenerator:
         return f"{value} is not None" if f.default is None else f"{value} != {default}"
 
     def struct_differs(self, cls: type[Struct], value: str) -> str:
-        """Field by field, which is faster than comparing with the default struct."""
+        """Compares field by field, which is faster than comparing with the default struct."""
         parts = []
         for f in cls.__fields__:
             shape, optional = shape_of(f.annotation)
@@ -177,7 +177,7 @@ class WriterGenerator:
             emit(f"{out} += {value}")
 
     def put_size(self, value: str, fmt: str, empty: object, *, nullable: bool) -> None:
-        """Adds the size or count of `value` to the run; null becomes `empty` behind the mark of null."""
+        """Adds the size or count of `value` to the run; null becomes `empty` after the mark of null."""
         emit = self.source.emit
         size = self.source.fresh("n")
         plus_1 = " + 1" * self.flexible
@@ -208,7 +208,7 @@ class WriterGenerator:
     def write_nested(
         self, cls: type[Struct], value: str, out: str, *, nullable: bool, tagged: bool = False
     ) -> None:
-        """Null is the int8 -1, but the unsigned varint 0 in a tagged field."""
+        """Writes a nested struct. Null is the int8 -1, or the unsigned varint 0 in a tagged field."""
         plan = plan_struct(cls, self.version)
         if not nullable:
             self.write_struct(plan, value, out)
@@ -255,7 +255,7 @@ class WriterGenerator:
             self.source.emit(f"if len({out}) > {ENCODED_BYTES_MAX}: raise_too_large()")
 
     def is_small(self, item: Shape) -> bool:
-        """Whether each element takes but a few bytes: then all of them do, of what a request can name."""
+        """Whether each element takes only a few bytes, so that all elements of a response to a bounded request do."""
         if item.struct is None:
             return False
         plan = plan_struct(item.struct, self.version)

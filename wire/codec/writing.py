@@ -1,4 +1,4 @@
-"""Functions that generated encoders call: errors and uncommon cases."""
+"""Functions called by generated encoders: errors and uncommon cases."""
 
 import struct
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from trimaran.wire.buffers.primitives import UVARINTS, write_uvarint
 from trimaran.wire.codec.reading import SHORT_ARRAY_MAX, array_format
 from trimaran.wire.errors import LocalProtocolError
 
-# Kafka's limit on strings (their first form had an int16 size), kept in compact strings too.
+# Kafka's limit on strings (originally with an int16 size), which also applies to compact strings.
 STRING_BYTES_MAX = 0x7FFF
 
-# Compiled formats of one run: replicas, those in sync and those offline come in few combinations.
+# The most compiled formats of one run: the counts of replicas, in-sync and offline ones have few combinations.
 FORMATS_MAX = 256
 
 
@@ -23,7 +23,7 @@ def raise_uuid(value: bytes) -> None:
 
 
 def write_string_size(out: bytearray, size_plus_1: int) -> None:
-    """The size of a compact string, when one byte may not do."""
+    """Writes the size of a compact string that may need more than one byte."""
     if size_plus_1 > STRING_BYTES_MAX + 1:
         raise LocalProtocolError(
             f"a string of {size_plus_1 - 1} bytes is longer than {STRING_BYTES_MAX}"
@@ -32,7 +32,7 @@ def write_string_size(out: bytearray, size_plus_1: int) -> None:
 
 
 class RunPackers(dict[tuple[int, ...], Callable[..., bytes]]):
-    """By counts of the arrays in a run: the packer of all of it. Filled on demand with what is common.
+    """Packers of a whole run, by the counts of its arrays. Filled on demand with common ones.
 
     `template` is a `struct` format with `{}` in the place of each array, `format_codes` those of their elements.
     """

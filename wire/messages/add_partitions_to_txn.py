@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn (24): takes partitions into a transaction, or only checks that they are in it.
+"""AddPartitionsToTxn (24): adds partitions to a transaction, or only checks that they are in it.
 
-Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 many transactions and checks, among brokers
-(KIP-890); 5 TRANSACTION_ABORTABLE. Clients stay below 4.
+Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 several transactions and checks, between brokers (KIP-890); 5
+TRANSACTION_ABORTABLE. Clients use lower versions than 4.
 """
 
 from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91): sets where a share group begins in partitions (KIP-932)."""
+"""AlterShareGroupOffsets (91): sets the start offsets of a share group in partitions (KIP-932)."""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response

@@ -1,6 +1,6 @@
-"""ApiVersions (18): which requests a node understands; the first request of most clients.
+"""ApiVersions (18): the requests that a node supports; the first request of most clients.
 
-The answer keeps the old response header in every version, as the asker cannot know ours yet.
+The response has the old header in every version, because the client does not know our versions yet.
 Versions: 1 throttle time; 3 flexible, the client's software and the cluster's features (KIP-511,
 KIP-584); 4 features whose lowest version is 0 (KIP-1022).
 """

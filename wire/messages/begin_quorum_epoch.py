@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (53): a new leader makes itself known to voters (KIP-595).
+"""BeginQuorumEpoch (53): a new leader announces itself to voters (KIP-595).
 
 Versions: 1 flexible, directory ids and the leader's endpoints (KIP-853).
 """

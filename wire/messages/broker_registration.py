@@ -1,4 +1,4 @@
-"""BrokerRegistration (62): a broker that starts registers itself with the controller (KIP-631).
+"""BrokerRegistration (62): a starting broker registers with the controller (KIP-631).
 
 Versions: 1 migration from ZooKeeper (KIP-866); 2 log directories (KIP-858); 3 the epoch before a
 clean shutdown (KIP-966); 4 features whose lowest version is 0 (KIP-1022).

@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69): members and assignments of groups of the consumer protocol (KIP-848).
 
-Versions: 1 answers which protocol a member speaks (KIP-1099).
+Versions: 1 returns the protocol of each member (KIP-1099).
 """
 
 from trimaran.wire.codec.declarations import (

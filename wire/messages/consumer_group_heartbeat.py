@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (68): a consumer joins, stays in and leaves its group, and gets its partitions (KIP-848).
+"""ConsumerGroupHeartbeat (68): a consumer joins, stays in or leaves its group, and receives its partitions (KIP-848).
 
-Versions: 1 subscription by a pattern that the broker evaluates; members name themselves (KIP-1082).
+Versions: 1 subscription by a pattern that the broker evaluates; members choose their ids (KIP-1082).
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int16, int32, string, uuid

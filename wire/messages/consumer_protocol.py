@@ -1,7 +1,6 @@
 """The data of consumers in JoinGroup and SyncGroup: subscription and assignment.
 
-Both travel with their int16 version before them; a classic group's coordinator does not look
-inside.
+Both are preceded by their int16 version; a classic group's coordinator does not parse them.
 Versions: 1 owned partitions (KIP-429); 2 the generation (KIP-792); 3 the rack (KIP-881).
 """
 
@@ -81,7 +80,9 @@ def decode_assignment(view: bytes | memoryview) -> ConsumerProtocolAssignment:
 
 
 def _version(view: bytes | memoryview, highest: int) -> int:
-    """Later versions only append, so the highest we know reads the beginning of any of them."""
+    """Returns the version to read with. Later versions only append fields, so our highest version reads the beginning
+    of any of them.
+    """
     if len(view) < _VERSION.size:
         raise RemoteProtocolError("a subscription or assignment is too short for its version")
     version: int = _VERSION.unpack_from(view, 0)[0]

@@ -1,7 +1,7 @@
 """Control records: the log's own state (transaction ends, Raft leaders, snapshots).
 
-A control record's key is int16 version and int16 type. Its value is one of the messages below, with its version first,
-as an ordinary field. An EndTxnMarker has its int16 version before it.
+A control record's key is int16 version and int16 type. Its value is one of the messages below, with the version as an
+ordinary first field. An EndTxnMarker is preceded by its int16 version.
 """
 
 import struct
@@ -104,12 +104,12 @@ _KEY_VERSION = 0
 
 
 def encode_control_key(control_type: ControlType) -> bytes:
-    """The key of a control record."""
+    """Encodes the key of a control record."""
     return _KEY.pack(_KEY_VERSION, control_type)
 
 
 def decode_control_key(key: bytes | memoryview) -> ControlType:
-    """The type in a control record's key; UNKNOWN for one of a later Kafka, which is skipped.
+    """Returns the type in a control record's key; UNKNOWN for a type of a later Kafka, which is skipped.
 
     Raises:
         RemoteProtocolError: the key is too short, or its version is negative.
@@ -157,10 +157,9 @@ def encode_control_value(value: ControlValue, version: int) -> bytes:
 
 
 def decode_control_value(control_type: ControlType, view: bytes | memoryview) -> ControlValue:
-    """The value of a control record of a known type.
+    """Decodes the value of a control record of a known type.
 
-    The version is read from the first two bytes; a later one than ours is read as our highest, as
-    Kafka does.
+    The version is read from the first two bytes; a later version than ours is read as our highest, as in Kafka.
 
     Raises:
         RemoteProtocolError: the bytes are malformed, or the type is UNKNOWN.

@@ -1,7 +1,7 @@
-"""ControlledShutdown (7): a broker that stops asks its ZooKeeper controller to move leaders away.
+"""ControlledShutdown (7): a stopping broker requests its ZooKeeper controller to move leaders away.
 
 Version 0 has a request header without client id.
-Versions: 2 broker epoch (KIP-380); 3 flexible. Gone in 4.0.
+Versions: 2 broker epoch (KIP-380); 3 flexible. Removed in 4.0.
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string

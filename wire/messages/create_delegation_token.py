@@ -1,4 +1,4 @@
-"""CreateDelegationToken (38): a user gets a token to authenticate with (KIP-48).
+"""CreateDelegationToken (38): a user obtains a token for authentication (KIP-48).
 
 Versions: 2 flexible; 3 for another owner (KIP-373).
 """

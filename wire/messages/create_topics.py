@@ -1,7 +1,7 @@
-"""CreateTopics (19): creates topics, or only validates that it could.
+"""CreateTopics (19): creates topics, or only validates the request.
 
-Versions: 1 only validates when asked to, and says what is wrong; 2 throttle time; 4 default partitions and replication
-(KIP-464); 5 flexible, answers what was created (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
+Versions: 1 validation only, and error messages; 2 throttle time; 4 default partitions and replication (KIP-464); 5
+flexible, returns the created topics' properties (KIP-525); 6 quotas (KIP-599); 7 topic ids (KIP-516).
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

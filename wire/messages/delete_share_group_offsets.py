@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (92): forgets where a share group begins in topics (KIP-932)."""
+"""DeleteShareGroupOffsets (92): deletes the start offsets of a share group in topics (KIP-932)."""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response

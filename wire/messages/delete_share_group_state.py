@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (86): a group coordinator has the state of share partitions deleted (KIP-932)."""
+"""DeleteShareGroupState (86): a group coordinator requests the deletion of the state of share partitions (KIP-932)."""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response

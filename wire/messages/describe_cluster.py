@@ -1,6 +1,6 @@
 """DescribeCluster (60): cluster id, controller and nodes (KIP-700).
 
-Versions: 1 asks for brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
+Versions: 1 a choice of brokers or controllers (KIP-919); 2 fenced brokers (KIP-1073).
 """
 
 from trimaran.wire.codec.declarations import Struct, boolean, field, int8, int16, int32, string

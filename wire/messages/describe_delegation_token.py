@@ -1,6 +1,6 @@
 """DescribeDelegationToken (41): lists delegation tokens by owner (KIP-48).
 
-Versions: 2 flexible; 3 who asked for the token (KIP-373).
+Versions: 2 flexible; 3 the requester of the token (KIP-373).
 """
 
 from trimaran.wire.codec.declarations import Struct, data, field, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""DescribeShareGroupOffsets (90): where share groups begin in partitions (KIP-932).
+"""DescribeShareGroupOffsets (90): the start offsets of share groups in partitions (KIP-932).
 
 Versions: 1 their lag (KIP-1226).
 """

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50): tells which SCRAM credentials users have, without secrets (KIP-554)."""
+"""DescribeUserScramCredentials (50): lists the SCRAM credentials of users, without secrets (KIP-554)."""
 
 from trimaran.wire.codec.declarations import Struct, int8, int16, int32, string
 from trimaran.wire.schema import Message, request, response

@@ -1,7 +1,7 @@
 """EndTxn (26): commits or aborts a transaction (KIP-98).
 
-Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 answers the producer's
-next epoch (KIP-890).
+Versions: 2 PRODUCER_FENCED (KIP-588); 3 flexible; 4 TRANSACTION_ABORTABLE; 5 returns the producer's next epoch
+(KIP-890).
 """
 
 from trimaran.wire.codec.declarations import boolean, field, int16, int32, int64, string

@@ -1,6 +1,6 @@
 """Envelope (58): a broker forwards a client's request to the controller (KIP-590).
 
-The principal inside is a `DefaultPrincipalData` with its int16 version before it.
+The principal inside is a `DefaultPrincipalData`, preceded by its int16 version.
 """
 
 from trimaran.wire.codec.declarations import data, int16

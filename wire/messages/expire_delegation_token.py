@@ -1,4 +1,4 @@
-"""ExpireDelegationToken (40): shortens or ends the life of a delegation token (KIP-48).
+"""ExpireDelegationToken (40): shortens or ends the lifetime of a delegation token (KIP-48).
 
 Versions: 2 flexible.
 """

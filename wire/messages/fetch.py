@@ -1,7 +1,7 @@
 """Fetch (1): reads record batches; consumers read, followers and observers replicate.
 
-Versions: 0 and 1 answer message sets of v0, 2 and 3 of v1; 3 adds a limit of the answer (KIP-74); 4 isolation levels
-(KIP-98); 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks
+Versions: 0 and 1 return message sets of v0, 2 and 3 of v1; 3 adds a size limit of the response (KIP-74); 4 isolation
+levels (KIP-98); 7 adds fetch sessions (KIP-227); 9 the caller's leader epoch (KIP-320); 11 racks
 (KIP-392); 12 flexible, divergence of the last fetched epoch (KIP-595); 13 names topics by id; 15
 the replica's epoch (KIP-903); 16 endpoints of new leaders (KIP-951); 17 the replica's directory
 (KIP-853); 18 the replica's high watermark (KIP-1166).

@@ -1,7 +1,7 @@
-"""FindCoordinator (10): which broker coordinates a group, a transactional id or share state.
+"""FindCoordinator (10): finds the broker that coordinates a group, a transactional id or share state.
 
-Versions: 1 adds the key's type; 3 flexible; 4 many keys in one request (KIP-699); 5 a new error of
-transactions; 6 share groups (KIP-932).
+Versions: 1 adds the key's type; 3 flexible; 4 several keys in one request (KIP-699); 5 a new error for transactions; 6
+share groups (KIP-932).
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, string

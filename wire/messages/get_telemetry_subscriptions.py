@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71): a client asks which metrics it should push (KIP-714)."""
+"""GetTelemetrySubscriptions (71): a client requests the list of metrics to push (KIP-714)."""
 
 from trimaran.wire.codec.declarations import boolean, int8, int16, int32, string, uuid
 from trimaran.wire.schema import Message, request, response

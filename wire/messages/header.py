@@ -1,6 +1,6 @@
 """Headers of requests and responses, and whole messages with them (without the size prefix).
 
-    request header v0: int16 api key, int16 version, int32 correlation id; of ControlledShutdown v0 alone
+    request header v0: int16 api key, int16 version, int32 correlation id; only of ControlledShutdown v0
     request header v1: int16 api key, int16 version, int32 correlation id, nullable string client id
     request header v2: the same and tags; with flexible versions of a request
     response header v0: int32 correlation id
@@ -34,14 +34,14 @@ class RequestHeader(NamedTuple):
 def decode_request_header(
     view: bytes | memoryview, budget: DecodeBudget = DECODE_BUDGET
 ) -> tuple[RequestHeader, int]:
-    """The header of a request frame, and where its body begins.
+    """Returns the header of a request frame, and the start of its body.
 
-    An unknown api key or version is not an error here: the caller decides how to answer. Tags are
-    skipped only where we know the request to be flexible, so the body position is meaningful only
-    for declared keys and versions.
+    An unknown api key or version is not an error here: the caller decides how to answer. Tags are skipped only if the
+    request is known to be flexible, so the body position is meaningful only for declared keys and versions.
 
     Raises:
-        RemoteProtocolError: the frame is too short for what it says, or not UTF-8, or has more tags than `budget`.
+        RemoteProtocolError: the frame is too short for its declared sizes, has invalid UTF-8, or has more tags than
+            `budget`.
     """
     try:
         key, version, correlation_id, size = _START.unpack_from(view, 0)
@@ -68,19 +68,19 @@ def decode_request_header(
         has_tags = _has_tags(key, version)
     if has_tags:
         if pos < len(view) and not view[pos]:
-            pos += 1  # as from nearly every client: no tags
+            pos += 1  # no tags, as from nearly every client
         else:
             pos, _ = skip_tags("a request header", (), view, pos, len(view), budget.tags_max)
-    # Without the function of its own that a NamedTuple is made by: each request makes one.
+    # Bypasses the constructor function of a NamedTuple, because each request creates one.
     return tuple.__new__(RequestHeader, (key, version, correlation_id, client_id)), pos
 
 
-# What `_has_tags` found for declared keys and versions; a few hundred at the most.
+# Results of `_has_tags` for declared keys and versions; a few hundred at most.
 _known_tags: dict[tuple[int, int], bool] = {}
 
 
 def _has_tags(key: int, version: int) -> bool:
-    """Whether a request header has tags; False where we cannot know."""
+    """Whether a request header has tags; False if unknown."""
     request = REQUESTS.get(key)
     if request is None or version not in request.VERSIONS:
         return False
@@ -91,7 +91,7 @@ def _has_tags(key: int, version: int) -> bool:
 def encode_request(
     request: Message, version: int, correlation_id: int, client_id: str | None
 ) -> Outgoing:
-    """Header and body of a request; ControlledShutdown v0 has no place for the client id.
+    """Encodes header and body of a request; ControlledShutdown v0 has no field for the client id.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -111,7 +111,7 @@ def encode_request(
 
 
 def encode_response(response: Message, version: int, correlation_id: int) -> Outgoing:
-    """Header and body of a response.
+    """Encodes header and body of a response.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -126,7 +126,7 @@ def encode_response(response: Message, version: int, correlation_id: int) -> Out
 
 
 def decode_response_header(view: bytes | memoryview, key: int, version: int) -> tuple[int, int]:
-    """The correlation id of a response to a request of `key` and `version`, and the body's place.
+    """Returns the correlation id of a response to a request of `key` and `version`, and the start of the body.
 
     Raises:
         RemoteProtocolError: the frame is too short, or its tags are malformed.

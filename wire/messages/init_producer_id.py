@@ -1,4 +1,4 @@
-"""InitProducerId (22): hands out producer ids and bumps their epochs.
+"""InitProducerId (22): assigns producer ids and bumps their epochs.
 
 Versions: 2 flexible; 3 the caller's id and epoch (KIP-360); 4 a new error; 5 transactions of
 KIP-890; 6 two-phase commit (KIP-939), unstable: Kafka 4.3 does not serve it by default.

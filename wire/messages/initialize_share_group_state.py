@@ -1,4 +1,6 @@
-"""InitializeShareGroupState (83): a group coordinator has the state of share partitions made (KIP-932)."""
+"""InitializeShareGroupState (83): a group coordinator requests the creation of the state of share partitions
+(KIP-932).
+"""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response

@@ -1,6 +1,6 @@
-"""JoinGroup (11): a classic group's member enters, or enters again for a rebalance.
+"""JoinGroup (11): a member joins a classic group, or rejoins for a rebalance.
 
-Versions: 1 the rebalance timeout; 2 throttle time; 4 members come with an id (KIP-394); 5 static
+Versions: 1 the rebalance timeout; 2 throttle time; 4 members must have an id (KIP-394); 5 static
 members (KIP-345); 6 flexible; 7 the protocol type (KIP-559); 8 a reason (KIP-800); 9 leaders may
 skip the assignment (KIP-814).
 """

@@ -1,8 +1,8 @@
-"""LeaderAndIsr (4): a ZooKeeper controller tells brokers which replicas they lead or follow.
+"""LeaderAndIsr (4): a ZooKeeper controller informs brokers which replicas they lead or follow.
 
-Versions: 1 new replicas are marked; 2 broker epoch, grouped by topic (KIP-380); 3 replicas that come
-and go (KIP-455); 4 flexible; 5 topic ids and full or incremental (KIP-516); 6 recovery state
-(KIP-704); 7 a KRaft controller during migration (KIP-866). Gone in 4.0.
+Versions: 1 marks new replicas; 2 broker epoch, grouped by topic (KIP-380); 3 adding and removing replicas (KIP-455); 4
+flexible; 5 topic ids and full or incremental (KIP-516); 6 recovery state
+(KIP-704); 7 a KRaft controller during migration (KIP-866). Removed in 4.0.
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

@@ -1,6 +1,6 @@
 """LeaveGroup (13): members leave a classic group.
 
-Versions: 1 throttle time; 3 many members, also static ones (KIP-345); 4 flexible; 5 a reason
+Versions: 1 throttle time; 3 several members, also static ones (KIP-345); 4 flexible; 5 a reason
 (KIP-800).
 """
 

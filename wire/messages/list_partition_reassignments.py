@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46): lists moves of partitions that go on (KIP-455)."""
+"""ListPartitionReassignments (46): lists ongoing moves of partitions (KIP-455)."""
 
 from trimaran.wire.codec.declarations import Struct, int16, int32, string
 from trimaran.wire.schema import Message, request, response

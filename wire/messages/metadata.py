@@ -1,8 +1,8 @@
-"""Metadata (3): brokers, topics and who leads their partitions.
+"""Metadata (3): brokers, topics and the leaders of their partitions.
 
-Versions: 1 the controller and racks, null for all topics; 4 automatic creation may be refused; 5
+Versions: 1 the controller and racks, null for all topics; 4 automatic creation may be disabled; 5
 offline replicas; 7 leader epochs; 8 authorized operations; 9 flexible; 10 topic ids (KIP-516); 11
-moves cluster operations to DescribeCluster; 12 asks by topic id; 13 a top-level error (KIP-1102).
+moves cluster operations to DescribeCluster; 12 requests by topic id; 13 a top-level error (KIP-1102).
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

@@ -1,8 +1,8 @@
 """OffsetCommit (8): stores a group's offsets.
 
-Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each offset, 2 to 4 how long all of them are
-kept; 5 drops the retention time; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible; 9 members of the
-consumer protocol (KIP-848); 10 names topics by id.
+Versions: 0 commits to ZooKeeper, later ones to Kafka; 1 has a time for each offset; 2 to 4 have a retention time for
+all of them; 5 drops it; 6 adds leader epochs; 7 static members (KIP-345); 8 flexible; 9 members of the consumer
+protocol (KIP-848); 10 names topics by id.
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

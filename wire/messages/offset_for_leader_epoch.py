@@ -1,6 +1,6 @@
-"""OffsetForLeaderEpoch (23): the end offset of a leader epoch, so that logs can be truncated to agree.
+"""OffsetForLeaderEpoch (23): returns the end offset of a leader epoch, by which followers truncate diverging logs.
 
-Versions: 1 answers the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
+Versions: 1 returns the epoch found; 2 the caller's leader epoch (KIP-320); 3 its replica id; 4 flexible.
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string

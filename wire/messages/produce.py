@@ -1,8 +1,8 @@
 """Produce (0): appends record batches to partitions.
 
-Versions: 0 and 1 carry message sets of v0, 2 of v1; 1 answers the throttle time; 2 the log append time; 3 is the first
-with v2 batches and transactions; 5 answers the log start offset; 7 allows
-zstd; 8 answers errors per record (KIP-467); 9 flexible; 10 answers the current leader (KIP-951);
+Versions: 0 and 1 carry message sets of v0, 2 of v1; 1 returns the throttle time; 2 the log append time; 3 is the first
+with v2 batches and transactions; 5 returns the log start offset; 7 allows zstd; 8 returns errors per record (KIP-467);
+9 flexible; 10 returns the current leader (KIP-951);
 12 lets a transaction begin with its first produce (KIP-890); 13 names topics by id.
 """
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupStateSummary (87): reads only where share partitions begin (KIP-932).
+"""ReadShareGroupStateSummary (87): reads only the start offsets of share partitions (KIP-932).
 
 Versions: 1 how many deliveries are complete (KIP-1226).
 """

@@ -1,4 +1,4 @@
-"""Which class speaks which API: tables by api key whose classes are imported when asked for.
+"""The message classes of the APIs: tables by api key, with classes that are imported at the first access.
 
 A command-line tool or a Spark executor uses two or three APIs; it should not import forty files.
 """
@@ -109,12 +109,12 @@ class ApiKey(IntEnum):
 
     @property
     def module(self) -> str:
-        """The file of the API, as `trimaran.wire.messages` and the handlers' packages name it."""
+        """Returns the module name of the API in `trimaran.wire.messages` and in the handlers' packages."""
         return self.name.lower()
 
     @property
     def spelling(self) -> str:
-        """Kafka's spelling of the API, e.g. `InitProducerId`."""
+        """Returns Kafka's spelling of the API, e.g. `InitProducerId`."""
         return self.name.title().replace("_", "")
 
 

@@ -1,4 +1,4 @@
-"""RenewDelegationToken (39): lengthens the life of a delegation token (KIP-48).
+"""RenewDelegationToken (39): extends the lifetime of a delegation token (KIP-48).
 
 Versions: 2 flexible.
 """

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (76): a member joins, stays in and leaves a share group (KIP-932).
+"""ShareGroupHeartbeat (76): a member joins, stays in or leaves a share group (KIP-932).
 
 Versions: 0 was early access; 1 is the first stable one.
 """

@@ -1,4 +1,6 @@
-"""StreamsGroupHeartbeat (88): a Streams client joins, stays in and leaves its group, and gets its tasks (KIP-1071)."""
+"""StreamsGroupHeartbeat (88): a Streams client joins, stays in or leaves its group, and receives its tasks
+(KIP-1071).
+"""
 
 from trimaran.wire.codec.declarations import (
     Struct,

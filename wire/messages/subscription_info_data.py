@@ -1,4 +1,4 @@
-"""SubscriptionInfoData: what a Kafka Streams client puts into the user data of its subscription.
+"""SubscriptionInfoData: the user data in the subscription of a Kafka Streams client.
 
 Versions: 2 endpoint; 3 the latest version known; 7 sums of offsets for tasks (KIP-441); 8 a byte that
 changes to force a rebalance; 9 an error; 10 named topologies; 11 tags (KIP-708).

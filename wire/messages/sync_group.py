@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader of a classic group gives the assignment, all members get theirs.
+"""SyncGroup (14): the leader of a classic group sends the assignment, and all members receive theirs.
 
 Versions: 1 throttle time; 3 static members (KIP-345); 4 flexible; 5 protocol type and name
 (KIP-559).

@@ -1,7 +1,7 @@
 """TxnOffsetCommit (28): stores a group's offsets as part of a transaction (KIP-98).
 
 Versions: 2 leader epochs (KIP-320); 3 flexible, the member and its generation (KIP-447); 4
-TRANSACTION_ABORTABLE; 5 takes the group into the transaction as well (KIP-890).
+TRANSACTION_ABORTABLE; 5 also adds the group to the transaction (KIP-890).
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string

@@ -1,4 +1,4 @@
-"""UnregisterBroker (64): an operator removes a broker that is gone for good (KIP-631)."""
+"""UnregisterBroker (64): an operator removes a permanently lost broker (KIP-631)."""
 
 from trimaran.wire.codec.declarations import int16, int32, int32_broker_id, string
 from trimaran.wire.schema import Message, request, response

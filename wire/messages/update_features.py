@@ -1,6 +1,6 @@
-"""UpdateFeatures (57): moves the levels of the cluster's features (KIP-584).
+"""UpdateFeatures (57): changes the levels of the cluster's features (KIP-584).
 
-Versions: 1 only validates, and how a downgrade may happen (KIP-778); 2 no result per feature
+Versions: 1 validation only, and the type of downgrade (KIP-778); 2 no result per feature
 (KIP-1022).
 """
 

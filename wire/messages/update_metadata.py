@@ -1,8 +1,8 @@
-"""UpdateMetadata (6): a ZooKeeper controller tells brokers about the whole cluster.
+"""UpdateMetadata (6): a ZooKeeper controller informs brokers about the whole cluster.
 
 Versions: 1 several endpoints of a broker; 2 racks; 3 listener names; 4 offline replicas; 5 broker
 epoch, grouped by topic (KIP-380); 6 flexible; 7 topic ids (KIP-516); 8 a KRaft controller during
-migration (KIP-866). Gone in 4.0.
+migration (KIP-866). Removed in 4.0.
 """
 
 from trimaran.wire.buffers.primitives import NIL_UUID

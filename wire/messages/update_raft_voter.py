@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (82): a voter tells the leader its endpoints and versions (KIP-853)."""
+"""UpdateRaftVoter (82): a voter reports its endpoints and versions to the leader (KIP-853)."""
 
 from trimaran.wire.codec.declarations import (
     Struct,

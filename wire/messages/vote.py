@@ -1,4 +1,4 @@
-"""Vote (52): a candidate asks a voter for its vote (KIP-595).
+"""Vote (52): a candidate requests a vote (KIP-595).
 
 Versions: 1 the directory ids of voters (KIP-853); 2 pre-votes (KIP-996).
 """

@@ -1,4 +1,5 @@
-"""WriteTxnMarkers (27): a transaction coordinator has partition leaders write how it ended (KIP-98).
+"""WriteTxnMarkers (27): a transaction coordinator requests partition leaders to write the result of a transaction
+(KIP-98).
 
 Versions: 1 flexible; 2 the version of transactions (KIP-1228).
 """

@@ -1,9 +1,9 @@
 """Records of `__consumer_offsets`: groups of the consumer protocol (KIP-848).
 
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
-fields. A group is its epoch, its members, the assignment that is aimed at, and what each member has
-of it. Type 4 is read only: 4.0 keeps a hash of the topics in type 3 instead; type 16 holds what a
-pattern of topic names was found to match.
+fields. A group consists of its epoch, its members, the target assignment, and the current assignment of each member.
+Type 4 is only read: Kafka 4.0 keeps a hash of the topics in type 3 instead. Type 16 holds the topics that match a
+pattern.
 """
 
 from trimaran.wire.codec.declarations import Struct, data, field, int8, int32, int64, string, uuid

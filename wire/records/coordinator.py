@@ -1,5 +1,4 @@
-"""Records of coordinators' topics, whichever they are: `__consumer_offsets`, `__transaction_state`,
-`__share_group_state`.
+"""Records of the coordinators' topics: `__consumer_offsets`, `__transaction_state`, `__share_group_state`.
 
 ```
 key   := type int16, fields in version 0            value := version int16, fields
@@ -19,7 +18,7 @@ _PREFIX = struct.Struct(">h")
 
 
 class CoordinatorRecord(NamedTuple):
-    """`value` is None in a tombstone; `value_version` is -1 then."""
+    """A record of a coordinator. In a tombstone `value` is None and `value_version` is -1."""
 
     key: Message
     value: Message | None
@@ -29,10 +28,10 @@ class CoordinatorRecord(NamedTuple):
 def decode_coordinator_record(
     topic: str, key: bytes | memoryview, value: bytes | memoryview | None
 ) -> CoordinatorRecord:
-    """A record of one of the topics of `COORDINATOR_RECORDS`.
+    """Decodes a record of one of the topics of `COORDINATOR_RECORDS`.
 
     Raises:
-        RemoteProtocolError: a type or version that is not known, or malformed bytes.
+        RemoteProtocolError: the type or version is unknown, or the bytes are malformed.
     """
     classes = COORDINATOR_RECORDS[topic]
     key_type = _prefix(key)

@@ -1,4 +1,4 @@
-"""Metadata record of a feature's level, `metadata.version` among them (KIP-584, KIP-778)."""
+"""Metadata record of a feature's level, including `metadata.version` (KIP-584, KIP-778)."""
 
 from trimaran.wire.codec.declarations import int16, string
 from trimaran.wire.schema import Message, record

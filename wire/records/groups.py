@@ -1,9 +1,9 @@
 """Records of `__consumer_offsets`: classic groups and offsets.
 
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
-fields. Key type 0 is what Kafka wrote before 0.9: of the form of 1, with a value of version 0.
+fields. Key type 0 is that of Kafka before 0.9: the same form as type 1, with a value of version 0.
 The records of other groups are declared in `consumer_groups`, `share_groups` and `streams_groups`;
-those of consumer groups are read and written here, too.
+those of consumer groups are also read and written here.
 """
 
 import struct
@@ -87,12 +87,12 @@ _OFFSET_KEYS = (LegacyOffsetCommitKey.KEY, OffsetCommitKey.KEY)
 
 
 def encode_group_key(key: GroupKey) -> bytes:
-    """The key of a record, with its type before it."""
+    """Encodes the key of a record, preceded by its type."""
     return _TYPE.pack(key.KEY) + key.encode(0)
 
 
 def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
-    """The key of an offset or a classic group; None for a record of another type.
+    """Decodes the key of an offset or a classic group; returns None for another type.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -103,7 +103,7 @@ def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
 
 
 def encode_group_value(value: GroupValue, version: int) -> bytes:
-    """The value of a record, with its version before it.
+    """Encodes the value of a record, preceded by its version.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -112,7 +112,7 @@ def encode_group_value(value: GroupValue, version: int) -> bytes:
 
 
 def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
-    """The value of an `OffsetCommitKey`.
+    """Decodes the value of an `OffsetCommitKey`.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -121,7 +121,7 @@ def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
 
 
 def decode_offset_commit_values(values: Sequence[bytes]) -> list[OffsetCommitValue]:
-    """As `decode_offset_commit_value` of each, several times as fast where they have the same version."""
+    """Decodes each like `decode_offset_commit_value`, several times as fast if they have the same version."""
     if not values:
         return []
     prefix = values[0][:2]
@@ -130,7 +130,7 @@ def decode_offset_commit_values(values: Sequence[bytes]) -> list[OffsetCommitVal
 
 
 def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
-    """The value of a `GroupMetadataKey`.
+    """Decodes the value of a `GroupMetadataKey`.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -139,7 +139,7 @@ def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
 
 
 def decode_consumer_group_key(view: bytes | memoryview) -> ConsumerGroupKey | None:
-    """The key of a record of a consumer group; None for a record of another type.
+    """Decodes the key of a record of a consumer group; returns None for another type.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -151,7 +151,7 @@ def decode_consumer_group_key(view: bytes | memoryview) -> ConsumerGroupKey | No
 def decode_consumer_group_value(
     key: ConsumerGroupKey, view: bytes | memoryview
 ) -> ConsumerGroupValue:
-    """The value of a record of a consumer group.
+    """Decodes the value of a record of a consumer group.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
@@ -159,7 +159,8 @@ def decode_consumer_group_value(
     return CONSUMER_GROUP_RECORDS[key.KEY][1].decode(view[2:], _read_prefix(view))
 
 
-# By the two bytes before them, made when first used: a coordinator decodes millions of keys and offsets when it loads.
+# Decoders by the two bytes of the type or version, created at the first use: a coordinator decodes millions of keys and
+# offsets when it loads.
 _KEY_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], ClassicKey]] = {}
 
 

@@ -1,4 +1,4 @@
-"""The frame that records of the metadata log travel in, and the versions that a cluster may write.
+"""The frame of records in the metadata log, and the versions that a cluster may write.
 
     frame: uvarint frame version (1), uvarint type (the class's `KEY`), uvarint version, body
 
@@ -24,7 +24,7 @@ _DIRECTORIES = 17  # 3.7-IV2
 _ELIGIBLE_LEADERS = 23  # 4.0-IV1
 _CORDONED_DIRECTORIES = 30  # 4.3-IV0
 
-# Ascending; the last level reached decides, level 0 being every metadata version.
+# Ascending; the last level reached decides. Level 0 applies to every metadata version.
 _LEVELS: dict[type[Message], tuple[tuple[int, int], ...]] = {
     RegisterBrokerRecord: (
         (0, 1),
@@ -50,7 +50,7 @@ class UnknownRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The replacement for a class's name, `UNKNOWN_29`."""
+        """Returns the replacement for a class's name, such as `UNKNOWN_29`."""
         return f"UNKNOWN_{self.type}"
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class UnknownRecord(NamedTuple):
 
 
 def metadata_record_version(cls: type[Message], metadata_version: int) -> int:
-    """The version of a record that a cluster at this level of `metadata.version` may write.
+    """Returns the version of a record that a cluster at this level of `metadata.version` may write.
 
     Returns:
         The highest that every node of that level reads; 0 for records that never changed.
@@ -71,7 +71,7 @@ def metadata_record_version(cls: type[Message], metadata_version: int) -> int:
 
 
 def encode_metadata_record(record: Message, version: int) -> bytes:
-    """The value of a log record: frame and body.
+    """Encodes the value of a log record: frame and body.
 
     Raises:
         LocalProtocolError: as `Message.encode` does.
@@ -81,7 +81,7 @@ def encode_metadata_record(record: Message, version: int) -> bytes:
 
 @cache
 def _frame(key: int, version: int) -> bytes:
-    """Returns the bytes before the body; there are few variants."""
+    """Returns the bytes before the body; they are cached, because there are few variants."""
     out = bytearray()
     for number in (FRAME_VERSION, key, version):
         write_uvarint(out, number)
@@ -89,20 +89,20 @@ def _frame(key: int, version: int) -> bytes:
 
 
 def decode_metadata_record(view: bytes | memoryview) -> Message:
-    """The record in the value of a log record.
+    """Decodes the record in the value of a log record.
 
     Raises:
-        RemoteProtocolError: unknown frame version, type or version, or a malformed body.
+        RemoteProtocolError: the frame version, type or version is unknown, or the body is malformed.
     """
     key, version, pos = _read_frame(view)
     return metadata_decoder(key, version)(view[pos:])
 
 
 def read_metadata_record(view: bytes | memoryview, offset: int = -1) -> Message | UnknownRecord:
-    """As `decode_metadata_record`, but a type or version that is not known is a value.
+    """Decodes like `decode_metadata_record`, but returns an UnknownRecord for an unknown type or version.
 
     Raises:
-        RemoteProtocolError: unknown frame version, or a malformed body.
+        RemoteProtocolError: the frame version is unknown, or the body is malformed.
     """
     key, version, pos = _read_frame(view)
     try:
@@ -117,7 +117,7 @@ def unknown_record(view: bytes | memoryview, offset: int = -1) -> UnknownRecord 
     read.
 
     Raises:
-        RemoteProtocolError: unknown frame version, or a malformed frame.
+        RemoteProtocolError: the frame version is unknown, or the frame is malformed.
     """
     key, version, _ = _read_frame(view)
     cls = METADATA_RECORDS.get(key)
@@ -130,7 +130,7 @@ def metadata_decoder(key: int, version: int) -> Callable[[bytes | memoryview], M
     """Returns the decoder of bodies of a type and version, for callers that read frames themselves. Raises
     RemoteProtocolError.
     """
-    # There are few, and what raises is not kept.
+    # Cached, because there are few; errors are not cached.
     cls = METADATA_RECORDS.get(key)
     if cls is None:
         raise RemoteProtocolError(f"a metadata record has the unknown type {key}")
@@ -138,9 +138,9 @@ def metadata_decoder(key: int, version: int) -> Callable[[bytes | memoryview], M
 
 
 def _read_frame(view: bytes | memoryview) -> tuple[int, int, int]:
-    """Type, version, and where the body begins."""
+    """Returns type, version, and the start of the body."""
     if len(view) > 2 and view[0] == FRAME_VERSION and view[1] < 0x80 and view[2] < 0x80:
-        return view[1], view[2], 3  # every record that exists so far
+        return view[1], view[2], 3  # all existing records
     frame_version, pos = read_uvarint(view, 0)
     if frame_version != FRAME_VERSION:
         raise RemoteProtocolError(f"a metadata record has frame version {frame_version}")

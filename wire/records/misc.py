@@ -6,7 +6,7 @@ from trimaran.wire.schema import Message, record
 
 @record(key=20, versions="0", flexible="0+")
 class NoOpRecord(Message):
-    """Says nothing; keeps the high watermark moving in an idle quorum."""
+    """Has no content; it advances the high watermark of an idle quorum."""
 
 
 @record(key=21, versions="0", flexible="0+")

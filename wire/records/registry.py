@@ -1,7 +1,7 @@
-"""Which class a record is: tables by type whose classes are imported when asked for.
+"""The classes of records: tables by type, with classes that are imported at the first access.
 
 Records of the metadata log and of `__remote_log_metadata` have their type in a frame; records of coordinators have it
-as the int16 that their key begins with, one type naming the classes of key and value.
+as the int16 at the start of the key, which selects the classes of key and value.
 Control records, which any log may have, are in `trimaran.wire.messages.control`.
 """
 
@@ -36,7 +36,7 @@ class _Table(Mapping[int, type[Message]]):
 
 
 class KeysAndValues(NamedTuple):
-    """The records of a coordinator's topic."""
+    """The classes of the records of a coordinator's topic."""
 
     keys: Mapping[int, type[Message]]
     values: Mapping[int, type[Message]]

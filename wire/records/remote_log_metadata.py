@@ -1,6 +1,6 @@
 """Records of `__remote_log_metadata`: segments in tiered storage (KIP-405).
 
-They are framed as metadata records are, with types of their own.
+They are framed like metadata records, with their own types.
 """
 
 from trimaran.wire.codec.declarations import (

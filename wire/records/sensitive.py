@@ -1,6 +1,6 @@
 """The secret configs: passwords, and all undeclared ones, which may hold a plug-in's secret.
 
-This is the one rule for all views of configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of
+This is the only rule for all views of configs: DescribeConfigs, the mirror's znodes, JSON of records, events, tables of
 Spark.
 
 Source: `KafkaConfig.maybeSensitive` and `KafkaConfigSchema.isSensitive` of Kafka.
@@ -34,7 +34,7 @@ _OF_MECHANISMS = (
 
 
 def is_sensitive(name: str, resource_type: int | None = None) -> bool:
-    """True if the value stays hidden; None is a resource of unknown kind."""
+    """Whether the value is hidden; the type None means a resource of unknown type."""
     if resource_type in (_BROKER_LOGGER, _CLIENT_METRICS):
         return False
     told = _TOLD_OF_ANY if resource_type is None else _TOLD.get(resource_type, frozenset())
@@ -45,7 +45,9 @@ def is_sensitive(name: str, resource_type: int | None = None) -> bool:
 
 
 def base_of(name: str) -> str | None:
-    """KEY of `listener.name.LISTENER.KEY` and of `listener.name.LISTENER.MECHANISM.KEY`; None of other names."""
+    """Returns KEY of `listener.name.LISTENER.KEY` and of `listener.name.LISTENER.MECHANISM.KEY`; None for other
+    names.
+    """
     found = LISTENER_KEY.fullmatch(name)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Records of `__share_group_state`: which records of a share partition were delivered how often (KIP-932).
+"""Records of `__share_group_state`: the delivery counts of records in a share partition (KIP-932).
 
 Keys and values are framed as those of `consumer_groups`. An update adds to the snapshot before it.
 """

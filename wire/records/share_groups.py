@@ -1,6 +1,6 @@
 """Records of `__consumer_offsets`: share groups (KIP-932).
 
-Keys and values are framed as those of `consumer_groups`. Type 9 is of the early access in 3.9.
+Keys and values are framed as those of `consumer_groups`. Type 9 belongs to the early access in 3.9.
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int8, int32, int64, string, uuid

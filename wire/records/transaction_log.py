@@ -1,6 +1,6 @@
-"""Records of `__transaction_state`: what a transaction coordinator knows of a transactional id.
+"""Records of `__transaction_state`: the state of a transactional id in its coordinator.
 
-Key and value each have their int16 version before them.
+Key and value are each preceded by their int16 version.
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int8, int16, int32, int64, string

@@ -1,1 +1,1 @@
-"""Text for people, scripts and logs: messages as JSON, named log lines, addresses."""
+"""Text for operators, scripts and logs: messages as JSON, named log lines, addresses."""

@@ -1,7 +1,7 @@
-"""Messages and records as JSON, for people and for Spark.
+"""Messages and records as JSON, for operators and for Spark.
 
 Fields by Kafka's names in snake_case, UUIDs as Kafka's text, bytes and records as base64, not-a-number floats as text,
-secrets hidden: what is printed ends up in tickets and logs.
+secrets hidden, because the output is copied into tickets and logs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from trimaran.wire.records.sensitive import is_sensitive
 
 HIDDEN = "(hidden)"
 
-# By the names of classes, so that nothing has to be imported to know them.
+# Keyed by class name, so that the classes need not be imported.
 SECRET_FIELDS: Mapping[str, frozenset[str]] = {
     "UserScramCredentialRecord": frozenset({"salt", "stored_key", "server_key"}),
     "DelegationTokenRecord": frozenset({"token_id"}),
@@ -44,11 +44,10 @@ def base64_text(data: bytes) -> str:
 def as_json(
     message: Struct, version: int | None = None, records: ShowRecords = base64_text
 ) -> dict[str, Any]:
-    """What `json.dumps` takes.
+    """Returns a value for `json.dumps`.
 
     Args:
-        version: leaves out what that version does not have; None shows every field.
-        records: makes JSON of record batches.
+        version: omits fields that the version lacks; None shows every field. records: converts record batches to JSON.
     """
     hidden = _hidden_in(message)
     shown: dict[str, Any] = {}

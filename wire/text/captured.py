@@ -1,7 +1,7 @@
-"""Captured frames as lines of JSON: read, decoded, and encoded again.
+"""Captured frames as lines of JSON: parsing, decoding and re-encoding.
 
 A line is an object with `api_key`, `api_version`, `direction` ("request" or "response") and `frame`: header and body in
-base64, without the four bytes of length. Other members (where it was seen, when, by whom) are left alone.
+base64, without the four bytes of length. Other members (place, time and source of the capture) are ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CapturedFrame:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """`client_id` of a response is None."""
+    """A decoded frame. `client_id` of a response is None."""
 
     correlation_id: int
     client_id: str | None
@@ -48,7 +48,7 @@ class Decoded:
 
 
 def parse_line(line: str) -> CapturedFrame:
-    """Raises RemoteProtocolError: no such line; it says what is missing or wrong."""
+    """Parses a line. Raises RemoteProtocolError: the line is invalid; the error names the missing or invalid part."""
     try:
         fields = json.loads(line)
     except ValueError as error:
@@ -77,10 +77,11 @@ def _number(fields: dict[str, Any], name: str) -> int:
 
 
 def decode(captured: CapturedFrame) -> Decoded:
-    """Header and message.
+    """Returns header and message.
 
     Raises:
-        RemoteProtocolError: no such API or version, a header of another API, or malformed bytes.
+        RemoteProtocolError: the API or version does not exist, the header is that of another API, or the bytes are
+            malformed.
     """
     key, version = captured.api_key, captured.api_version
     table = REQUESTS if captured.direction == "request" else RESPONSES
@@ -115,7 +116,7 @@ def encode_again(captured: CapturedFrame, decoded: Decoded) -> bytes:
 
 
 def first_difference(one: bytes, other: bytes) -> int | None:
-    """The place of the first byte that differs, the shorter one's end at the latest; None if they are equal."""
+    """Returns the position of the first different byte, at most the end of the shorter one; None if they are equal."""
     if one == other:
         return None
     pairs = enumerate(zip(one, other, strict=False))

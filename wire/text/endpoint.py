@@ -20,15 +20,15 @@ class Endpoint(NamedTuple):
     security_protocol: int = 0
 
 
-# Endpoints are written into the log and every snapshot of it, and are dialled for ever: no DNS name is longer, and no
-# node has more listeners.
+# Bounds of endpoints, which are stored in the log and every snapshot, and are dialled indefinitely: no DNS name is
+# longer, and no node has more listeners.
 HOST_CHARS_MAX = 255
 LISTENERS_MAX = 32
 _PORT_MAX = 65535
 
 
 class AnyEndpoint(Protocol):
-    """An endpoint as every message has it."""
+    """The fields common to endpoints in all messages."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +39,7 @@ class AnyEndpoint(Protocol):
 
 
 def endpoints_problem(endpoints: Sequence[AnyEndpoint]) -> str | None:
-    """Returns the fault of these listeners, or None. Names of listeners are compared without case."""
+    """Returns the fault of these listeners, or None. Listener names are compared case-insensitively."""
     names = [endpoint.name.upper() for endpoint in endpoints]
     if len(endpoints) > LISTENERS_MAX:
         return f"there are {len(endpoints)} listeners, and {LISTENERS_MAX} are allowed"

@@ -1,7 +1,7 @@
-"""Lines of the log that scripts wait for and alerts count: each has a name and fields that stay, listed in
-docs/events.md. The words of a line may change.
+"""Named log lines, for scripts that wait for them and alerts that count them.
 
-In a log of JSON they are `event` and `fields`; a line without a name is for people.
+Names and fields are stable and listed in docs/events.md; the wording of a line may change. In a JSON log they are
+`event` and `fields`; lines without a name are for operators.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Event:
         exc_info: BaseException | bool | None = None,
         **fields: object,
     ) -> None:
-        """Writes the line; `fields` are all of those. `exc_info` as `logging` has it: with a traceback."""
-        arguments = (fields,) if fields else ()  # an empty mapping is no argument of `%`
+        """Writes the line; `fields` must be complete. `exc_info` adds a traceback, as in `logging`."""
+        arguments = (fields,) if fields else ()  # `%` accepts no empty mapping
         logger.log(
             self.level,
             self.text,
@@ -50,7 +50,7 @@ def event_of(record: logging.LogRecord) -> Event | None:
     return getattr(record, "named_event", None)
 
 
-# The events of connections and of logs on disk. Each package above has its own `events.py`.
+# The events of connections and of logs on disk. Each higher package has its own `events.py`.
 _W, _E = logging.WARNING, logging.ERROR
 ADDRESS_FULL = Event(
     "address.full",

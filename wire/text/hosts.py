@@ -1,6 +1,7 @@
-"""Texts of addresses: one for comparison, whichever way an address was written, and Java's, which clients and logs get.
+"""Texts of addresses: a canonical one for comparison, and Java's, for clients and logs.
 
-Source: `InetAddress.getHostAddress` of Java. It writes IPv6 without `::` (0:0:0:0:0:0:0:1), and IPv4 in IPv6 as IPv4.
+Source: `InetAddress.getHostAddress` of Java. Java writes IPv6 without `::` (0:0:0:0:0:0:0:1), and IPv4-mapped IPv6 as
+    IPv4.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
-# ACLs and connections repeat the same few; a text has some hundred bytes at most, longer ones are no addresses.
+# The size of the cache: ACLs and connections repeat the same few addresses. Texts have at most some hundred bytes;
+# longer ones are not addresses.
 _KEPT_MAX = 10_000
 _ADDRESS_CHARACTERS_MAX = 64
 
 
 def address_in(text: str) -> str | None:
-    """An address as sockets write it, IPv4 in IPv6 as IPv4; None of a name."""
+    """Returns an address in the format of sockets, IPv4-mapped IPv6 as IPv4; None for a name."""
     if len(text) > _ADDRESS_CHARACTERS_MAX:
         return None
     try:
@@ -27,7 +29,7 @@ def address_in(text: str) -> str | None:
 
 @lru_cache(_KEPT_MAX)
 def is_host(told: str, host: str) -> bool:
-    """True if `told`, in any notation, is the address `host`. Without a zone it matches any zone."""
+    """Whether `told`, in any notation, is the address `host`. Without a zone it matches any zone."""
     if told == host:
         return True
     mine, theirs = address_in(told), address_in(host)

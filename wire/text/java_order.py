@@ -1,4 +1,6 @@
-"""The order in which Java iterates over a `HashMap`, as scripts see it in output of tools, and clients in responses."""
+"""The iteration order of Java's `HashMap`, which is visible to scripts in the output of tools, and to clients in
+responses.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,10 @@ _WORD = 0xFFFFFFFF
 
 
 def java_hash_order(names: Sequence[str], least_buckets: int = _LEAST_BUCKETS) -> list[str]:
-    """Returns the keys in the order of a `java.util.HashMap` into which these, all different, were put one by one: by
-    bucket, and in it by age.
+    """Returns the distinct keys in the order of a `java.util.HashMap` to which they were added one by one: by bucket,
+    and within a bucket by age.
 
-    A bucket has fewer than eight keys, as always with tens of names: a larger one would be a tree.
+    A bucket must have fewer than eight keys, which holds for tens of names: a larger one would be a tree.
     """
     buckets = least_buckets
     while len(names) > buckets * 3 // 4:
@@ -23,6 +25,6 @@ def java_hash_order(names: Sequence[str], least_buckets: int = _LEAST_BUCKETS) -
 
 
 def spread(name: str) -> int:
-    """Returns `HashMap.hash`, unsigned: the upper half of the hash code counts, too."""
+    """Returns `HashMap.hash`, unsigned: it mixes in the upper half of the hash code."""
     code = java_hash(name) & _WORD
     return code ^ (code >> 16)

@@ -1,4 +1,4 @@
-"""Messages directly as JSON text: the same as `json.dumps(as_json(message))`, many times faster.
+"""Direct conversion of messages to JSON text: the result of `json.dumps(as_json(message))`, many times faster.
 
 Used for tables with millions of records. The writer of a class is generated once, as one f-string. Tests compare it
 with `trimaran.wire.text.as_json`, which also states which values are hidden.
@@ -24,7 +24,7 @@ _HIDDEN = _text(HIDDEN)
 
 
 def json_text(message: Struct) -> str:
-    """The message as JSON, every field of it, without spaces."""
+    """Returns the message as JSON with all fields, without spaces."""
     return json_writer(type(message))(message)
 
 
@@ -59,7 +59,7 @@ def _generated(cls: type[Struct], hidden: frozenset[str]) -> Writer:
             optional = True
         else:
             shown = _expression(shape, value, source)
-        # An f-string formats the text as it is, and numbers as JSON has them.
+        # An f-string inserts text unchanged, and formats numbers as in JSON.
         text = f"'null' if {value} is None else {shown}" if optional else shown
         parts.append(f'"{field.name}":{{{text}}}')
     with source.block("def write(m):"):
