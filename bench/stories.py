@@ -1,8 +1,9 @@
 """The stories of docs/stories.md: one request each, as the functions that it enters, in order, during a run in this
 process.
 
-A row is a public function that another room calls; a room is a folder. Rooms that every request uses in the same way,
-such as buffers and turns of the loop, are omitted, and so are functions that an idle cluster calls, too.
+A row is a public function that another folder calls. Folders that every request uses in the same way, such as buffers
+and turns of the loop, are omitted, and so are functions that an idle cluster calls, too. The Produce is flushed before
+its response: its rows go down to the system call, which needs a kernel with asynchronous fdatasync.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -22,7 +23,14 @@ import trio
 import trio._core._run as scheduler
 
 from bench import calls as calls_of_requests
-from bench.calls import ONE_BROKER, TIMEOUT_SECONDS, Entered, new_topic, over_the_wire
+from bench.calls import (
+    ONE_BROKER,
+    ONE_BROKER_FSYNCED,
+    TIMEOUT_SECONDS,
+    Entered,
+    new_topic,
+    over_the_wire,
+)
 from bench.counting import ROOT, Calls
 from tests.cluster.in_process import cluster, connected_to
 from trimaran.wire.messages.create_topics import CreateTopicsRequest
@@ -34,8 +42,9 @@ TEXT_CHARACTERS_MAX = 110
 IDLE_SECONDS = 1.0
 REST_SECONDS = 0.01  # markers of transactions follow the response
 SESSION_MS = 600
+PRODUCE, FSYNCED_PRODUCE = "A Produce", "Produce, fsynced"
 REQUESTS = {
-    "A Produce": "Produce",
+    PRODUCE: "Produce",
     "A Fetch": "Fetch",
     "A change of metadata: CreateTopics": "CreateTopics, until applied",
     "The end of a transaction: EndTxn": "EndTxn",
@@ -54,6 +63,14 @@ LEFT_OUT = re.compile(
     r"|quorum/(metadata/(image|records|topic_names)|controller/(configs|partitions/(index|placement)))"
     r"|quorum/controller/(nodes/(registrar|reachability)|tasks/turns)|trimaran/"
 )
+# The way of an append to the system call, which the Produce shows step by step, also within a folder.
+SHOWN = {
+    ("log/partitions/local_log.py", "LocalLog.prepare_flush"),
+    ("log/durability/flush.py", "Flushing.prepare"),
+    ("log/durability/syncing.py", "begin"),
+    ("log/durability/syncing.py", "Fdatasyncs.submit"),
+    ("log/durability/flush.py", "Flushing.finish"),
+}
 # Tasks that continue, ends, and the rule that an idle node follows, too.
 NAMES_LEFT_OUT = re.compile(
     r"(.*\.)?(run|close|publish|wait_for|deadline|expect|earliest|encode|encoded|decode_answer|stop_reading"
@@ -67,9 +84,15 @@ def stories() -> dict[str, list[Row]]:
     with tempfile.TemporaryDirectory() as root, in_order():
         walks = {name: ONE_BROKER[name] for name in REQUESTS.values()}
         measured = trio.run(over_the_wire, Path(root) / "one", 1, walks, False)
+        fsynced = {FSYNCED_PRODUCE: ONE_BROKER_FSYNCED[FSYNCED_PRODUCE]}
+        measured |= trio.run(over_the_wire, Path(root) / "fsynced", 1, fsynced, True)
         entered = {title: measured[name][1].entered for title, name in REQUESTS.items()}
+        entered[PRODUCE] = measured[FSYNCED_PRODUCE][1].entered
         entered[FAIL_OVER] = trio.run(_fail_over, Path(root) / "three")
-    return {title: list(_rows(calls)) for title, calls in entered.items()}
+    return {
+        title: list(_rows(calls, SHOWN if title == PRODUCE else frozenset()))
+        for title, calls in entered.items()
+    }
 
 
 @contextmanager
@@ -82,24 +105,22 @@ def in_order() -> Iterator[None]:
         yield
 
 
-def _rows(entered: Entered) -> Iterator[Row]:
+def _rows(entered: Entered, shown: Collection[tuple[str, str]]) -> Iterator[Row]:
     seen: set[tuple[str, str]] = set()
     for code, caller in entered.items():
         place, name = code.co_filename.removeprefix(PRODUCT), code.co_qualname
         if "<" in name or any(part.startswith("_") for part in name.split(".")):
             continue
-        if (
-            LEFT_OUT.match(place)
-            or NAMES_LEFT_OUT.match(name)
-            or (caller is not None and _room(caller) == _room(code))
-        ):
+        is_omitted = LEFT_OUT.match(place) or NAMES_LEFT_OUT.match(name)
+        is_internal = caller is not None and _folder(caller) == _folder(code)
+        if (place, name) not in shown and (is_omitted or is_internal):
             continue
         if (place, name) not in seen and (text := _says(place, name)):
             seen.add((place, name))
             yield place, name, text
 
 
-def _room(code: CodeType) -> str:
+def _folder(code: CodeType) -> str:
     return str(Path(code.co_filename).parent)
 
 

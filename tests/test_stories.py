@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.stories import ROWS_MAX, stories
+from trimaran.log.durability.syncing import Fdatasyncs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "stories.md"
 # Functions of timers, which run beside a request at times.
@@ -17,6 +18,7 @@ HEAD = """# Stories of requests
 
 Each story is one request on nodes in one process. A row is a public function at its first call from another folder.
 Machinery is left out: buffers, codecs, turns of the loop, and checks of the request (`bench/stories.py`).
+Records are flushed before the response to the Produce, and its rows go on to the system call.
 This page is written from such a run: `REWRITE_TRANSCRIPTS=1 pytest tests/test_stories.py`.
 [architecture.md](architecture.md) tells the same in words.
 """
@@ -46,6 +48,10 @@ def told_by(page):
 
 @pytest.mark.slow(seconds=15)
 def test_requests_enter_functions_in_order_of_page():
+    try:
+        Fdatasyncs()
+    except OSError as error:
+        pytest.skip(f"this machine has no asynchronous fdatasync: {error}")
     seen = stories()
     if os.environ.get("REWRITE_TRANSCRIPTS"):
         PAGE.write_text(page_of(seen))
