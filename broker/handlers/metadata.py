@@ -19,7 +19,7 @@ from trimaran.broker.metadata.seen_topics import EVERYBODY, Asker
 from trimaran.broker.metadata.topic_views import TopicView, ViewKey
 from trimaran.quorum.metadata.image import MetadataImage, TopicImage
 from trimaran.quorum.metadata.topic_names import why_illegal
-from trimaran.quorum.serving.audit import tells_what_is_allowed
+from trimaran.quorum.serving.audit import logs_every_verdict
 from trimaran.quorum.serving.authorization import may_with_topic
 from trimaran.quorum.serving.authorized_operations import (
     NOT_ASKED,
@@ -149,7 +149,7 @@ def _is_kept(request: MetadataRequest) -> bool:
     """Whether the encoded topics may be cached: not if the response has authorized operations, or allowed access is
     logged.
     """
-    return not (request.include_topic_authorized_operations or tells_what_is_allowed())
+    return not (request.include_topic_authorized_operations or logs_every_verdict())
 
 
 def _asker(ctx: AdminContext, call: Call) -> Asker:

@@ -97,12 +97,12 @@ def all_of(*choices: str) -> Check:
 class ConfigKey:
     """One key. `required` keys have no default. `internal` keys are hidden from clients.
 
-    A key has an effect unless it gives the reason why not. `no_effect`: it changes nothing here.
-    `no_effect_while_running`: altering a running broker changes nothing until the broker's file has the same value.
-    `only_default`: no other value is accepted, because an operator who sets one relies on it. `told_as` is the type in
-    responses to clients, if Kafka parses the text later. `undeclared`: Apache Kafka 4.3 does not declare it, since only
-    a plug-in reads it there; responses to clients include such a key if a file sets it, without its type and value.
-    `gaps`: elements of a list may be empty, and are dropped.
+    A key has an effect unless a field says why not. `no_effect`: it changes nothing here. `no_effect_while_running`:
+    altering a running broker changes nothing until the broker's file has the same value. `only_default`: no other value
+    is accepted, because an operator who sets one relies on it. `type_for_clients` is the type in responses to clients,
+    if Kafka parses the text later. `undeclared`: Apache Kafka 4.3 does not declare it, since only a plug-in reads it
+    there; responses to clients include such a key if a file sets it, without its type and value. `gaps`: elements of a
+    list may be empty, and are dropped.
     """
 
     name: str
@@ -117,7 +117,7 @@ class ConfigKey:
     no_effect: str = ""
     no_effect_while_running: str = ""
     only_default: str = ""
-    told_as: Kind | None = None
+    type_for_clients: Kind | None = None
     undeclared: bool = False
     gaps: bool = False
 
@@ -140,7 +140,7 @@ class ConfigKey:
     def type_id(self) -> ConfigTypeId:
         if self.undeclared:
             return ConfigTypeId.UNKNOWN
-        return ConfigTypeId[(self.told_as or self.kind).upper()]
+        return ConfigTypeId[(self.type_for_clients or self.kind).upper()]
 
     def parse(self, text: str, *, origin: str = "") -> Any:
         """Parses `text` to a typed value.
@@ -225,7 +225,7 @@ class ConfigKey:
 
     def _list(self, text: str, origin: str) -> list[str]:
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
-        if not (all(parts) or self.gaps or self.told_as is not None):
+        if not (all(parts) or self.gaps or self.type_for_clients is not None):
             raise ConfigError(
                 self.name,
                 text,

@@ -143,7 +143,7 @@ LISTENERS = (
         ["SASL_SSL:SASL_SSL", "PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT"],
         "Security protocol of each listener name.",
         importance="low",
-        told_as="string",
+        type_for_clients="string",
     ),
     ConfigKey(
         "early.start.listeners",
@@ -172,7 +172,7 @@ LISTENERS = (
         "Most connections from single addresses, HOST:COUNT.",
         _overrides,
         scope="cluster-wide",
-        told_as="string",
+        type_for_clients="string",
     ),
     ConfigKey(
         "connections.max.idle.ms", "long", 600_000, "Time after which an idle connection is closed."

@@ -1,6 +1,6 @@
 """The configs of a topic: names, defaults and bounds of Apache Kafka 4.3, and the server keys with their defaults.
 
-Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Keys without effect say why.
+Source: Kafka's `TopicConfig`, `LogConfig`, `ServerTopicConfigSynonyms`. Each key without an effect gives the reason.
 """
 
 from __future__ import annotations

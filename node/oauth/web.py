@@ -28,7 +28,7 @@ _PIECE_BYTES = 65536
 
 
 class WebError(Exception):
-    """There is no usable response; the message gives the reason, but nothing of what was sent or received."""
+    """There is no usable response; the message gives the reason, but no content of the request or response."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,8 @@ class Raft:
     """One replica of the metadata log.
 
     Args:
-        log: the log as opened and flushed: everything in it counts as durable.
-        election: what the vote file says (`ElectionState()` if there is none).
+        log: the open log, already flushed: everything in it is durable.
+        election: the content of the vote file (`ElectionState()` if there is none).
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class Raft:
         return None if leader == NO_NODE else leader
 
     @property
-    def standing(self) -> tuple[type, LeaderEpoch, int]:
+    def role_and_leader(self) -> tuple[type, LeaderEpoch, int]:
         """Returns a value that changes whenever the role, the epoch or the leader changes."""
         role = self._state.role
         return type(role), role.epoch, self._state.election.leader_id

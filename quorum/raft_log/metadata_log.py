@@ -64,7 +64,7 @@ class _Newest(NamedTuple):
         )
 
 
-def nobody_else(_history: QuorumHistory) -> bool:
+def cannot_refetch(_history: QuorumHistory) -> bool:
     """Returns False: no other node has this log."""
     return False
 
@@ -83,7 +83,7 @@ class MetadataLog:
         self,
         log: PartitionLog,
         snapshots: SnapshotFiles,
-        can_refetch: CanRefetch = nobody_else,
+        can_refetch: CanRefetch = cannot_refetch,
         recovery_point: RecoveryPoint | None = None,
     ) -> None:
         self.log = log
@@ -372,7 +372,7 @@ def validate_fetched(
 
 
 def open_metadata_log(
-    directory: LogDirectory, config: LogConfig, can_refetch: CanRefetch = nobody_else
+    directory: LogDirectory, config: LogConfig, can_refetch: CanRefetch = cannot_refetch
 ) -> MetadataLog:
     """Opens the metadata log in a node's directory, or creates it. Blocks.
 

@@ -392,10 +392,10 @@ class QuorumNode:
 
     def _publish(self, raft: Raft) -> None:
         """Publishes the leader to the process, if the leader or our role has changed."""
-        standing = raft.standing
-        if standing == self._published:
+        role_and_leader = raft.role_and_leader
+        if role_and_leader == self._published:
             return
-        self._published = standing
+        self._published = role_and_leader
         self.metrics.follow(raft)
         known = self.leader.value
         if known.epoch != raft.epoch or known.leader_id != raft.leader_id:

@@ -77,9 +77,9 @@ class AlteredSecurity:
             nursery.start_soon(self._watch_files)
             while True:
                 await self._wanted.wait()
-                await self.obey()
+                await self.apply_alterations()
 
-    async def obey(self) -> None:
+    async def apply_alterations(self) -> None:
         """Applies the newest published configs."""
         async with self._one_at_a_time:
             changed, self._changed = self._changed, set()

@@ -48,7 +48,7 @@ class _Bound:
 _DENIED = _Bound()
 
 
-def tells_what_is_allowed() -> bool:
+def logs_every_verdict() -> bool:
     """Returns whether every verdict is logged; verdicts must not be cached then."""
     return log.isEnabledFor(logging.DEBUG)
 

@@ -108,7 +108,7 @@ def describe_configs(
             yield None
             described = _describe(resource, description, config.node_id, image)
             if call.header.api_version == 0:
-                _say_what_is_default(described)
+                _set_is_default(described)
             head = DescribeConfigsResult(
                 error_message="",  # Kafka's value on success
                 resource_type=resource.resource_type,
@@ -136,7 +136,7 @@ def describe_configs_of_controller(
     return describe_configs(request, ctx, call)
 
 
-def _say_what_is_default(configs: list[DescribeConfigsResourceResult]) -> None:
+def _set_is_default(configs: list[DescribeConfigsResourceResult]) -> None:
     """Sets `is_default`, because version 0 has no sources."""
     for config in configs:
         config.is_default = config.config_source == ConfigSource.DEFAULT

@@ -55,7 +55,7 @@ async def publish(publisher, *records):
     for record in records:
         delta.configs.set_config(record)
     publisher.publish(delta, image, Manifest(image.provenance))
-    await publisher.obey()
+    await publisher.apply_alterations()
 
 
 async def check_renewed(listener, before):
@@ -195,7 +195,7 @@ async def test_second_alteration_applies_others_are_ignored(node, tmp_path):
     publisher = AlteredSecurity(node, [listener], [(client, controller_security)])
     await publish(publisher, altered(LOCATION, str(tmp_path / "new.pem"), THIS))
     first, shown = listener.security, client.tls
-    await publisher.obey()
+    await publisher.apply_alterations()
     assert listener.security is first, "nothing was altered since"
     assert client.tls is shown
     other = "listener.name.plaintext.ssl.keystore.location"
@@ -277,7 +277,7 @@ async def test_alterations_between_two_looks_are_obeyed_together(node, tmp_path)
     assert dict(publisher._configs.of(*THIS)) == {
         f"listener.name.{name.lower()}.ssl.keystore.location": new for name in names
     }
-    await publisher.obey()
+    await publisher.apply_alterations()
     assert [listener.security is old for listener, old in zip(listeners, before, strict=True)] == [
         False,
         False,

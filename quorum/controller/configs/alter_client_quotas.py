@@ -124,12 +124,12 @@ def _check_entity(entity: list[EntityData]) -> Mapping[str, int | None]:
         raise _invalid(
             "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"
         )
-    if not _may_be_host(names[IP]):
+    if not _is_host(names[IP]):
         raise _invalid(f"{names[IP]} is not a valid IP or resolvable host.")
     return _OF_IPS
 
 
-def _may_be_host(name: str | None) -> bool:
+def _is_host(name: str | None) -> bool:
     """Returns whether the text is an address or a valid host name; None is the default entity. The controller does not
     query DNS during a decision.
     """

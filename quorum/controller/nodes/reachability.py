@@ -64,9 +64,9 @@ class Reachability:
                 for broker in image().cluster.brokers.values():
                     known = self._of(broker)
                     if not known.answered and not known.disproved:
-                        nursery.start_soon(self._meet, broker, limit)
+                        nursery.start_soon(self._probe_once, broker, limit)
 
-    async def _meet(self, broker: BrokerRegistration, limit: trio.CapacityLimiter) -> None:
+    async def _probe_once(self, broker: BrokerRegistration, limit: trio.CapacityLimiter) -> None:
         async with limit:
             result = await liveness.probe(broker.listeners)
         self._of(broker).answered |= result.answered

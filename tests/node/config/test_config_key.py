@@ -239,7 +239,7 @@ def test_empty_list_element_needs_a_permitting_key():
     assert (error.why, error.fix) == ("one of its values is empty", "remove the extra comma")
     assert error.answer == "Configuration 'a.key' values must not be empty."
     assert key("list", gaps=True).parse("a,,b,") == ["a", "b"]
-    assert key("list", told_as="string").parse("a,,b") == ["a", "b"]
+    assert key("list", type_for_clients="string").parse("a,,b") == ["a", "b"]
     assert key("list").parse("  ") == []
 
 
@@ -286,7 +286,7 @@ def test_table_of_keys_preserves_order():
 
 def test_key_sensitivity_follows_type_and_declaration():
     assert key("int").type_id is ConfigTypeId.INT
-    assert key("string", told_as="list").type_id is ConfigTypeId.LIST
+    assert key("string", type_for_clients="list").type_id is ConfigTypeId.LIST
     assert key("string", undeclared=True).type_id is ConfigTypeId.UNKNOWN
     assert [key(kind).sensitive for kind in ("password", "string")] == [True, False]
     assert key("string", undeclared=True).sensitive
