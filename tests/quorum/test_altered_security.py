@@ -295,7 +295,10 @@ async def test_files_of_all_listeners_are_checked(node, tmp_path):
     identified by its error.
     """
     publisher = AlteredSecurity(node, [], [])
-    assert set(publisher._file_signatures()) == {str(tmp_path / "node.pem"), str(tmp_path / "ca.pem")}
+    assert set(publisher._file_signatures()) == {
+        str(tmp_path / "node.pem"),
+        str(tmp_path / "ca.pem"),
+    }
     (tmp_path / "ca.pem").unlink()
     found = os.stat(tmp_path / "node.pem")
     assert publisher._file_signatures() == {

@@ -189,15 +189,11 @@ def _check_needs(update: FeatureUpdateKey, proposed: dict[str, int]) -> None:
 def _why_unsupported(
     name: str, level: int, image: MetadataImage, cluster: QuorumFeatures
 ) -> str | None:
-    local = _why_unsupported(
-        name, level, f"Local controller {cluster.node_id}", REGISTERED_FEATURES
-    )
+    local = _range_problem(name, level, f"Local controller {cluster.node_id}", REGISTERED_FEATURES)
     if local is not None:
         return local
     for broker in sorted(image.cluster.brokers.values(), key=lambda broker: broker.id):
-        if (
-            why := _why_unsupported(name, level, f"Broker {broker.id}", broker.features)
-        ) is not None:
+        if (why := _range_problem(name, level, f"Broker {broker.id}", broker.features)) is not None:
             return why
     if image.features.metadata_version < versions.CONTROLLER_REGISTRATION:
         return None  # controllers do not register at that level
@@ -206,7 +202,7 @@ def _why_unsupported(
     ):
         who = f"Controller {controller.id}"
         if controller.id != cluster.node_id and (
-            why := _why_unsupported(name, level, who, controller.features)
+            why := _range_problem(name, level, who, controller.features)
         ):
             return why
     for node_id in sorted(cluster.controllers):
@@ -215,7 +211,7 @@ def _why_unsupported(
     return None
 
 
-def _why_unsupported(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
+def _range_problem(name: str, level: int, who: str, ranges: Iterable[FeatureRange]) -> str | None:
     """Returns why a node does not support the level, None if it does. A feature that a node does not name has level 0.
     A node that has not registered kraft.version is not checked for it, because the quorum asks its voters.
     """
