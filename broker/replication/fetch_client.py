@@ -98,6 +98,8 @@ class FetchClient:
         self._changed: dict[TopicIdPartition, None] = {}
         self._to_forget: dict[TopicIdPartition, None] = {}
         self._delayed: dict[TopicIdPartition, float] = {}
+        # Partitions of the session whose data in a response was dropped.
+        self._dropped: set[TopicIdPartition] = set()
         self._holding_back = False
 
     def __len__(self) -> int:
@@ -133,6 +135,13 @@ class FetchClient:
         key = followed.key
         if key not in self._delayed and self._followed.get(key) is followed:
             self._changed[key] = None
+
+    def dropped(self, key: TopicIdPartition) -> None:
+        """Notes that a response had data for a partition whose epoch has ended. The leader does not send it again in
+        this session: a watermark that no later write moves would stay unknown here.
+        """
+        if key in self._known:
+            self._dropped.add(key)
 
     def delay(self, followed: PartitionFetchState, now: float) -> None:
         """Removes a partition that the leader refuses from the session for a while, longer each time.
@@ -170,6 +179,7 @@ class FetchClient:
         self.session_id = NO_SESSION
         self._epoch = INITIAL_EPOCH
         self._known.clear()
+        self._dropped.clear()
         self._to_forget.clear()
         self._changed = dict.fromkeys(key for key in self._followed if key not in self._delayed)
 
@@ -186,6 +196,8 @@ class FetchClient:
         All changed partitions must be ready.
         """
         self._resume_due(now)
+        if not in_flight and not self._dropped.isdisjoint(self._followed):
+            self.begin()
         self._hold_back(now)
         self._resend_under_new_epoch()
         topics = self._changes()
@@ -293,6 +305,7 @@ class FetchClient:
         forgotten: dict[bytes, ForgottenTopic] = {}
         for key in self._to_forget:
             del self._known[key]
+            self._dropped.discard(key)
             topic = forgotten.setdefault(key[0], ForgottenTopic(topic_id=key[0], partitions=[]))
             topic.partitions.append(key[1])
         self._to_forget.clear()

@@ -279,6 +279,8 @@ class Fetcher:
                 followed = self._client.find_asked(key, number)
                 if followed is not None and await self._take(followed, data):
                     lost[followed.key] = followed
+                if followed is None or followed.follower.ended:
+                    self._client.dropped(key)
                 taken += 1
                 if taken % ANSWERS_PER_TURN == 0:
                     await yield_to_loop()

@@ -314,6 +314,36 @@ def test_identical_restart_needs_no_request(client):
     assert client.find_asked(key(0), client.requests) is client.find(key(0))
 
 
+def test_dropped_data_begins_a_new_session(client):
+    """The leader does not repeat a watermark in a session."""
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    ask(client)
+    client.remove(key(0))
+    client.dropped(key(0))
+    client.add(key(0), Follower())
+    assert ask(client, in_flight=True) is None
+    request = ask(client)
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert named(request) == [(b"t", 1, 0), (b"t", 0, 0)]
+    request = ask(client)
+    assert (request.session_id, named(request)) == (SESSION, []), "once"
+
+
+@pytest.mark.parametrize("has_session", [True, False])
+def test_dropped_data_of_forgotten_partition_keeps_session(client, has_session):
+    client.add(key(0), Follower())
+    client.add(key(1), Follower())
+    if has_session:
+        ask(client)
+    client.remove(key(0))
+    client.dropped(key(0))
+    ask(client)
+    client.add(key(0), Follower())
+    request = ask(client)
+    assert (request.session_id, named(request)) == (SESSION, [(b"t", 0, 0)])
+
+
 def test_pauses_double_and_reset_on_success(client):
     client.add(key(), Follower())
     followed = client.find(key())

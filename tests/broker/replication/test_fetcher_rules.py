@@ -23,6 +23,7 @@ from tests.broker.replication.stub_leader import (
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.channels.broker_connector import BrokerConnector
 from trimaran.broker.events import REPLICA_TRUNCATED
+from trimaran.broker.partitions.follower import PartitionFollower
 from trimaran.broker.partitions.replica import Replica
 from trimaran.broker.replication.fetch_client import FetchClient, FetchSettings
 from trimaran.broker.replication.fetcher import Fetcher
@@ -101,6 +102,41 @@ async def test_answer_from_ended_epoch_is_ignored(tmp_path):
         assert (held.log.log_end_offset, held.high_watermark) == (1, 0)
         [named] = leader.fetches[1].topics[0].partitions
         assert (named.current_leader_epoch, named.fetch_offset) == (2, 1)
+
+
+@pytest.mark.parametrize("ends", ["before", "while records are appended"])
+async def test_watermark_for_ended_epoch_is_requested_again(tmp_path, monkeypatch, ends):
+    """The replica moved to another directory: the leader does not repeat the watermark in the session."""
+    async with followed(tmp_path) as (harness, leader):
+        held = harness.partitions.find(TopicPartition("t", 0))
+
+        def move():
+            harness.follows.unfollow(held)
+            held.release_log()
+            harness.follows.follow(held)
+
+        real = PartitionFollower.append
+
+        def append(self, records):
+            monkeypatch.undo()
+            taken = real(self, records)
+            move()
+            return taken
+
+        def answer(request):
+            if request.session_epoch == 0:
+                return answered(data(high_watermark=1)) if len(leader.fetches) > 2 else answered()
+            if len(leader.fetches) != 2:
+                return answered()
+            if ends == "before":
+                move()
+                return answered(data(high_watermark=1))
+            monkeypatch.setattr(PartitionFollower, "append", append)
+            return answered(data(records=record(1), high_watermark=1))
+
+        leader.answer = answer
+        follow(harness)
+        await until(lambda: held.high_watermark == 1)
 
 
 async def test_divergence_truncates_and_asks_again(tmp_path):

@@ -63,7 +63,7 @@ def _keeps_the_watermark_when_it_cuts() -> Patch:
         self._flush_truncated()
 
     def take(self: PartitionFollower, high: int, _start: int) -> None:
-        if not self._is_new:
+        if not self.is_new:
             self.replica.saved_watermark = max(self.replica.saved_watermark, high)
 
     return both(
@@ -103,7 +103,7 @@ def _takes_any_watermark() -> Patch:
     """The leader's watermark is taken if the log here is longer: before the batches are compared."""
 
     def take(self: PartitionFollower, _high: int, _start: int) -> None:
-        if not self._is_new:
+        if not self.is_new:
             self.replica.saved_watermark = self.log.log_end_offset
 
     return mock.patch.object(PartitionFollower, "take_watermark", take)
