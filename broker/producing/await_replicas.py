@@ -8,7 +8,7 @@ Source: `DelayedProduce` of Kafka.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import trio
@@ -19,6 +19,7 @@ from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watermark_waits import FLUSH_SECONDS_MAX
 from trimaran.broker.producing.partition_append import PartitionAppend
 from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.watermark import Waiting
 from trimaran.quorum.metadata.image import ClusterImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import Offset
@@ -33,9 +34,8 @@ def await_replicas(parts: Sequence[PartitionAppend], timeout_ms: int) -> Handlin
     if not replicated(parts):
         for part in parts:
             part.release()
-        wait = partial(_wait_replicated, parts, max(0, timeout_ms) / 1000)
-        ready = partial(replicated, parts)
-        yield Wait(wait, ready, holds_request=False)
+        wait = _Replication(parts, max(0, timeout_ms) / 1000)
+        yield Wait(wait.wait, wait.ready, holds_request=False, when_ready=wait.when_ready)
     for part in parts:
         if part.leader is not None and part.required_offset >= 0:
             code = _outcome(part.leader, part.required_offset)
@@ -53,10 +53,34 @@ def replicated(parts: Iterable[PartitionAppend]) -> bool:
     return True
 
 
-async def _wait_replicated(parts: Sequence[PartitionAppend], seconds: float) -> None:
-    deadline = trio.current_time() + seconds
-    for part in parts:
-        if part.leader is not None and part.required_offset >= 0:
+class _Replication:
+    """Waits until all of `parts` are replicated, at most for `seconds` after the wait began."""
+
+    __slots__ = ("_deadline", "_parts", "_seconds")
+
+    def __init__(self, parts: Sequence[PartitionAppend], seconds: float) -> None:
+        self._parts = parts
+        self._seconds = seconds
+        self._deadline: float | None = None
+
+    def ready(self) -> bool:
+        return replicated(self._parts)
+
+    def when_ready(self, call: Callable[[], object]) -> Waiting | None:
+        """Calls `call` once the first of those that are late is replicated, or at the deadline."""
+        for part in self._parts:
+            if not replicated((part,)):
+                assert part.leader is not None
+                watermark = part.leader.high_watermark
+                return watermark.when_reached(part.required_offset, call, self._ends_at())
+        return None
+
+    async def wait(self) -> None:
+        deadline = self._ends_at()
+        for part in self._parts:
+            if replicated((part,)):
+                continue
+            assert part.leader is not None
             watermark = part.leader.high_watermark
             try:
                 await watermark.wait_reached(part.required_offset, deadline)
@@ -64,6 +88,11 @@ async def _wait_replicated(parts: Sequence[PartitionAppend], seconds: float) -> 
                 continue  # `_outcome` returns the error
             if watermark.offset < part.required_offset:
                 return  # timed out
+
+    def _ends_at(self) -> float:
+        if self._deadline is None:
+            self._deadline = trio.current_time() + self._seconds
+        return self._deadline
 
 
 def _outcome(leader: PartitionLeader, required_offset: Offset) -> ErrorCode:

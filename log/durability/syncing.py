@@ -35,6 +35,7 @@ import trio
 
 from trimaran.log.durability.flush import Flush
 from trimaran.wire.text import events
+from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 log = logging.getLogger(__name__)
 
@@ -156,10 +157,13 @@ class KernelSyncs:
 
     async def run(self) -> None:
         """Calls back for completed syncs, until the trio run ends."""
+        done = slice_end()
         while True:
             await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
+            done.begin_slice()  # answers leave when all that has completed is noted
             for tag, number in self._fdatasyncs.completed():
                 self._completed(tag, number)
+            done.end_slice()
 
     def _completed(self, tag: int, number: int) -> None:
         batch = self._batches[tag]

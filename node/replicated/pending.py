@@ -7,6 +7,7 @@ Kafka's equivalent is a `CompletableFuture`, with a `DeferredEventQueue` for the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
 from typing import Generic, TypeVar
@@ -14,7 +15,7 @@ from typing import Generic, TypeVar
 import trio
 
 from trimaran.node.runtime.errors import NotLeaderError
-from trimaran.node.runtime.watermark import Watermark
+from trimaran.node.runtime.watermark import Waiting, Watermark
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
@@ -114,6 +115,12 @@ class PendingResponse(Generic[T]):
         progress = self._progress
         return progress is None or progress.committed.offset >= self._end_offset
 
+    def when_ready(self, call: Callable[[], object]) -> Waiting | None:
+        """Calls `call` once `wait` would not wait any more; None if undecided, then only `wait` learns of it."""
+        if not self.is_decided or self._progress is None:
+            return None
+        return self._progress.committed.when_reached(self._end_offset, call, self._deadline)
+
     async def decided(self) -> T:
         """Returns the response when it is decided, committed or not; a checkpoint in each case.
 
@@ -158,5 +165,5 @@ def settled(pending: PendingResponse[T]) -> Handling[T]:
     """
     if pending.ready():
         return pending.response
-    response: T = yield Wait(pending.wait, pending.ready)
+    response: T = yield Wait(pending.wait, pending.ready, when_ready=pending.when_ready)
     return response

@@ -19,13 +19,29 @@ from trimaran.wire.identity import Offset
 from trimaran.wire.transport.scheduling.deadlines import deadlines
 
 
-class _Wait:
-    """A wait for an offset. `call` is None once it was called or is no longer needed."""
+class Waiting:
+    """A function that a watermark calls. `call` is None once it was called or is no longer needed."""
 
-    __slots__ = ("call",)
+    __slots__ = ("_watermark", "call", "limit")
 
-    def __init__(self, call: Callable[[], object]) -> None:
+    def __init__(self, watermark: Watermark, call: Callable[[], object], deadline: float) -> None:
         self.call: Callable[[], object] | None = call
+        self.limit = None if deadline == inf else deadlines().add(deadline, self._time_out)
+        self._watermark = watermark
+
+    def stop(self) -> None:
+        """Does not call back any more."""
+        if self.call is not None:
+            self.call = None
+            self._watermark.dead += 1
+            if self.limit is not None:
+                self.limit.stop()
+
+    def _time_out(self) -> None:
+        call = self.call
+        assert call is not None
+        self.stop()
+        call()
 
 
 class Watermark:
@@ -35,15 +51,15 @@ class Watermark:
     `offset` and `closed` are plain attributes instead of properties, because each Produce reads them several times.
     """
 
-    __slots__ = ("_dead", "_heap", "_serial", "closed", "offset")
+    __slots__ = ("_heap", "_serial", "closed", "dead", "offset")
 
     def __init__(self, offset: Offset = Offset(0)) -> None:
         self.offset = offset
         self.closed = False
         # (offset waited for, serial, wait). As many as there are requests in flight, which the transport bounds,
         # plus at most as many dead entries of cancelled or expired waiters.
-        self._heap: list[tuple[Offset, int, _Wait]] = []
-        self._dead = 0
+        self._heap: list[tuple[Offset, int, Waiting]] = []
+        self.dead = 0
         self._serial = 0
 
     def reached(self, offset: Offset) -> bool:
@@ -68,9 +84,11 @@ class Watermark:
         wait = heapq.heappop(self._heap)[2]
         call, wait.call = wait.call, None
         if call is None:
-            self._dead -= 1
-        else:
-            call()
+            self.dead -= 1
+            return
+        if wait.limit is not None:
+            wait.limit.stop()
+        call()
 
     async def wait_reached(self, offset: Offset, deadline: float = inf) -> None:
         """Returns once `.offset >= offset`, or at `deadline` in trio's seconds; the caller must check which.
@@ -87,38 +105,32 @@ class Watermark:
 
     async def _wait(self, offset: Offset, deadline: float) -> None:
         wake = partial(trio.lowlevel.reschedule, trio.lowlevel.current_task())
-        wait = self._add(offset, wake)
+        wait = self._add(offset, wake, deadline)
 
         def give_up(_raise_cancel: object) -> trio.lowlevel.Abort:
-            wait.call = None
-            self._dead += 1
+            wait.stop()
             return trio.lowlevel.Abort.SUCCEEDED
 
-        def time_out() -> None:
-            if wait.call is not None:
-                give_up(None)
-                wake()
+        await trio.lowlevel.wait_task_rescheduled(give_up)
 
-        limit = None if deadline == inf else deadlines().add(deadline, time_out)
-        try:
-            await trio.lowlevel.wait_task_rescheduled(give_up)
-        finally:
-            if limit is not None:
-                limit.stop()
+    def when_reached(
+        self, offset: Offset, call: Callable[[], object], deadline: float = inf
+    ) -> Waiting | None:
+        """Calls `call` once, when `.offset >= offset`, at the end of the epoch, or at `deadline`. It must not raise.
 
-    def when_reached(self, offset: Offset, call: Callable[[], object]) -> None:
-        """Calls `call` once, when `.offset >= offset` or when the epoch has ended. `call` must not raise."""
+        Returns None if it was called at once.
+        """
         if self.offset >= offset or self.closed:
             call()
-        else:
-            self._add(offset, call)
+            return None
+        return self._add(offset, call, deadline)
 
-    def _add(self, offset: Offset, call: Callable[[], object]) -> _Wait:
-        if self._dead * 2 > len(self._heap):
+    def _add(self, offset: Offset, call: Callable[[], object], deadline: float) -> Waiting:
+        if self.dead * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].call is not None]
             heapq.heapify(self._heap)
-            self._dead = 0
+            self.dead = 0
         self._serial += 1
-        wait = _Wait(call)
+        wait = Waiting(self, call, deadline)
         heapq.heappush(self._heap, (offset, self._serial, wait))
         return wait

@@ -151,7 +151,7 @@ class Controller:
             response = pending.response  # raises the decision's error
             if pending.ready():
                 return response
-        response = yield Wait(pending.wait, pending.ready)
+        response = yield Wait(pending.wait, pending.ready, when_ready=pending.when_ready)
         return response
 
     def watch(

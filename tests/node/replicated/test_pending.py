@@ -59,6 +59,28 @@ async def test_response_waits_for_all_its_commits(autojump_clock, nursery):
     assert await outcome(pending) == ("told", 4)
 
 
+async def test_response_calls_back_at_its_commit(autojump_clock):
+    watermark, called = Watermark(3), []
+    waiting = committed(watermark).when_ready(lambda: called.append("committed"))
+    watermark.advance(4)
+    assert not called
+    watermark.advance(5)
+    assert (called, waiting.call) == (["committed"], None)
+
+
+async def test_response_calls_back_when_commit_is_late(autojump_clock):
+    pending, called = committed(Watermark(3)), trio.Event()
+    pending.when_ready(called.set)
+    await called.wait()
+    assert trio.current_time() == pytest.approx(10)
+    assert await outcome(pending) == (E.COORDINATOR_NOT_AVAILABLE, 0)
+
+
+def test_undecided_response_does_not_call_back():
+    progress = Progress(Watermark(4), 4, ended=E.NOT_CONTROLLER)
+    assert PendingResponse(progress).when_ready(print) is None
+
+
 async def test_response_waits_for_records_replayed_before_it(autojump_clock):
     progress = Progress(Watermark(4), 4, ended=E.NOT_CONTROLLER)
     early, late = PendingResponse(progress), PendingResponse(progress)

@@ -123,6 +123,17 @@ async def test_function_is_called_once_when_mark_is_reached():
     assert called == [0, 2, "end"]
 
 
+async def test_function_is_called_at_its_deadline(autojump_clock):
+    mark, called = Watermark(), []
+    began = trio.current_time()
+    mark.when_reached(2, lambda: called.append("late"), began + 5)
+    stopped = mark.when_reached(2, lambda: called.append("stopped"), began + 5)
+    stopped.stop()
+    await trio.sleep(6)
+    mark.advance(2)
+    assert called == ["late"]
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from("wac")), max_size=40))
 def test_against_the_obvious_version(steps):
     """Steps: w: a wait for the offset begins; a: the watermark advances by it; c: the oldest wait is cancelled."""
@@ -158,8 +169,8 @@ def test_against_the_obvious_version(steps):
                 for n in reached:
                     del alive[n]
                 assert set(done) == expected
-                assert 0 <= mark._dead <= len(mark._heap)
-                assert len(mark._heap) - mark._dead == len(alive)
+                assert 0 <= mark.dead <= len(mark._heap)
+                assert len(mark._heap) - mark.dead == len(alive)
             nursery.cancel_scope.cancel()
 
     trio.run(main)
@@ -173,8 +184,8 @@ async def test_dead_waiters_are_counted_until_removed():
         await settled()
         mark.advance(1)
         await settled()
-        assert (len(mark._heap), mark._dead) == (2, 0)
+        assert (len(mark._heap), mark.dead) == (2, 0)
         nursery.cancel_scope.cancel()
-    assert (len(mark._heap), mark._dead) == (2, 2)
+    assert (len(mark._heap), mark.dead) == (2, 2)
     mark.advance(2)
-    assert (len(mark._heap), mark._dead) == (1, 1)
+    assert (len(mark._heap), mark.dead) == (1, 1)

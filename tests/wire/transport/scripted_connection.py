@@ -29,6 +29,7 @@ from trimaran.wire.transport.memory.pools import Memory
 from trimaran.wire.transport.metrics.limited_log import LimitedLog
 from trimaran.wire.transport.requests.calls import CloseConnection, ConnectionInfo
 from trimaran.wire.transport.scheduling.loop_time import LoopTimed
+from trimaran.wire.transport.scheduling.slice_end import SliceEnd
 
 LIMITS = ConnectionLimits(
     frame_bytes_max=1 << 20,
@@ -134,6 +135,7 @@ class ScriptedTurn:
         self._loop_time = loop_time
         self.over = self.joined = False
         self.step_seconds = 0.0
+        self.slice_end = SliceEnd()
 
     async def begin(self, since=None, spent=0.0):
         self._say(
@@ -182,6 +184,9 @@ class Later(RunningRequest):
     def ready(self):
         self._say(f"asks whether {self._what} is ready")
         return self._given.ready()
+
+    def calls_back(self, _call):
+        return False
 
     async def proceed(self):
         await LoopTimed(self._finish(), self._turn())

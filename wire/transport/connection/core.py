@@ -300,7 +300,6 @@ class ConnectionCore:
             self._newest = None
         if pending.response is not None:
             self.unsent.add_frame(pending.response)
-            self.count_responses()
 
     def sends_enough(self) -> bool:
         """Whether the unsent bytes are sent before further responses are made."""

@@ -74,6 +74,9 @@ class DelayedAnswer:
     def ready(self) -> bool:
         return False
 
+    def calls_back(self, _call: object) -> bool:
+        return False
+
     async def proceed(self) -> None:
         await trio.sleep(self.seconds)
         self.is_known = True

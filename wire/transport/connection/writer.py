@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from trimaran.wire.buffers.outgoing import Outgoing
 from trimaran.wire.transport.connection.core import ConnectionCore
+from trimaran.wire.transport.dispatch.running import RunningRequest
 from trimaran.wire.transport.endpoint.endpoint import TransportLayer
 from trimaran.wire.transport.endpoint.send_queue import NOTHING
 from trimaran.wire.transport.memory.pools import EXPECTED_BYTES, holding
@@ -11,8 +15,10 @@ from trimaran.wire.transport.scheduling.turn import TURN_SECONDS, Turn
 
 
 class Writer:
-    """The writer. It sleeps while no response is pending, and the reader sends through `flush`. `progress` is set when
-    responses are sent or become known, so that the reader may begin more requests.
+    """The writer. It sleeps while no response is pending; then the reader sends through `flush`. It also sleeps if the
+    first pending response calls back when it is ready; that is then sent at once if the turn of the loop has room.
+
+    `progress` is set when responses are sent or become known, so that the reader may begin more requests.
     """
 
     def __init__(self, endpoint: TransportLayer, core: ConnectionCore, turn: Turn) -> None:
@@ -21,15 +27,19 @@ class Writer:
         self._core = core
         self._turn = turn
         self._wanted = AutoResetEvent()
+        self._is_awake = False
         self._sends = False
         self._reading_ended = False
+        self._failure: Exception | None = None
+        # A response that is ready leaves at the end of the slice: others may be under way, and the next flush.
+        self._when_ready = partial(turn.slice_end.then, self._answer)
 
     def flush(self) -> None:
         """Ends the reader's slice and sends the known responses, before the reader waits."""
         core = self._core
         if core.unsent.size and not self._sends:
             self._endpoint.send_nowait(core.unsent)
-        if core.owed or core.unsent.size:
+        if not self._is_awake and (core.unsent.size or (core.owed and self._has_to_drive())):
             self._wanted.set()
         if core.unsent.size or core.owed_bytes or core.share.answers:
             core.count_responses()
@@ -45,13 +55,53 @@ class Writer:
         core = self._core
         while True:
             await self._wanted.wait()
-            while core.owed or core.unsent.size:
+            if self._failure is not None:
+                raise self._failure
+            self._is_awake = True
+            while core.unsent.size or (core.owed and self._has_to_drive()):
                 await self._send_known()
                 if core.owed:
                     await self._drive_pending()
+            self._is_awake = False
+            if not core.owed:
+                core.owed = NOTHING
+                if self._reading_ended:
+                    return
+
+    def _has_to_drive(self) -> bool:
+        """Returns whether the first response that is owed is known, or does not wake the writer when it is."""
+        first = self._core.owed[0]
+        return isinstance(first, Outgoing) or not first.calls_back(self._when_ready)
+
+    def _answer(self) -> None:
+        """The first response has called back: sends it, or wakes the writer."""
+        core, info = self._core, self._core.info
+        pending, unsent = core.owed[0] if core.owed else None, core.unsent.size
+        if (
+            self._is_awake
+            or unsent
+            or not isinstance(pending, RunningRequest)
+            or not pending.ready()
+            or info.memory.answers.is_full
+            or not self._turn.has_room()
+        ):
+            self._wanted.set()
+            return
+        held = pending.held
+        try:
+            pending.proceed_now()
+            core.proceeded(pending, held)
+            if core.unsent.size:  # it may have paused again, or owe nothing
+                self._endpoint.send_nowait(core.unsent)
+        except Exception as error:  # noqa: BLE001 - it is for the writer's task, not for the one that calls back
+            self._failure = error
+        if core.unsent.size or core.share.answers:
+            core.count_responses()
+        self.progress.set()
+        if core.owed or core.unsent.size or self._reading_ended or self._failure is not None:
+            self._wanted.set()
+        else:
             core.owed = NOTHING
-            if self._reading_ended:
-                return
 
     async def _send_known(self) -> None:
         """Sends everything before the first pending response."""
@@ -82,6 +132,7 @@ class Writer:
             held = pending.held
             await pending.proceed()
             core.proceeded(pending, held)
+            core.count_responses()
             self.progress.set()
             if pending.is_known and (
                 core.sends_enough() or loop_time.seconds - began > TURN_SECONDS

@@ -22,6 +22,7 @@ from trimaran.wire.transport.requests.calls import Call, CloseConnection
 from trimaran.wire.transport.scheduling.compute_thread import run_apart
 from trimaran.wire.transport.scheduling.effects import (
     INLINE_COST_MAX,
+    Callback,
     Compute,
     Effect,
     Handling,
@@ -40,7 +41,7 @@ class RunningRequest:
     """
 
     __slots__ = (
-        *("_effect", "_known", "_request", "_route", "_steps"),
+        *("_effect", "_known", "_request", "_route", "_steps", "_waiting"),
         *("blocks", "call", "held", "is_known", "response"),
     )
 
@@ -66,6 +67,7 @@ class RunningRequest:
         self._steps = steps
         self._effect: Effect = None
         self._known = known
+        self._waiting: Callback | None = None
 
     def run(self, step: Callable[[Any], Effect], given: Any) -> Any:
         """Resumes the handler with `step(given)`; returns its response, or this object at a pause."""
@@ -100,6 +102,16 @@ class RunningRequest:
         effect = self._effect
         return type(effect) is Wait and effect.ready is not None and effect.ready()
 
+    def calls_back(self, call: Callable[[], object]) -> bool:
+        """Returns whether `call` will be called when `proceed` has something to do; if not, `proceed` waits for it."""
+        if self._waiting is not None:
+            return self._waiting.call is not None
+        effect = self._effect
+        if type(effect) is not Wait or effect.when_ready is None or self.ready():
+            return False
+        self._waiting = effect.when_ready(call)
+        return self._waiting is not None
+
     async def proceed(self) -> None:
         """Continues until the response is known, or until the next request of the connection may begin.
 
@@ -125,7 +137,8 @@ class RunningRequest:
         """Waits for the effect, if there is one, and resumes the handler; makes the response once the handler has
         ended.
         """
-        route, call, steps = self._route, self.call, self._steps
+        call, steps = self.call, self._steps
+        self._stop_waiting()
         if steps is not None:
             effect, step, given = self._effect, steps.send, None
             try:
@@ -135,19 +148,56 @@ class RunningRequest:
                     given = await effect.wait()  # type: ignore[union-attr]
             except Exception as error:  # noqa: BLE001 - it is for the handler
                 step, given = steps.throw, error
-            found = outcome(route, _PASSES, self.run, step, given)
+            has_ended = self._run_on(step, given)
             given = None  # the error's traceback keeps this frame, which would keep the error
-            if found is self:
+            if not has_ended:
                 return
-            self._steps, self._known = None, found
-        request, found = self._request, self._known
         if call.is_large:
-            self.response = await respond_apart(route, request, found, call)
+            response = await respond_apart(self._route, self._request, self._known, call)
+            self._respond(response)
         else:
-            self.response = respond(route, request, found, call)
+            self._respond(respond(self._route, self._request, self._known, call))
+
+    def proceed_now(self) -> None:
+        """Does as `proceed` if the request is `ready`, except for work in a thread, which is left to `proceed`.
+
+        Raises:
+            CloseConnection: as `proceed`.
+        """
+        call, steps, effect, turn = self.call, self._steps, self._effect, self.call.connection.turn
+        assert steps is not None
+        assert type(effect) is Wait
+        self._stop_waiting()
+        turn.resume()
+        try:
+            step, given = steps.send, None
+            try:
+                effect.wait().__await__().send(None)
+                raise AssertionError("`wait` waits although it is ready")
+            except StopIteration as end:
+                given = end.value
+            except Exception as error:  # noqa: BLE001 - it is for the handler
+                step, given = steps.throw, error
+            has_ended = self._run_on(step, given)
+            given = None  # the traceback of the error keeps this frame, which would keep the error
+            if has_ended and not call.is_large:
+                self._respond(respond(self._route, self._request, self._known, call))
+        finally:
+            turn.pause()
+
+    def _run_on(self, step: Callable[[Any], Effect], given: Any) -> bool:
+        """Runs the handler from `step(given)` on; returns whether it has ended."""
+        found = outcome(self._route, _PASSES, self.run, step, given)
+        if found is self:
+            return False
+        self._steps, self._known = None, found
+        return True
+
+    def _respond(self, response: Outgoing | None) -> None:
+        self.response = response
         self.is_known, self.blocks = True, False
         self._request = self._known = None
-        call.close_room()
+        self.call.close_room()
 
     async def finish(self) -> Outgoing | None:
         """Returns the response, for callers that drive the request themselves.
@@ -166,12 +216,18 @@ class RunningRequest:
         """Closes the handler if it has not ended: its `finally` blocks run. Releases the memory of the response."""
         if self.is_known:
             return
+        self._stop_waiting()
         steps, self._steps = self._steps, None
         if steps is not None:
             outcome(self._route, (), steps.close)
         self.blocks = False
         self._request = None
         self.call.close_room()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
 
 
 def _computed(steps: Handling[Response], effect: Compute) -> tuple[Callable[[Any], Effect], Any]:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 R = TypeVar("R")
 
@@ -63,6 +63,15 @@ class Blocking:
     wait: Callable[[], Awaitable[Any]]
 
 
+class Callback(Protocol):
+    """A function that will be called once; `call` is None once it was, or is not wanted any more."""
+
+    call: Callable[[], object] | None
+
+    def stop(self) -> None:
+        """Does not call back any more."""
+
+
 @dataclass(slots=True, frozen=True)
 class Wait:
     """An awaitable that only the response depends on: all effects of the request are done.
@@ -75,11 +84,15 @@ class Wait:
         holds_request: whether the handler still refers to the request, or to most of it, which then counts as held in
             memory. False lets further requests of the connection begin; the handler must have deleted its references,
             and errors are answered by the general error response, not by `on_error`.
+        when_ready: calls its argument once `wait` returns without waiting, or may, so that no task waits until then.
+            Returns None if only a task that awaits `wait` can find out. Needs `ready`; once that is True, `wait` has
+            no checkpoint.
     """
 
     wait: Callable[[], Awaitable[Any]]
     ready: Callable[[], bool] | None = None
     holds_request: bool = True
+    when_ready: Callable[[Callable[[], object]], Callback | None] | None = None
 
 
 Effect: TypeAlias = Compute | Blocking | Wait | None

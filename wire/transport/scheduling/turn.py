@@ -96,6 +96,12 @@ class TurnQueue:
         self._reserved = 0.0
         self.number = number
 
+    def has_room(self) -> bool:
+        """Returns whether this turn has time left, and no connection waits in line for it."""
+        if self.number != self._loop.number:
+            self._begin_turn()
+        return self._taken < TURN_SECONDS and not self._in_line
+
     def lets_begin(self, turn: Turn, expected: float) -> bool:
         """Admits one more connection in this turn if there is room for the `expected` seconds; returns whether it
         did.
@@ -176,10 +182,14 @@ class TurnQueue:
 class Turn:
     """The turn of one connection: its slices, and its recent use of the loop. Its steps never overlap."""
 
-    __slots__ = ("_at", "_ends", "_entered", "_last", "_lately", "_queue", "ended_in", "loop_time")
+    __slots__ = (
+        *("_at", "_ends", "_entered", "_last", "_lately", "_queue"),
+        *("ended_in", "loop_time", "slice_end"),
+    )
 
     def __init__(self, queue: TurnQueue, loop_time: LoopTime) -> None:
         self.loop_time = loop_time
+        self.slice_end = queue.slice_end
         self._queue = queue
         self._lately = 0.0
         self._at = 0.0
@@ -208,6 +218,10 @@ class Turn:
         is_shared = now - queue.shared_at < MEMORY_SECONDS
         self._ends = now + (TURN_SECONDS if is_shared else ALONE_SECONDS)
         queue.slice_end.begin_slice()
+
+    def has_room(self) -> bool:
+        """Returns whether a step of the connection may run now, in the turn of another task."""
+        return self._queue.has_room()
 
     def is_over(self) -> bool:
         """Whether others are to run next, because the slice has ended or none began."""

@@ -75,6 +75,152 @@ async def test_requests_behind_a_parked_one_begin_and_wait():
             assert (correlation_id, response.throttle_time_ms) == (i, i + 1)
 
 
+class Late:
+    """A result that calls back, and the first function that was registered."""
+
+    def __init__(self):
+        self.known = trio.Event()
+        self.call = None
+        self.waits = 0
+
+    def when_ready(self, call):
+        assert self.call is None, "registered twice"
+        self.call = call
+        return self
+
+    def stop(self):
+        self.call = None
+
+    def complete(self):
+        self.known.set()
+        self.ring()
+
+    def ring(self):
+        call, self.call = self.call, None
+        call()
+
+    async def wait(self):
+        if not self.known.is_set():
+            self.waits += 1
+            await self.known.wait()
+        return 7
+
+
+def of_late(late, outcome=lambda value: HeartbeatResponse(throttle_time_ms=value)):
+    """Declares a handler that answers the group `late` later, and all others at once."""
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    def handler(request, ctx, call):
+        value = 1
+        if request.group_id == "late":
+            value = yield Wait(late.wait, late.known.is_set, when_ready=late.when_ready)
+        return outcome(value)
+
+    return handler
+
+
+async def answered(client):
+    number, response = await client.heartbeat()
+    return number, response.throttle_time_ms
+
+
+async def test_response_that_calls_back_needs_no_task():
+    late = Late()
+    async with open_server(of_late(late)) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late", 1))
+        await settled()
+        await client.send(heartbeat_frame("g", 2) + heartbeat_frame("g", 3))
+        await settled()
+        late.complete()
+        (connection,) = server.connections.values()
+        assert connection.core.unsent.sent > 0  # before any task ran
+        assert [await answered(client) for _ in range(3)] == [(1, 7), (2, 1), (3, 1)]
+        assert (late.waits, late.call) == (0, None)
+
+
+async def test_response_that_is_called_too_early_is_awaited():
+    late = Late()
+    async with open_server(of_late(late)) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late", 1))
+        await settled()
+        late.ring()
+        await settled()
+        assert late.waits == 1
+        late.known.set()
+        assert await answered(client) == (1, 7)
+
+
+async def test_closed_connection_is_not_called_back():
+    late = Late()
+    async with open_server(of_late(late)) as server:
+        async with open_raw(server) as client:
+            await client.send(heartbeat_frame("late"))
+            await settled()
+            assert late.call is not None
+            (connection,) = server.connections.values()
+            connection.abort()
+        await settled()
+        assert late.call is None
+
+
+async def test_request_that_pauses_again_is_answered():
+    late, then = Late(), Late()
+
+    @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
+    def handler(request, ctx, call):
+        yield Wait(late.wait, late.known.is_set, when_ready=late.when_ready)
+        value = yield Wait(then.wait, then.known.is_set, when_ready=then.when_ready)
+        return HeartbeatResponse(throttle_time_ms=value)
+
+    async with open_server(handler) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late", 1))
+        await settled()
+        late.complete()
+        await settled()
+        then.complete()
+        assert await answered(client) == (1, 7)
+
+
+async def test_unwritable_late_response_ends_the_connection(caplog):
+    def broken(_value):
+        return HeartbeatResponse(throttle_time_ms="soon")
+
+    late = Late()
+    async with open_server(of_late(late, broken)) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late"))
+        await settled()
+        late.complete()
+        await settled()
+        assert not server.connections
+    assert "cannot be written" in caplog.text
+
+
+async def test_late_response_that_closes_ends_the_connection():
+    def refuse(_value):
+        raise CloseConnection("late")
+
+    late = Late()
+    async with open_server(of_late(late, refuse)) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late"))
+        await settled()
+        late.complete()
+        await settled()
+        assert not server.connections
+
+
+async def test_half_closed_peer_gets_response_that_calls_back():
+    late = Late()
+    async with open_server(of_late(late)) as server, open_raw(server) as client:
+        await client.send(heartbeat_frame("late", 1))
+        await settled()
+        await client.stream.send_eof()
+        await settled()
+        late.complete()
+        assert await answered(client) == (1, 7)
+        await settled()
+        assert not server.connections
+
+
 async def test_parked_answer_blocks_its_own_connection_only():
     toy = Toy()
     event = toy.defer("slow")
