@@ -173,7 +173,7 @@ def _read_headers(
 ) -> tuple[tuple[RecordHeader, ...], int, int]:
     """Returns the first `headers_max` headers, the count of all, and the position after them."""
     count, position = read_varint(data, position)
-    if not 0 <= count <= (end - position) // 2:  # a header takes two bytes at the least
+    if not 0 <= count <= (end - position) // 2:  # a header takes at least two bytes
         raise RemoteProtocolError(f"{count} headers in {end - position} bytes")
     headers: list[RecordHeader] = []
     for _ in range(count):
@@ -202,7 +202,7 @@ class BatchHeader(TypedDict, total=False):
 
 
 class BatchBuilder:
-    """A builder of a batch of at least one consecutive record; timestamp deltas count from the first record's
+    """A builder of a batch of one or more consecutive records; timestamp deltas count from the first record's
     timestamp.
     """
 

@@ -26,8 +26,8 @@ XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
 (_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # a header in the place of a size
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
-# A block costs a step of Python and may be empty: bounded, so that a megabyte of them cannot hold a loop. snappy-java
-# of old wrote blocks of at least 1 KiB, so 8 MiB fit at the least.
+# The most blocks: each costs a step of Python and may be empty, so a megabyte of them could hold the loop. Old versions
+# of snappy-java wrote blocks of at least 1 KiB, so this suffices for at least 8 MiB.
 BLOCKS_MAX = 1 << 13
 EXPANSION_MAX = 64  # the bound of a block, by its format
 

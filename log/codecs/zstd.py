@@ -14,9 +14,9 @@ from trimaran.log.codecs.output import CHUNK_BYTES, Bytes, Output, TooManyParts,
 # The largest window of Java's library by default (ZSTD_WINDOWLOG_LIMIT_DEFAULT); its level 22 writes it. A claim in a
 # few bytes only reserves address space: pages of a window are allocated as output fills them, up to the caller's limit.
 WINDOW_BYTES_MAX = 1 << 27
-WINDOW_BYTES_KEPT = 2 << 20  # of zstd's default level, for each thread that reads batches
-# A block, or a frame to be skipped, costs a step of Python and may be empty: bounded, so that a megabyte of them cannot
-# hold a loop. Blocks are of 128 KiB.
+WINDOW_BYTES_KEPT = 2 << 20  # that of zstd's default level, for each thread that reads batches
+# The most blocks and skippable frames: each costs a step of Python and may be empty, so a megabyte of them could hold
+# the loop. Blocks have 128 KiB.
 PARTS_MAX = 1 << 13
 LEVEL_DEFAULT = 3
 
@@ -68,7 +68,7 @@ def _window_of_one_block(data: Bytes) -> int | None:
 def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
     out = Output(limit_bytes)
     step = step_bytes(data)
-    with _told():
+    with _errors_mapped():
         reader = _reader(data)
         while True:
             wanted = min(step, out.room)
@@ -79,7 +79,7 @@ def _decompress_by_steps(data: Bytes, limit_bytes: int) -> bytes | bytearray:
 
 
 def pieces(data: Bytes, piece_bytes: int) -> Iterator[bytes]:
-    with _told():
+    with _errors_mapped():
         reader = _reader(data, len(data))
         while piece := reader.read(piece_bytes):
             yield piece
@@ -93,7 +93,7 @@ def _reader(data: Bytes, parts_max: int = PARTS_MAX) -> zstandard.ZstdDecompress
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_mapped() -> Iterator[None]:
     """Raises the library's errors as those of `decompress`."""
     try:
         yield

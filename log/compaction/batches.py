@@ -1,4 +1,4 @@
-"""Rewriting batches in compaction: fewer records, the same offsets.
+"""Rewriting of batches in compaction: fewer records, the same offsets.
 
 Source: `MemoryRecords.filterTo`, `DefaultRecordBatch.writeEmptyHeader` of Kafka. A batch that keeps all its records is
 copied unchanged. A batch that loses some keeps its base and last offset, sequences, epochs and codec, so that neither

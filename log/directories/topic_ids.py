@@ -69,7 +69,7 @@ def belongs(
         with health.guard_names(f"looking into {directory}"):
             if has_records(directory, files) and _was_flushed(directory, files):
                 raise _refused(FileDamaged(f"{path} is missing"))
-    elif 0 < _different(found, wanted) <= CHARACTERS_OF_DAMAGE:
+    elif 0 < _differences(found, wanted) <= CHARACTERS_OF_DAMAGE:
         raise _refused(
             FileDamaged(
                 f"{path} is damaged: it says {uuid_to_text(found)}, the topic is {uuid_to_text(wanted)}"
@@ -89,7 +89,7 @@ def _was_flushed(directory: Path, files: Files) -> bool:
     return LEADER_EPOCHS in files.list_directory(directory)
 
 
-def _different(one: bytes, other: bytes) -> int:
+def _differences(one: bytes, other: bytes) -> int:
     """Returns the number of characters in which the texts of two ids differ."""
     pairs = zip(uuid_to_text(one), uuid_to_text(other), strict=True)
     return sum(mine != theirs for mine, theirs in pairs)

@@ -76,7 +76,7 @@ def parse_checkpoint(path: Path, text: bytes) -> list[list[str]]:
 def read_offsets(
     path: Path, files: Files = REAL_FILES, *, may_be_empty: bool = True
 ) -> dict[TopicPartition, Offset]:
-    """Returns the offsets by partition; none if the file is missing, or empty and allowed to be: Kafka creates empty
+    """Returns the offsets by partition; none if the file is missing, or empty if that is permitted: Kafka creates empty
     files at its first start and fills them seconds later.
 
     Raises:

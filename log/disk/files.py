@@ -1,4 +1,4 @@
-"""The few system calls on files that this package makes, in one object that tests replace.
+"""The file system calls of this package, in one object that tests can replace.
 
 Nothing else in `log` accesses the file system (`tests/log/disk/test_file_layer.py` checks that), except
 `log/durability/syncing.py`, by which the kernel syncs descriptors. `tests/log/faulty_files.py` injects faults. All

@@ -19,8 +19,8 @@ class NamedFile:
 
     def __init__(self, path: Path, files: Files) -> None:
         self.path = path
-        self.listed = False  # the clock knows it
-        self.used = False  # since the hand passed
+        self.listed = False  # registered with the clock
+        self.used = False  # used since the hand last passed
         self._files = files
         self._file: OpenFile | None = None
 

@@ -38,8 +38,8 @@ class Reopenable(Protocol):
     `trimaran.log.disk.named_file.NamedFile`.
     """
 
-    listed: bool  # the clock knows it
-    used: bool  # since the hand passed
+    listed: bool  # registered with the clock
+    used: bool  # used since the hand last passed
 
     @property
     def is_open(self) -> bool: ...

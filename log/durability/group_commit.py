@@ -43,8 +43,8 @@ BEGUN_MAX = 3
 # the waiting tasks.
 PREPARED_PER_TURN = 16
 FINISHED_PER_TURN = 100
-# How long an unawaited write may wait for the next flush of its log. By then a client has begun its next transaction,
-# and the work of such a short time is soon repeated after a crash.
+# The seconds for which an unawaited write may wait for the next flush of its log. By then a client has begun its next
+# transaction, and the work of such a short time is soon repeated after a crash.
 LEFT_SECONDS_MAX = 0.02
 # The most unsynced bytes of a log directory: more would slow down the waiting producers and speed up none, because the
 # disk is no faster.

@@ -3,8 +3,8 @@
 A `guard` surrounds the calls on files. An append, a read and the start of a flush call `fail` themselves: a guard costs
 too much there.
 
-Source: Kafka's `LogDirFailureChannel`; stricter after an error (KAFKA-10778): once an append or fsync failed,
-nothing in the directory is written again, and no fsync is retried (its pages may be gone).
+Source: Kafka's `LogDirFailureChannel`; stricter after an error (KAFKA-10778): once an append or fsync has failed,
+nothing in the directory is written again, and no fsync is retried (its pages may be lost).
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _read_large(
 
 
 class BatchStart(NamedTuple):
-    """A batch of a segment, by its header."""
+    """The position, base offset and CRC of a batch in a segment."""
 
     position: int
     base_offset: Offset

@@ -47,9 +47,9 @@ MAGIC_POSITION = 16
 MESSAGE_BYTES_MIN = 14  # v0 with null key and value; Kafka checks this first for any magic
 CRC_BYTES = _CRC.size
 
-SET_BYTES_MAX = 128 << 20  # of all decompressed bytes of a set: above the largest frame
-# Bound of one set, compressed or not: a wrapper of 1 MB can hold a thousand times as much, and each message becomes an
-# object.
+SET_BYTES_MAX = 128 << 20  # the most decompressed bytes of a set: more than the largest frame
+# The most messages of a set, compressed or not: a wrapper of 1 MB can contain a thousand times as much, and each
+# message becomes an object.
 MESSAGES_MAX = 1_000_000
 
 

@@ -442,7 +442,7 @@ class PartitionLog(ReadableLog):
         """Removes the oldest segments by time, size or the log's start, never above `high_watermark`.
 
         Returns:
-            The number of removed segments, at most `segments_max`. `log_start_offset` is that of the remaining ones.
+            The number of removed segments, at most `segments_max`. `log_start_offset` advances to the remaining ones.
         """
         with self.storage(f"retention of {self.directory}"):
             segments = self._segments

@@ -8,7 +8,7 @@ thread (`resolve`):
 
 ```
 yields int          the number of headers read
-yields Candidate    a batch is to be searched: `find` says what is sent back, or thrown
+yields Candidate    a batch to search: the caller sends back the result of `find`, or throws its error
 ```
 
 Between two steps the log may change, but must not be closed. If a segment was removed, the look-up continues with the
@@ -165,7 +165,7 @@ def find_timestamp(
 
     Raises SegmentDamaged, OSError, and thrown exceptions.
     """
-    for segment in _as_they_are(segments, start_offset):
+    for segment in _current_segments(segments, start_offset):
         if not segment.size:
             continue
         if (yield from largest_timestamp(segment, index_interval)) < timestamp_ms:
@@ -191,7 +191,7 @@ def find_timestamp(
     return None
 
 
-def _as_they_are(segments: Segments, offset: Offset) -> Iterator[Segment]:
+def _current_segments(segments: Segments, offset: Offset) -> Iterator[Segment]:
     """Yields the segments that hold `offset` or more. If a segment is removed meanwhile, yields those that have its
     offsets now.
     """
@@ -229,7 +229,7 @@ def find_max_timestamp(segments: Segments, index_interval: int) -> TimestampLook
 
 def _newest_of(segments: Segments, index_interval: int) -> Steps[Segment | None]:
     largest: Segment | None = None
-    for segment in _as_they_are(segments, Offset(0)):
+    for segment in _current_segments(segments, Offset(0)):
         if not segment.size:
             continue
         timestamp = yield from largest_timestamp(segment, index_interval)

@@ -34,7 +34,7 @@ class ProducerStateManager:
     snapshot in progress. Methods raise OSError.
     """
 
-    # There is one for each open log.
+    # Slots save memory, because each open log has a manager.
     __slots__ = ("_directory", "_files", "_segments", "state", "unfinished")
 
     def __init__(self, directory: Path, segments: Segments, files: Files) -> None:

@@ -32,7 +32,7 @@ from trimaran.wire.text import events
 log = logging.getLogger(__name__)
 
 PENDING_BYTES_MAX = (
-    512  # 64 offset entries: at Kafka's interval of 4 KiB, one write per 256 KiB of log at the most
+    512  # 64 offset entries: at Kafka's interval of 4 KiB, at most one write per 256 KiB of log
 )
 BLOCK_ENTRIES = 32  # the entries that a search reads at once: they cost no more than one
 

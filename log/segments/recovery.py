@@ -222,7 +222,7 @@ def recover_segment(
             f"in the part that was flushed (below {recovery_point})"
         )
     if cut:
-        _tell_of_cut(segment, valid_end, expected, is_damaged=is_damaged)
+        _log_cut(segment, valid_end, expected, is_damaged=is_damaged)
         segment.truncate(valid_end, expected, index_interval)
     else:
         _forget_unflushed_index(segment, start)
@@ -231,7 +231,7 @@ def recover_segment(
     return cut
 
 
-def _tell_of_cut(segment: Segment, position: int, offset: Offset, *, is_damaged: bool) -> None:
+def _log_cut(segment: Segment, position: int, offset: Offset, *, is_damaged: bool) -> None:
     """Logs the cut: every loss of records is reported. Zeros come from preallocation and power failures, never from a
     write.
     """

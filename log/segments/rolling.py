@@ -43,7 +43,7 @@ def room_left(active: Segment, config: LogConfig) -> SegmentRoom:
     # An index may get one entry at once, and each further one after more than `index.interval.bytes`.
     entries = entries_left(active, config.segment_index_bytes) - 1
     indexed = active.size + entries * (config.index_interval_bytes + 1)
-    first, newest_ms = active.first_timestamp, -1  # age by the clock: no timestamp is surely recent
+    first, newest_ms = active.first_timestamp, -1  # by the clock: any timestamp may be old
     if first is not None and first >= 0:
         newest_ms = first + _age_ms_max(config) - config.segment_jitter_ms
     last_offset = active.base_offset + RELATIVE_OFFSET_MAX

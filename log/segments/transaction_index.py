@@ -11,8 +11,9 @@ entry     = int16 version (0), int64 producer id, int64 first offset, int64 last
 An entry is in the segment of its marker; its first offset may lie in an earlier segment. No handle is kept open: most
 segments have no such file, and aborts are rare.
 
-While a transaction stays open for long, last stable offsets stay equal, and no abort after a reader's offset shows that
-the later ones began too late to matter. Therefore the least first offset of each group of entries is kept in memory.
+While a transaction stays open for long, last stable offsets stay equal, so no abort after a reader's offset proves that
+the following ones began too late to matter. Therefore the least first offset of each group of entries is kept in
+memory.
 """
 
 from __future__ import annotations

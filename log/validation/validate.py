@@ -148,20 +148,20 @@ def validate_produced(
     if not has_sound_header:
         check_crc(batch)
         _check_fields(batch)
-    is_compressed_anew = rules.compression is not None and rules.compression is not codec
+    is_recompressed = rules.compression is not None and rules.compression is not codec
     body = _body(records, codec, rules, budget)
     if (
         codec  # otherwise `_is_sound` returned False
         and has_sound_header
-        and not is_compressed_anew
+        and not is_recompressed
         and walker.has_sound_records(
             body, rules.requires_keys, *limits, rules.message_timestamp_type is not CREATE_TIME
         )
     ):
         return [batch]
     largest = _check_body(batch, body, rules, limits, budget)
-    if is_compressed_anew:
-        return [_compressed_anew(batch, body, largest, rules)]
+    if is_recompressed:
+        return [_recompressed(batch, body, largest, rules)]
     if largest.timestamp_ms != batch.max_timestamp and rules.message_timestamp_type is CREATE_TIME:
         if records.readonly:
             batch = BatchView(memoryview(bytearray(batch.buffer)))
@@ -201,11 +201,11 @@ def _is_over(records: memoryview, rules: ProduceRules, budget: int) -> bool:
     if not HEADER_BYTES <= len(records) <= rules.max_message_bytes:
         return False
     codec = records[ATTRIBUTES_END - 1] & ATTRIBUTES_COMPRESSION
-    is_compressed_anew = rules.compression is not None and rules.compression != codec
-    return is_compressed_anew or (codec != Compression.NONE and len(records) > budget)
+    is_recompressed = rules.compression is not None and rules.compression != codec
+    return is_recompressed or (codec != Compression.NONE and len(records) > budget)
 
 
-def _compressed_anew(
+def _recompressed(
     batch: BatchView, body: Buffer, largest: LargestTimestamp, rules: ProduceRules
 ) -> BatchView:
     """Recompresses the batch with the topic's codec; like Kafka, checks the size again."""

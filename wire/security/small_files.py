@@ -1,7 +1,7 @@
 """Reading of small files that settings name: a store, a token, a set of keys.
 
-Clients may name such a path (`ssl.keystore.location` of a listener is a dynamic config), so it may be a FIFO, which
-has no writer, or a device without end.
+Clients may name such a path (`ssl.keystore.location` of a listener is a dynamic config), so it may be a FIFO without a
+writer, or an endless device.
 """
 
 from __future__ import annotations

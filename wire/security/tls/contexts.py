@@ -51,11 +51,11 @@ class TlsError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """One side's settings; each is Kafka's key `ssl.…` of nearly the same name.
+    """The settings of one side; each corresponds to a key `ssl.…` of Kafka with nearly the same name.
 
     Args:
         keystore_location: a file with private key and certificate chain; needed by listeners.
-        keystore_key, keystore_chain: the same as PEM text, instead of the file.
+        keystore_key, keystore_chain: the same as PEM text instead of a file.
         truststore_location, truststore_certificates: trusted authorities; if neither is set, those of the machine.
         crl_location: a PEM file with revocation lists; a peer is refused if its issuer has no list in it, or an expired
             one.

@@ -311,7 +311,7 @@ class ConnectionCore:
         if held != self.share.answers:
             self.share.set_answers(held)
 
-    # The end
+    # Closing
 
     def count_error(self, error: RemoteProtocolError | CloseConnection) -> None:
         """Counts an error of the peer; nothing is read after it."""

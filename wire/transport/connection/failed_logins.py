@@ -15,7 +15,7 @@ import trio
 
 from trimaran.wire.buffers.outgoing import Outgoing
 
-# Below the ten seconds that a connection has for its login.
+# The longest delay: less than the ten seconds that a connection has for its login.
 DELAY_SECONDS_MAX = 5.0
 # The count of failures halves after this many seconds without one.
 HALF_LIFE_SECONDS = 30.0

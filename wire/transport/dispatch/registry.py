@@ -167,8 +167,8 @@ class Registry(Generic[C]):
     def nested(
         self, frame: memoryview, context: C, connection: ConnectionInfo, outer: Call
     ) -> Handling[Outgoing | None]:
-        """Handles the request in `frame`, of a version in `api_versions`, as a part of the handler of the request of
-        `outer`, which carries it. Returns the response; raises as `dispatch`.
+        """Handles the request in `frame`, which the request of `outer` carries, as a part of its handler. The version
+        must be in `api_versions`. Returns the response; raises as `dispatch`.
         """
         route = self._routes[_HEAD.unpack_from(frame)[0]]
         return nested(route, frame, context, connection, outer, is_heavy=self.is_heavy(frame))

@@ -1,6 +1,6 @@
 """Encodes the outcome of a handler as a response: errors in the form of the API, hooks, encoding.
 
-A response that is large, or that answers a large request, is made in the thread for such work.
+A response that is large, or that answers a large request, is encoded in the compute thread.
 """
 
 from __future__ import annotations

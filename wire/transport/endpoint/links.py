@@ -37,7 +37,7 @@ def is_cut(port: int) -> bool:
 
 
 async def until_open(port: int) -> None:
-    """Waits until the link is not cut; no checkpoint if it is not."""
+    """Waits until the link is no longer cut; an intact link costs no checkpoint."""
     while is_cut(port):  # noqa: ASYNC110 - another process ends the cut
         await trio.sleep(_POLL_SECONDS)
 

@@ -13,8 +13,8 @@ LIGHT_ELEMENTS_MAX = 12_000
 FEW_ELEMENTS_MAX = 1000
 # For requests with some hundreds of elements: users, quotas, ACLs and members of a group; 30 ms.
 MANY_ELEMENTS_MAX = 10_000
-# For changes of metadata: one may write 10,000 records (Kafka's MAX_RECORDS_PER_USER_OP), hence name as many
-# partitions, with three replicas each.
+# For changes of metadata: a request may write 10,000 records (Kafka's MAX_RECORDS_PER_USER_OP), that is, name as many
+# partitions with three replicas each.
 DECISION_ELEMENTS_MAX = 60_000
 # For changes of configs: the same number of records, each for a different resource.
 CONFIGS_ELEMENTS_MAX = 30_000

@@ -128,7 +128,7 @@ class _Guard:
         for name in dict.fromkeys(names):
             if verdicts:
                 yield None
-            verdicts[name] = self._may(context, call, name)
+            verdicts[name] = self._is_allowed(context, call, name)
         divided: tuple[Any, _Refused] = yield Compute(
             ITEM_COST_BYTES * len(names), lambda: self._divide(request, names, verdicts, call)
         )
@@ -137,15 +137,15 @@ class _Guard:
     def _is_judged_by_item(self, request: Any, context: Any, call: Call) -> bool:
         """Whether the request is judged item by item. Raises KafkaError: the whole request is refused."""
         need = self.need
-        if self._may_on_cluster(context, call):
+        if self._is_allowed_on_cluster(context, call):
             return False
         field, _, name = need.asked.partition(".")
         if need.resource_type is ResourceType.CLUSTER:
-            if not self._may(context, call, CLUSTER_NAME):
+            if not self._is_allowed(context, call, CLUSTER_NAME):
                 raise self._refusal(call, "the cluster")
         elif not name:
             one = getattr(request, field) if field else None
-            if one is not None and not self._may(context, call, one):
+            if one is not None and not self._is_allowed(context, call, one):
                 raise self._refusal(call, f"{need.resource_type.name} {one}")
         return bool(name and getattr(request, field))
 
@@ -156,11 +156,11 @@ class _Guard:
     def filter(self, response: Any, context: Any, call: Call) -> Handling[Any]:
         """Returns the response without the items that the client may not see."""
         field, _, name = self.need.listed.partition(".")
-        if not field or response is None or self._may_on_cluster(context, call):
+        if not field or response is None or self._is_allowed_on_cluster(context, call):
             return response
         items, visible = getattr(response, field), []
         for item in items:
-            if self._may(context, call, getattr(item, name), asked_for=False):
+            if self._is_allowed(context, call, getattr(item, name), asked_for=False):
                 visible.append(item)
             yield None
         items[:] = visible
@@ -182,7 +182,7 @@ class _Guard:
         is_asked = left or self.need.asks_anyway
         return (request.replace(**{field: left}) if is_asked else None), refused
 
-    def _may(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
+    def _is_allowed(self, context: Any, call: Call, name: str, *, asked_for: bool = True) -> bool:
         """Returns whether the client may act on `name`; the last of several operations is the one that was
         requested.
         """
@@ -193,7 +193,7 @@ class _Guard:
             allows(context, call, other, kind, name, asked_for=False) for other in others
         ) or allows(context, call, last, kind, name, asked_for=asked_for)
 
-    def _may_on_cluster(self, context: Any, call: Call) -> bool:
+    def _is_allowed_on_cluster(self, context: Any, call: Call) -> bool:
         kind = ResourceType.CLUSTER
         return any(
             self.judge.allows(context, call, item, kind, CLUSTER_NAME, asked_for=False)

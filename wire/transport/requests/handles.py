@@ -39,8 +39,8 @@ def handles(
 ) -> Callable[[F], F]:
     """Declares which request, in which versions (`"3-13"`), a function answers, and which clients may send it.
 
-    `on_error`, `(request, code, message) -> response`, builds the response to an exception of the handler, unless that
-    is just the top-level `error_code`. A request is refused if its arrays have more than `elements_max` elements
+    `on_error`, `(request, code, message) -> response`, builds the response to an exception of the handler, if a
+    top-level `error_code` does not suffice. A request is refused if its arrays have more than `elements_max` elements
     together. `once` removes repeated items from the request before the function sees it
     (`trimaran.wire.transport.requests.once`). A function that `takes_frame` receives the bytes of the request,
     including the header: they are decoded only to answer an error.

@@ -1,7 +1,7 @@
 """The functions that a registry calls for every request: quotas before it is handled, metrics when its answer is known.
 
-Without hooks a request costs one look. Source: KIP-219: a client that sends too much is answered at once, with the time
-for which it is not read, and is not read meanwhile. Quotas are in
+Without hooks a request costs one check. Source: KIP-219: a client that sends too much is answered at once; the answer
+carries the time for which its connection is muted. Quotas are in
 `broker/metadata/client_quotas.py`. The time is not put into an answer that another node wrote.
 """
 
@@ -20,7 +20,7 @@ Response = Message | Outgoing | None
 
 @dataclass(slots=True, frozen=True)
 class Hooks:
-    """Plain functions, called on the event loop: a slow one holds up every connection.
+    """Plain functions, called on the event loop: a slow one delays every connection.
 
     Args:
         before: called when the request is decoded. Returns the seconds for which its connection is muted, 0 for none.

@@ -50,7 +50,7 @@ class Shares:
         self._clock = clock
         self._is_taken = False
         self._waiting: list[_QueuedWork] = []  # as many as tasks wait
-        self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, faded as of a moment
+        self._used: dict[Hashable, tuple[float, float]] = {}  # seconds, decayed to a moment
 
     async def enter(self, whom: Hashable, expected: float) -> None:
         """Waits for the turn of an item that is expected to take `expected` seconds. No checkpoint if the thread is
@@ -71,7 +71,7 @@ class Shares:
         await trio.lowlevel.wait_task_rescheduled(give_up)
 
     def leave(self, whom: Hashable, seconds: float) -> None:
-        """Counts the seconds that an item took, and lets in the next one."""
+        """Counts the seconds that an item took, and admits the next one."""
         now = self._clock()
         if whom is not None:
             self._used[whom] = (self._lately(whom, now) + seconds, now)
