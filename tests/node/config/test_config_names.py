@@ -26,9 +26,9 @@ TABLES = {
     "CLIENT_METRICS_CONFIGS": (CLIENT_METRICS_CONFIGS,),
     "BROKER_CONFIGS": (SERVER_CONFIGS, DYNAMIC_ONLY),
 }
-HEAD = '''"""Names of the configs that are no secrets, by kind of resource: any other may be one.
+HEAD = '''"""Names of the configs that are not secret, by resource type: any other may be secret.
 
-Written from the tables of `node/config` by `REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_config_names.py`.
+Generated from the tables of `node/config` by `REWRITE_TRANSCRIPTS=1 pytest tests/node/config/test_config_names.py`.
 """
 
 from __future__ import annotations
