@@ -1,7 +1,7 @@
 """Loads the state of a shard from the bytes of a partition.
 
 Only records that a compacted log would have kept are decoded and replayed: the last record of each key, in log order. A
-log that is not compacted yet holds every record ever written; a shard reaches the same state whenever its log is
+log that is not compacted yet holds every record ever written; the resulting state does not depend on when the log is
 compacted. Committed transactions (KIP-98) are replayed as plain records; open ones come last, with their producers.
 Records of unknown types are skipped; malformed ones fail the load. Source: Kafka's `CoordinatorLoaderImpl`.
 """

@@ -157,7 +157,7 @@ class ShardEpoch(Generic[S, R]):
         if state is not ShardState.ACTIVE:
             is_loading = state is ShardState.LOADING
             raise KafkaError(E.COORDINATOR_LOAD_IN_PROGRESS if is_loading else E.NOT_COORDINATOR)
-        assert self._serving is not None, "what serves is loaded"
+        assert self._serving is not None, "an active shard is loaded"
         return self._serving
 
     def active(self) -> S:

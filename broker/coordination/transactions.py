@@ -72,7 +72,7 @@ class PendingTransactions(Generic[K, V]):
         return len(self._keys.get(producer_id, ()))
 
     def last(self, key: K) -> V:
-        """Returns the newest record of a key that is here."""
+        """Returns the newest pending value of `key`, which must have one."""
         return max(self._by_key[key].values(), key=lambda record: record.offset).value
 
     def add(self, offset: Offset, producer: Producer, key: K, value: V) -> None:

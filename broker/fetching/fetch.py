@@ -46,7 +46,7 @@ _ELSEWHERE = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 _NO_DIVERGENCE = EpochEndOffset()
 _NO_LEADER = LeaderIdAndEpoch()
 _NO_SNAPSHOT = SnapshotId()
-# librdkafka treats null records as a protocol error; Kafka and this broker therefore send no records as zero bytes.
+# librdkafka treats null records as a protocol error; Kafka and this broker therefore send an empty byte array instead.
 _NOTHING = b""
 
 
@@ -242,7 +242,7 @@ class Fetch:
         slot.sent_log_start = found.log_start_offset
         self._count(slot, found)
         if found.size and self._terms.replica_id >= 0:
-            assert found.leader is not None, "followers read from leaders alone"
+            assert found.leader is not None, "followers only read from leaders"
             found.leader.given(self._terms.replica_id, slot.fetch_offset, slot.max_bytes)
             if (throttle := self._throttle_of(found.leader)) is not None:
                 throttle.record(found.size, found.leader.replica.services.now())
@@ -428,7 +428,7 @@ class Fetch:
 
     def _held_back(self, source: Source) -> bool:
         """Whether a throttled replica gets no records now: it is not in sync, and the quota is used up (KIP-73)."""
-        assert isinstance(source, PartitionLeader), "followers alone are throttled"
+        assert isinstance(source, PartitionLeader), "only followers are throttled"
         throttle = self._throttle_of(source)
         if throttle is None:
             return False

@@ -160,15 +160,15 @@ class GroupCoordinatorShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, version: int, at: Instant
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Returns the commit. Raises KafkaError if the whole request is refused."""
+        """Returns the records and the response of a commit. Raises KafkaError if the whole request is refused."""
         check = self.kind_of(request.group_id).check_commit(request, version, at)
         return self._decide_commit(request, at, check)
 
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Returns the commit, to be written in the producer's transaction. Raises KafkaError if the whole request is
-        refused.
+        """Returns the same as `commit_offsets`, to be written in the producer's transaction. Raises KafkaError
+        likewise.
         """
         check = self.kind_of(request.group_id).check_transactional_commit(request)
         return self._decide_commit(request, at, check, producer)
@@ -199,7 +199,7 @@ class GroupCoordinatorShard:
     def delete_offsets(
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> Result[GroupRecord, dict[TopicPartition, ErrorCode]]:
-        """Returns the deletion. Topics with subscribers are refused one by one. Raises KafkaError as
+        """Returns tombstones and a code for each partition; topics with subscribers are refused. Raises KafkaError as
         `GroupKind.check_offset_delete` does.
         """
         kind = self.kind_of(group_id)

@@ -1,4 +1,4 @@
-"""The store of version 0 offsets, ZooKeeper, as the broker uses it.
+"""The broker's interface to the offsets of version 0, which are stored in ZooKeeper.
 
 Consumers of Kafka 0.8 commit with OffsetCommit v0 and read with OffsetFetch v0, from any broker. Their commits are in
 `/consumers/GROUP/offsets/TOPIC/PARTITION`, which they may also access themselves. A broker receives an object with this

@@ -44,7 +44,7 @@ class TopicCreation:
 
     async def create(self, names: Iterable[str], call: Call | None = None) -> dict[str, ErrorCode]:
         """Creates the topics; NONE means that the image now has the topic. With a client's `call` they count for its
-        `controller_mutation_rate`, as in Kafka; internal topics are created on the broker's account.
+        `controller_mutation_rate`, as in Kafka; internal topics count for no client.
 
         The errors are those of Metadata and FindCoordinator: after UNKNOWN_TOPIC_OR_PARTITION the client retries;
         INVALID_TOPIC_EXCEPTION and INVALID_REPLICATION_FACTOR are permanent.

@@ -1,5 +1,5 @@
 """The external dependencies of a broker: its disks, the controller, other brokers and clocks. A process opens real
-ones; tests and the simulation give the same broker others.
+ones; tests and the simulation substitute others.
 """
 
 from __future__ import annotations

@@ -478,7 +478,7 @@ def _check_moved(follower: PartitionFollower, before: FetchPosition) -> None:
     forever.
     """
     if follower.reached == before:
-        raise RemoteProtocolError("what the leader answers leads nowhere")
+        raise RemoteProtocolError("the leader's answer does not change the position")
 
 
 def _offset_in(response: ListOffsetsResponse, replica: Replica) -> Offset:

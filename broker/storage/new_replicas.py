@@ -51,7 +51,7 @@ def _copy_of(
     futures = directory.futures
     if key in futures and futures.has_records(key) and _may_be_of(directory, key, topic_id):
         return directory.futures.directory(key)
-    # A replica that was moved away and comes back may find its old directory, if a power failure undid the mark on it.
+    # A replica that comes back to this broker may find its old directory, if a power failure undid its deletion mark.
     return None if standing is Standing.SPARE else directory.aside.copy_of(key, topic_id)
 
 
@@ -82,7 +82,7 @@ def why_not_made(
     for directory in online:
         try:
             copy = _copy_of(directory, key, topic_id, standing)
-        except KafkaError as error:  # the error names the replica, which a fetch of many needs
+        except KafkaError as error:  # its message names the replica
             return error.message
         if copy is not None:
             return (

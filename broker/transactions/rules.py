@@ -215,8 +215,8 @@ def end(
     new_producer_id: int,
     now_ms: int,
 ) -> Transaction:
-    """Returns the state after the producer ends its transaction: Prepare*, or the same state if it has already ended
-    so.
+    """Returns the state after the producer ends its transaction: Prepare*, or the current state if the same end was
+    already decided.
 
     Raises:
         KafkaError: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, INVALID_TXN_STATE; CONCURRENT_TRANSACTIONS while its

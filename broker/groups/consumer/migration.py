@@ -66,7 +66,7 @@ def upgrade(
         try:
             records = list(_upgraded(classic, topics, now_ms))
         except RemoteProtocolError as error:
-            why = f"what a member says cannot be read: {error}"
+            why = f"a member's subscription or assignment is malformed: {error}"
         else:
             events.GROUP_UPGRADED.log(log, group=classic.id, members=len(classic.members))
             return records
