@@ -87,7 +87,7 @@ def _write(fd, text):
 
 
 class _Forker:
-    """The process that commands are forked from; it ends with this one."""
+    """The process from which commands are forked; it ends with this one."""
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -148,7 +148,7 @@ def main(channel: socket.socket) -> None:
 
 
 def _is_command(ends, report):
-    """True in the command. The process between it and us tells its id, waits for it, tells its exit code and ends."""
+    """Returns True in the command. The process in between reports its id and exit code, and ends."""
     pid = os.fork()
     if pid == 0:
         os.close(report)

@@ -107,7 +107,7 @@ def config(**settings: str) -> ServerConfig:
 
 @dataclass
 class RecordedIsrChanges:
-    """Records the requests of leaders to the controller; a test answers."""
+    """Records the requests of leaders to the controller; the test answers them."""
 
     submitted: list[tuple[IsrChangeOwner, IsrChange]] = field(default_factory=list)
 
@@ -128,7 +128,7 @@ class RecordedFollows:
 
 @dataclass
 class Harness:
-    """The data side of broker `node_id`; `now` is what the test says."""
+    """The data side of broker `node_id`; the test sets `now`."""
 
     node_id: int
     directory: LogDirectory
@@ -170,7 +170,7 @@ class Harness:
         return self.partitions.leader_of(TopicPartition(name, index))
 
     def flush(self) -> None:
-        """One round of group commit, without its thread."""
+        """Runs one round of group commit, without its thread."""
         self.group_commit._flush_left()
         dirty, self.group_commit._dirty = self.group_commit._dirty, {}
         for item in dirty.values():
@@ -181,7 +181,7 @@ class Harness:
 
 
 class Unreachable:
-    """A controller, and brokers, that do not answer."""
+    """A controller and brokers that do not answer."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         task_status.started()

@@ -72,7 +72,7 @@ class Cluster:
         await self.restart_controllers()
 
     async def restart_controllers(self) -> None:
-        """Restarts all of them at their addresses."""
+        """Restarts all controllers at their addresses."""
         async with trio.open_nursery() as nursery:
             for node_id in self.voters:
                 nursery.start_soon(self.start_controller, node_id)
@@ -87,14 +87,14 @@ class Cluster:
         )
 
     async def start_controller(self, node_id: int) -> RunningController:
-        """Starts it at its former address, if it ran before."""
+        """Starts the controller, at its former address if it ran before."""
         config = self.controller_config(node_id)
         running: RunningController = await self._start(run_controller, config)
         self.controllers[node_id] = running
         return running
 
     async def active(self) -> RunningController:
-        """The active controller, once its bootstrap is committed."""
+        """Returns the active controller, once its bootstrap is committed."""
         with trio.fail_after(SECONDS):
             while True:
                 for running in self.controllers.values():
@@ -106,12 +106,12 @@ class Cluster:
     def scripted_broker(
         self, connection: NodeConnection, broker_id: int, *, incarnation: int = 0
     ) -> ScriptedBroker:
-        """One that has not registered yet; it stops listening with the block at the latest."""
+        """Returns a broker that has not registered yet; it stops listening when the block ends."""
         self._scripted.append(ScriptedBroker(connection, broker_id, incarnation=incarnation))
         return self._scripted[-1]
 
     def close(self) -> None:
-        """Gives the ports back."""
+        """Releases the ports."""
         for port in self._ports.values():
             port.close()
         for broker in self._scripted:
@@ -153,7 +153,7 @@ class Cluster:
         return await self.nursery.start(run)
 
     async def stop(self, node_id: int) -> None:
-        """As SIGTERM does; returns when the node has ended."""
+        """Stops the node as SIGTERM does, and returns when it has ended."""
         self.scopes[node_id].cancel()
         with trio.fail_after(STOP_SECONDS):
             await self.ended[node_id].wait()
@@ -199,14 +199,14 @@ async def cluster(
 
 @asynccontextmanager
 async def connected_to(running: RunningBroker | RunningController) -> AsyncIterator[NodeConnection]:
-    """A connection to a node, at the only listener that it has unless a test gave it others."""
+    """Opens a connection to a node, at its only listener unless the test configured others."""
     listener = "CONTROLLER" if "CONTROLLER" in running.addresses else "PLAINTEXT"
     async with open_node_connection(*running.addresses[listener]) as connection:
         yield connection
 
 
 class Images:
-    """Waits for what a controller's committed image says; one for each loader."""
+    """Waits for states of a controller's committed image; there is one object for each loader."""
 
     def __init__(self, running: RunningController) -> None:
         self._loader = running.loader

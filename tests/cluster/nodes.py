@@ -16,7 +16,7 @@ SECONDS = 10.0
 
 
 def dotted(settings: Mapping[str, object]) -> dict[str, str]:
-    """Configuration keys as a test writes them, with underscores for dots."""
+    """Returns configuration keys with dots; tests write underscores."""
     return {key.replace("_", "."): str(value) for key, value in settings.items()}
 
 
@@ -25,7 +25,7 @@ def server_config(settings: Mapping[str, str]) -> ServerConfig:
 
 
 def format_directory(path: Path, node_id: int, directory_id: bytes) -> None:
-    """Once; a directory that is there stays as it is."""
+    """Formats the directory, unless it exists already."""
     path.mkdir(parents=True, exist_ok=True)
     if not (path / "meta.properties").exists():
         MetaProperties(CLUSTER_ID, node_id, directory_id).save(path)

@@ -1,4 +1,4 @@
-"""A local cluster of real processes, driven by the commands a user has, and watched by `cluster.json`."""
+"""A local cluster of real processes, driven by a user's commands, and observed through `cluster.json`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trimaran(*words, check=True, stdin=None, environ=None):
 
 
 def until(probe: Callable[[], Found], what: str, seconds: float = 20.0) -> Found:
-    """Probes until the answer is true, and returns it; an AssertionError after `seconds`."""
+    """Probes until the result is true, and returns it; raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     pause = threading.Event()
     while not (found := probe()):
@@ -75,7 +75,7 @@ class LocalCluster:
 
     @property
     def state(self):
-        """What `cluster.json` says now."""
+        """Returns the current contents of `cluster.json`."""
         return state_file.read(self.data)
 
     def node(self, name):
@@ -84,40 +84,40 @@ class LocalCluster:
         return found
 
     def roles(self):
-        """`leader`, `follower`, `active`, `fenced` and so on by the id of the node."""
+        """Returns `leader`, `follower`, `active`, `fenced` and so on by the id of the node."""
         return {node.id: node.state for node in roles_now(self.state).nodes}
 
     def brokers(self):
         return {n.id for n in self.state.nodes if n.role == "broker"}
 
     def active_controller(self):
-        """Its id, once there is one."""
+        """Returns the id of the active controller, once there is one."""
         return until(
             lambda: next((i for i, role in self.roles().items() if role == "leader"), None),
             "an active controller",
         )
 
     def kill(self, name):
-        """Kill -9, and the supervisor has seen it."""
+        """Kills the node with SIGKILL, and waits until the supervisor has noticed."""
         self.run("chaos", "kill", str(name))
 
     def restart(self, name):
         self.run("chaos", "restart", str(name))
 
     def wait_for_topic(self, topic):
-        """Until every broker knows a leader of each partition: clients ask any of them."""
+        """Waits until every broker knows a leader of each partition, since clients ask any of them."""
         for node in self.state.nodes:
             if node.role == "broker":
                 with BlockingClient(node.address) as client:
                     until(lambda c=client: _leaders(c, topic), f"{topic} at {node.name}")
 
     def partitions(self, topic):
-        """`topics describe`, by partition."""
+        """Returns the output of `topics describe` by partition."""
         found = json.loads(self.run("topics", "describe", topic, "-o", "json", check=False).stdout)
         return {row["partition"]: row for row in found["partitions"]}
 
     def batches(self, topic, partition):
-        """The batches on the disk of the partition's leader."""
+        """Returns the batches on the disk of the partition's leader."""
         leader = self.node(self.partitions(topic)[partition]["leader"])
         files = sorted(Path(leader.dir, f"{topic}-{partition}").glob("*.log"))
         return [batch for file in files for _, batch in scan_batches(file)]

@@ -133,7 +133,7 @@ class QuorumNodes:
                         )
                     ready.set()
         finally:
-            directory._lock.release()  # as the end of the process would; nothing is flushed or noted
+            directory._lock.release()  # Like the end of a process: nothing is flushed or recorded.
             member.gone.set()
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class QuorumNodes:
         return Member(node, names)
 
     async def leader(self, *, above: int = 0) -> Member:
-        """The member that leads an epoch above `above` and whose listener does so."""
+        """Returns the member that leads an epoch above `above`, as its listener does, too."""
         while True:
             for member in self.members.values():
                 node = member.node

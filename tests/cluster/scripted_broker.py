@@ -18,7 +18,7 @@ from trimaran.wire.transport.client.node_connection import NodeConnection
 
 
 class ScriptedBroker:
-    """One incarnation of a broker as the controller sees it; `socket` is where it says it listens."""
+    """One incarnation of a broker as the controller sees it; `socket` is the address that it registers."""
 
     def __init__(self, connection: NodeConnection, broker_id: int, *, incarnation: int = 0) -> None:
         self.connection = connection
@@ -29,7 +29,7 @@ class ScriptedBroker:
         self.port = self.socket.getsockname()[1]
 
     async def register(self, **changes) -> int:
-        """The error code."""
+        """Registers the broker and returns the error code."""
         values = {
             "broker_id": self.id,
             "cluster_id": CLUSTER_ID,

@@ -12,7 +12,7 @@ from tests.simulation.here import patched_here
 
 class _InOrder:
     def shuffle(self, _):
-        """They are sorted by age."""
+        """Does nothing: the tasks stay sorted by age."""
 
 
 def run_in_order(main, clock=None):

@@ -1,4 +1,4 @@
-"""Traffic of several connections is added up, each number by itself."""
+"""The traffic of several connections is summed, each counter separately."""
 
 from dataclasses import astuple
 

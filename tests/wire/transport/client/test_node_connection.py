@@ -216,7 +216,7 @@ async def test_acks_0_waits_for_nothing():
 
 
 async def scripted_peer(listener, answers):
-    """Answers each request with the next of `answers` (bytes), then closes."""
+    """Answers each request with the next of `answers` (bytes), then closes the connection."""
     async with await listener.accept() as stream:
         frames = FrameBuffer(1 << 20)
         for answer in answers:
@@ -319,7 +319,7 @@ async def test_records_of_answers_are_never_mixed(copy_records):
 
 @pytest.mark.parametrize("answered", [True, False])
 async def test_request_that_is_given_up_never_comes_later(monkeypatch, answered):
-    """Not behind what is sent on another connection instead."""
+    """It does not arrive after a later request that is sent on another connection."""
     given_up = []
     real = SocketEndpoint.give_up
     monkeypatch.setattr(SocketEndpoint, "give_up", lambda self: given_up.append(self) or real(self))

@@ -33,7 +33,7 @@ KEYS = [(0, 3, 9), (12, 0, 4), (17, 0, 1), (18, 0, 4), (36, 0, 2)]
 
 
 class Endpoint:
-    """Tells what is sent as requests; `room`: how many bytes the kernel takes."""
+    """An endpoint that records the sent requests; `room` is the number of bytes that the kernel accepts."""
 
     def __init__(self, say):
         self._say = say
@@ -203,7 +203,7 @@ class Scene:
             self.told_line(f"is refused: {error}")
 
     async def _answers(self, what="0", count="1"):
-        """The oldest requests that were sent."""
+        """Answers the oldest requests that were sent."""
         data = b""
         for _ in range(min(int(count), len(self.endpoint.asked))):
             key, version, number = self.endpoint.asked.pop(0)
@@ -215,7 +215,7 @@ class Scene:
         self.endpoint.asked.pop(0)
 
     async def _says(self, what):
-        """Sends bytes that are no answer."""
+        """Sends bytes that are not a response."""
         things = {"end": b"", "rubbish": support.sized(b"\0\0\0\x63"), "reset": OSError("reset")}
         self.endpoint.give.send_nowait(things[what])
 

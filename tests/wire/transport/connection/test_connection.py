@@ -534,7 +534,7 @@ def produce(request, toy, call):
 
 @pytest.mark.parametrize("ends", ["resets", "sends nonsense"])
 async def test_connection_ending_in_its_turn_blocks_no_other(ends):
-    """The turn of a busy one is passed on, however it ends."""
+    """A busy connection passes on its turn, however it ends."""
     toy, crowd = Toy(), 8
 
     @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))

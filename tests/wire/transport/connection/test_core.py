@@ -35,7 +35,7 @@ NOW = 100.0
 
 @handles(HeartbeatRequest, versions="0-4", access=open_to_all("a test"))
 def heartbeat(request, began, call):
-    """The group says what becomes of the request."""
+    """Handles a heartbeat; the words in its group id determine the outcome."""
     name, *words = request.group_id.split()
     began.append(name)
     if "closes" in words:
@@ -51,7 +51,7 @@ def _later(name, effect):
 
 
 class Peer:
-    """A core, its clock, and its peer's end."""
+    """A core, its clock, and the peer's end of its connection."""
 
     def __init__(self, sasl=None, limits=LIMITS):
         self.now, self.began = NOW, []
@@ -62,7 +62,7 @@ class Peer:
         self.core = ConnectionCore(self.info, self.service, sasl)
 
     def send(self, data: bytes) -> None:
-        """Receives the bytes, and begins the requests in them as far as they may."""
+        """Receives the bytes, and starts those requests in them that may start."""
         frames = self.core.frames
         while data:
             room = frames.room()
@@ -86,7 +86,7 @@ class Peer:
         self.core.first()
 
     def received(self) -> list[int]:
-        """Throttle times of the responses that leave."""
+        """Returns the throttle times of the responses that are sent."""
         data, found = bytearray(), []
         queue = self.core.unsent
         while queue:

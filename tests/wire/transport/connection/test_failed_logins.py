@@ -1,4 +1,4 @@
-"""Failures of one address are held back longer and longer; others are not."""
+"""Failures from one address are delayed more and more; those from other addresses are not."""
 
 import pytest
 import trio

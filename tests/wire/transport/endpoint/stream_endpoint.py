@@ -65,7 +65,7 @@ class StreamEndpoint:
         return False
 
     def give_up(self) -> None:
-        """A stream keeps nothing back."""
+        """Does nothing, since a stream holds back no bytes."""
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)

@@ -28,7 +28,7 @@ from trimaran.wire.transport.requests.handles import handles
 
 
 class FileSlice:
-    """A piece of an open file, as the log gives it."""
+    """A piece of an open file, as the log returns it."""
 
     def __init__(self, fd: int, position: int, size: int) -> None:
         self.fd = fd
@@ -228,7 +228,7 @@ async def test_closing_wakes_who_waits():
 
 
 class CountingSocket:
-    """Counts what goes to the kernel."""
+    """Records the calls of `send` and `sendmsg`, with their last argument."""
 
     def __init__(self, sock):
         self._sock = sock

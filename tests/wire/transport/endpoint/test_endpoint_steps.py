@@ -29,7 +29,7 @@ class Slice:
 
 
 class Script:
-    """A socket that acts by a script, and notes the calls."""
+    """A socket that follows a script, and records the calls."""
 
     family = socket.AF_INET
 
@@ -84,7 +84,7 @@ class Script:
 
 
 class Ticks:
-    """A clock that goes on by one each time it is read."""
+    """A clock that advances by one each time it is read."""
 
     def __init__(self):
         self.now = 100

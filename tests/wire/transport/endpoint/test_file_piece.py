@@ -22,7 +22,7 @@ class Slice:
 
 
 class System:
-    """Notes the reads, and answers as the test says."""
+    """Records the reads, and returns the results that the test sets."""
 
     def __init__(self, answer=None):
         self.asked = []

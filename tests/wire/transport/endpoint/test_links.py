@@ -111,7 +111,7 @@ def test_no_endpoint_is_guarded_if_nothing_is_cut(monkeypatch):
 
 
 class TellingEndpoint:
-    """An endpoint that answers at once, and notes the calls."""
+    """An endpoint that answers at once, and records the calls."""
 
     received_at, seconds = 3.0, 9.0
 
@@ -221,7 +221,7 @@ def test_non_waiting_calls_do_nothing_during_the_cut(cut_ports):
 
 
 async def test_connection_closed_during_the_cut_ends_with_it(cut_ports, autojump_clock):
-    """The task that closes goes on, also if it is cancelled."""
+    """The task that closes the connection continues, also if it is cancelled."""
     inner = TellingEndpoint()
     endpoint = links.guarded(inner, PORT)
     cut_ports[PORT] = 1

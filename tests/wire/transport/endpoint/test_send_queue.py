@@ -99,7 +99,7 @@ def test_pieces_are_joined_except_large_ones(fd, frames, expected):
 
 
 def taken(queue):
-    """Everything, in one go for each piece."""
+    """Takes all bytes, with one send for each piece."""
     got = b""
     while queue:
         piece = queue.pieces[0]

@@ -278,7 +278,7 @@ async def test_each_stage_is_held_from_first_byte(size, held):
 
 
 async def yields(act):
-    """Whether others had their turn."""
+    """Returns whether other tasks had their turn."""
     task = trio.lowlevel.current_task()
     before = task._schedule_points
     await act

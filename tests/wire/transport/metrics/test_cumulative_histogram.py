@@ -1,4 +1,4 @@
-"""Histograms in Prometheus' form, against a count of all values."""
+"""Histograms in Prometheus' format, compared with a count of all values."""
 
 import math
 

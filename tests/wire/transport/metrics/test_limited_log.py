@@ -1,4 +1,4 @@
-"""Lines that peers can cause: a few of a kind in an interval, and a count of those left out."""
+"""Log lines that peers can cause: a few of each kind per interval, and the count of omitted ones."""
 
 import logging
 
