@@ -13,17 +13,17 @@ constructors. A field that some version lacks declares its default. Encoders and
 import struct
 from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 from trimaran.wire.buffers.outgoing import Outgoing
-from trimaran.wire.codec.build import (
-    build_bulk_reader,
-    build_element_writer,
-    build_reader,
-    build_writer,
-)
 from trimaran.wire.codec.declarations import DeclaredMessage, Reader, Struct, Versions, Writer
 from trimaran.wire.errors import LocalProtocolError, RemoteProtocolError
+from trimaran.wire.later import imported_later
+
+if TYPE_CHECKING:
+    from trimaran.wire.codec import build
+else:
+    build = imported_later("trimaran.wire.codec.build")
 
 
 class DecodeBudget(NamedTuple):
@@ -149,7 +149,7 @@ class Message(DeclaredMessage):
         """
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        read = build_bulk_reader(cls, version)
+        read = build.build_bulk_reader(cls, version)
         _, elements_max, tags_max = DECODE_BUDGET
 
         def decode(bufs: Iterable[bytes], prefix: bytes) -> list[Any] | None:
@@ -191,14 +191,14 @@ class Message(DeclaredMessage):
     def _make_writer(cls, version: int) -> Writer:
         if version not in cls.VERSIONS:
             raise LocalProtocolError(f"{cls.__name__} has no version {version}")
-        writer = cls.writers[version] = build_writer(cls, version)
+        writer = cls.writers[version] = build.build_writer(cls, version)
         return writer
 
     @classmethod
     def _make_reader(cls, version: int) -> Reader:
         if version not in cls.VERSIONS:
             raise _has_no(cls, version)
-        reader = cls.readers[version] = build_reader(cls, version)
+        reader = cls.readers[version] = build.build_reader(cls, version)
         return reader
 
 
@@ -214,7 +214,7 @@ def encode_element(struct_: Struct, of: type[Message], version: int) -> bytes:
 
 @cache
 def _element_writer(struct_: type[Struct], of: type[Message], version: int) -> Writer:
-    return build_element_writer(struct_, of, version)
+    return build.build_element_writer(struct_, of, version)
 
 
 # Exceptions of generated readers for malformed bytes: short buffers (IndexError, struct.error), text that is not UTF-8

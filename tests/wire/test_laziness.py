@@ -37,6 +37,8 @@ def test_message_imports_neither_transport_nor_security():
         "buffers",
         "codec",
         "errors",
+        "identity",
+        "later",
         "messages",
         "schema",
     }

@@ -16,7 +16,7 @@ SMALL_FILE_BYTES_MAX = 4 << 20
 
 
 def read_small_file(path: str | Path, bytes_max: int = SMALL_FILE_BYTES_MAX) -> bytes:
-    """Returns the whole content of a regular file. It may block on the disk, so it belongs into a thread.
+    """Returns the whole content of a regular file. It may block on the disk, so it belongs in a thread.
 
     Raises:
         OSError: the file cannot be read, is not regular, or has more than `bytes_max` bytes; `strerror` gives the

@@ -79,9 +79,13 @@ class Rig:
             zookeeper_offsets=None,
             config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         )
-        self._connection = ConnectionInfo(1, LISTENER, ("10.1.2.3", 4567), ("10.0.0.1", 9092))
+        self.connect_from("10.1.2.3")
 
     # -- leadership
+
+    def connect_from(self, host: str) -> None:
+        """Makes further requests come from that host."""
+        self._connection = ConnectionInfo(1, LISTENER, (host, 4567), ("10.0.0.1", 9092))
 
     def index_of(self, group_id: str) -> int:
         return partition_for(group_id, self.limits.partition_count)

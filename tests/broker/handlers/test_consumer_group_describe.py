@@ -44,7 +44,7 @@ async def test_every_version(tmp_path, autojump_clock, version):
             E.GROUP_ID_NOT_FOUND,
             "Group g not found.",
         )
-        rig._connection.peer = ("::1", 4567)
+        rig.connect_from("::1")
         await rig.call(consumer_group_heartbeat, joining(rack_id="r"), 1)
         (group,) = (await rig.call(consumer_group_describe, describing("g"), version)).groups
         assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Stable", 2, 2)

@@ -78,7 +78,7 @@ async def test_ipv6_host_is_formatted_as_in_java(tmp_path):
         index = rig.index_of("g")
         rig.lead(index)
         await rig.loaded(index)
-        rig._connection.peer = ("::1", 4567)
+        rig.connect_from("::1")
         await rig.call(join_group, join_request(), 3, client_id="me")
         (group,) = (await rig.call(describe_groups, DescribeGroupsRequest(groups=["g"]), 5)).groups
         assert [member.client_host for member in group.members] == ["/0:0:0:0:0:0:0:1"]

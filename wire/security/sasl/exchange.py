@@ -60,7 +60,7 @@ class ClientMechanism(Protocol):
 
     @property
     def blocks(self) -> bool:
-        """Whether `prepare` may wait for a file or another server, so that it belongs into a thread."""
+        """Whether `prepare` may wait for a file or another server, so that it belongs in a thread."""
 
     def prepare(self) -> None:
         """Prepares the credentials; called before each `exchange`.

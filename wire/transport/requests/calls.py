@@ -117,7 +117,7 @@ class Call:
     frame_bytes: int = 0
     # The approximate bytes that the call holds in memory.
     held: int = 0
-    # True if the request or the response is large: computations over all of either belong into the compute thread
+    # True if the request or the response is large: computations over all of either belong in the compute thread
     # (`compute_thread.run_apart`).
     heavy: bool = False
     # The seconds for which the connection is muted because of this request.

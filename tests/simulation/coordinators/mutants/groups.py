@@ -160,7 +160,13 @@ def _static_members_are_not_fenced() -> Patch:
 
 
 def _what_others_own_is_free() -> Patch:
-    return mock.patch.object(reconciliation._Step, "_is_free", return_value=True)
+    real = reconciliation._Step._available
+
+    def available(self: reconciliation._Step, kept: Any) -> Any:
+        with mock.patch.object(self, "_owners", {}):
+            return real(self, kept)
+
+    return mock.patch.object(reconciliation._Step, "_available", available)
 
 
 def _revoked_at_once() -> Patch:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
 from tests.simulation.mutants.mutant import both
 from tests.simulation.partitions.mutants.leaders import SAFETY
-from trimaran.broker.fetching.fetch import READ_COMMITTED, Fetch
-from trimaran.broker.fetching.slots import Slot
+from trimaran.broker.fetching.fetch import Fetch
+from trimaran.broker.fetching.slots import Found, Slot
 from trimaran.broker.handlers.list_offsets import Requester
+from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.log.partitions.partition_log import PartitionLog
-from trimaran.log.producers.state import ProducerState
+from trimaran.log.producers.transactions import OpenTransactions
 from trimaran.log.steps import Steps
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import Offset, TopicPartition
 
 Patch = AbstractContextManager[Any]
 
@@ -69,38 +71,46 @@ def _zombies_answer() -> Patch:
     )
 
 
+def _for_consumers(patch: Callable[[], Patch]) -> Patch:
+    """The patch holds while a consumer's records are read."""
+    real = Fetch._read_log
+
+    def read_log(self: Fetch, slot: Slot, leader: Any) -> Found:
+        if self._terms.replica_id >= 0:
+            return real(self, slot, leader)
+        with patch():
+            return real(self, slot, leader)
+
+    return mock.patch.object(Fetch, "_read_log", read_log)
+
+
 def _reads_above_the_watermark() -> Patch:
     """KAFKA-9835, KAFKA-9807."""
-    return mock.patch.object(
-        Fetch, "_readable_end", lambda _self, leader: leader.log.log_end_offset
-    )
+    log_end = property(lambda self: self.log.log_end_offset)
+    return _for_consumers(lambda: mock.patch.object(PartitionLeader, "committed_end", log_end))
 
 
 def _read_committed_above_the_watermark() -> Patch:
-    real = Fetch._readable_end
+    real = PartitionLog.last_stable_offset
 
-    def end(self: Fetch, leader: Any) -> int:
-        if self._terms.isolation_level == READ_COMMITTED:
-            return int(leader.log.last_stable_offset(leader.log.log_end_offset))
-        return real(self, leader)
+    def stable(self: PartitionLog, _high: Offset, **_options: bool) -> Offset:
+        return real(self, self.log_end_offset)
 
-    return mock.patch.object(Fetch, "_readable_end", end)
+    return _for_consumers(lambda: mock.patch.object(PartitionLog, "last_stable_offset", stable))
 
 
 def _read_committed_reads_all() -> Patch:
-    return mock.patch.object(
-        Fetch, "_readable_end", lambda _self, leader: leader.high_watermark.offset
-    )
+    return _for_consumers(_open_transactions_are_stable)
 
 
 def _open_transactions_are_stable() -> Patch:
-    return mock.patch.object(PartitionLog, "last_stable_offset", lambda _self, high: high)
+    return mock.patch.object(PartitionLog, "last_stable_offset", lambda _self, high, **_: high)
 
 
 def _markers_count_before_they_are_replicated() -> Patch:
-    real = ProducerState.last_stable_offset
+    real = OpenTransactions.last_stable_offset
     return mock.patch.object(
-        ProducerState, "last_stable_offset", lambda self, _high: real(self, 1 << 60)
+        OpenTransactions, "last_stable_offset", lambda self, _high: real(self, 1 << 60)
     )
 
 
