@@ -24,11 +24,11 @@ from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.consumer import describe as consumer_describe
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.consumer.topics import newest_topics
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupMemory
 from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord, GroupRecordSerde
 from trimaran.broker.groups.shard import GroupCoordinatorShard, LoadedRows
+from trimaran.broker.groups.topics import newest_topics
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker

@@ -31,8 +31,8 @@ from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup
 from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation, TargetWork
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
-from trimaran.broker.groups.consumer.topics import Topics
 from trimaran.broker.groups.outputs import Timer
+from trimaran.broker.groups.topics import Topics
 
 log = logging.getLogger(__name__)
 

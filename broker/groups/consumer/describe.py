@@ -11,7 +11,7 @@ from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL
 from trimaran.broker.groups.consumer.assigning import preferred_assignor
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Partitions
-from trimaran.broker.groups.consumer.topics import Topics
+from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_group_describe import (
     Assignment,

@@ -40,12 +40,12 @@ from trimaran.broker.groups.consumer.operation import (
 )
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.consumer.topics import Topics
 from trimaran.broker.groups.kinds import CheckPartition
 from trimaran.broker.groups.memory import Account
 from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.topics import Topics
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError

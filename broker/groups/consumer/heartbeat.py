@@ -29,8 +29,8 @@ from trimaran.broker.groups.consumer.settings import (
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
-from trimaran.broker.groups.consumer.topics import metadata_hash
 from trimaran.broker.groups.outputs import Timer
+from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
     Assignment,

@@ -25,9 +25,9 @@ from trimaran.broker.groups.consumer.records import (
     target_record,
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.consumer.topics import Topics
 from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.records import GroupRecord, group_record, group_value
+from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,

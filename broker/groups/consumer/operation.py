@@ -21,9 +21,9 @@ from trimaran.broker.groups.consumer.records import (
     member_record,
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.consumer.topics import Topics, metadata_hash
 from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.topics import Topics, metadata_hash
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
 
 

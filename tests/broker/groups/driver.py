@@ -13,7 +13,6 @@ from trimaran.broker.groups.classic.operation import GroupWrite
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.consumer.topics import Topic
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import (
     NAME_BYTES,
@@ -26,6 +25,7 @@ from trimaran.broker.groups.memory import (
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.topics import Topic
 from trimaran.broker.metadata.topic_patterns import compiled
 from trimaran.node.replicated.state_machine import Result
 from trimaran.node.text.memory import text_bytes

@@ -8,7 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, FakeTopics
 from trimaran.broker.groups.consumer.assigning import preferred_assignor, size_of
-from trimaran.broker.groups.consumer.topics import metadata_hash
+from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.broker.groups.rig import cluster_image, topic_image
 from tests.quorum.config_of import config_of
-from trimaran.broker.groups.consumer.topics import newest_topics
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.topics import newest_topics
 
 T, U = b"t" * 16, b"u" * 16
 
