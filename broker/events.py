@@ -118,6 +118,12 @@ GROUP_EXPIRY_POSTPONED = Event(
     "expired offsets stay until the next time: %(error)s",
     "The expired offsets are deleted later.",
 )
+GROUP_RECORDS_SKIPPED = Event(
+    "group.records_skipped",
+    _W,
+    "records of groups of the unknown type %(type)d are left out",
+    "Another version wrote them, for kinds of groups that are not served here.",
+)
 GROUP_GENERATION = Event(
     "group.generation", _I, "joined: %(group)s", "A classic group has a new generation."
 )

@@ -8,42 +8,45 @@ implemented: share groups and streams groups, authorization.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
+from typing import Any
 from uuid import uuid4
 
 from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.runtime import CoordinatorRuntime, partition_for
 from trimaran.broker.coordination.shard import CoordinatorSpec
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
-from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.classic.joining import Join
-from trimaran.broker.groups.consumer import describe as consumer_describe
-from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
-from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.kinds import (
+    G,
+    GroupDependencies,
+    GroupKind,
+    H,
+    HeartbeatGroups,
+    R,
+    Settings,
+)
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import GroupMemory
-from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord
+from trimaran.broker.groups.registry import KINDS, serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard, LoadedRows
 from trimaran.broker.groups.topics import newest_topics
-from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
+from trimaran.broker.metadata.topic_patterns import TopicPatterns
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.node.runtime.steps import Steps, pieces
+from trimaran.node.runtime.steps import Steps
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import MetadataImage
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicPartition
-from trimaran.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
-from trimaran.wire.messages.consumer_group_describe import Member as DescribedConsumerMember
-from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 from trimaran.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -53,18 +56,15 @@ from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetComm
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.groups import OffsetCommitValue
-from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 # Groups processed at once: 2 ms.
 GROUPS_PER_STEP = 1_000
-# Topics authorized at once for a pattern.
-_JUDGED_PER_TURN = 200
 
 # The wait for the shard of a group: a new one is opened in milliseconds. Clients give a request 30 s, so a client that
 # gets COORDINATOR_LOAD_IN_PROGRESS after a second has time to ask again.
 LOADED_SECONDS_MAX = 1.0
 
-DEFAULTS = ConsumerGroupSettings()
+NO_SETTINGS: Mapping[str, Settings] = {}
 
 _GroupEpoch = ShardEpoch[GroupCoordinatorShard, GroupRecord]
 
@@ -80,27 +80,28 @@ class GroupCoordinator:
         self,
         limits: GroupLimits,
         metadata: Metadata,
-        settings: Callable[[str], ConsumerGroupSettings] = lambda _group_id: DEFAULTS,
+        settings: Mapping[str, Settings] = NO_SETTINGS,
+        kinds: Sequence[GroupKind[Any]] = KINDS,
     ) -> None:
-        """`settings` returns the settings of a consumer group by its id."""
+        """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults."""
         self.limits = limits
         self._metadata = metadata
         dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
-        self._dependencies = dependencies
+        self._kinds = kinds
         self.patterns = TopicPatterns()
         self.memory = GroupMemory()
-        serde = GroupRecordSerde(limits.offset_value_version)
+        serde = serde_of(kinds, limits.offset_value_version)
         self.runtime = CoordinatorRuntime(
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(
-                    limits, self._knows_topic, dependencies, self.memory
+                    limits, self._knows_topic, dependencies, self.memory, kinds
                 ),
                 serde=serde,
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,
                 commit_timeout_ms=limits.commit_timeout_ms,
                 load_buffer_bytes=limits.load_buffer_bytes,
-                follow_up=self._resolve_patterns,
+                follow_up=self._follow_up,
             )
         )
 
@@ -191,43 +192,22 @@ class GroupCoordinator:
                 return ErrorCode.NONE
             raise
 
-    def consumer_heartbeat(
-        self, given: ConsumerHeartbeat
-    ) -> PendingResponse[ConsumerGroupHeartbeatResponse]:
-        """Handles a member of the consumer protocol that joins, stays or leaves."""
-        group_id = given.request.group_id
+    def member_heartbeat(
+        self, kind: GroupKind[HeartbeatGroups[H, R]], group_id: str, given: H
+    ) -> PendingResponse[R]:
+        """Handles a member that joins, stays or leaves by the heartbeat of a kind that has its own."""
         _check_group_id(group_id)
         epoch = self._epoch_of(group_id)
         return epoch.decide(
-            lambda shard, at: shard.consumers.consumer_heartbeat(given, at),
-            unwritten=lambda shard, at: shard.consumers.heartbeat_failed(given, at),
+            lambda shard, at: shard.of_kind[kind].member_heartbeat(given, at),
+            unwritten=lambda shard, at: shard.of(kind).heartbeat_failed(given, at),
         )
 
-    async def _resolve_patterns(self, epoch: _GroupEpoch, group_id: str) -> None:
-        """Resolves the patterns of a group, one after the other; a follow-up of the shard."""
-        with suppress(KafkaError):  # the epoch has ended
-            while (asked := epoch.active().consumers.next_regex(group_id)) is not None:
-                regex, may_see = asked
-                image = self._metadata.image
-                found = await self._resolved(regex, image.topics.by_name, may_see)
-                offset = image.provenance.offset
-                epoch.step(partial(_take_over, group_id, regex, found, offset))
-
-    async def _resolved(
-        self, regex: str, topics: Topics, may_see: Callable[[str], bool]
-    ) -> frozenset[str] | None:
-        """Returns the matching topics, or None if this broker rejects a pattern that another coordinator has
-        accepted.
-        """
-        try:
-            names = await self.patterns.matching(regex, topics)
-        except KafkaError:
-            return None
-        found: set[str] = set()
-        for some in pieces(names, _JUDGED_PER_TURN):
-            found.update(filter(may_see, some))
-            await yield_to_loop()
-        return frozenset(found)
+    async def _follow_up(self, epoch: _GroupEpoch, group_id: str) -> None:
+        """Does the work for a group that its shard has named."""
+        for kind in self._kinds:
+            if kind.follow_up is not None:
+                await kind.follow_up(self._metadata, self.patterns, epoch, group_id)
 
     def leave(self, request: LeaveGroupRequest, version: int) -> list[MemberResponse]:
         """Returns one response per leaving member."""
@@ -338,15 +318,9 @@ class GroupCoordinator:
         """Returns a group for DescribeGroups: its description without members, and an iterator over its members."""
         return self._epoch_of(group_id).active().kind_of(group_id).described(group_id, version)
 
-    def describe_consumer_group(
-        self, group_id: str
-    ) -> tuple[DescribedConsumerGroup, Iterator[DescribedConsumerMember]]:
-        """Returns a group of the consumer protocol: its description without members, and an iterator over its
-        members.
-        """
-        group = self._epoch_of(group_id).active().consumers.find(group_id)
-        default = self._dependencies.settings(group_id).assignors[0]
-        return consumer_describe.described(group, self._dependencies.topics(), default)
+    def groups_of(self, kind: GroupKind[G], group_id: str) -> G:
+        """Returns the groups of a kind in the shard of `group_id`, to read what only that kind knows."""
+        return self._epoch_of(group_id).active().of(kind)
 
     def list_groups(
         self, states: Collection[str], types: Collection[str]
@@ -399,18 +373,9 @@ class ConnectionClosing:
     def __call__(self) -> None:
         for epoch in list(self.groups.runtime.epochs):
             if epoch.state is ShardState.ACTIVE:
-                epoch.step(lambda shard, at: shard.classic.connection_closed(self.connection, at))
-
-
-def _take_over(
-    group_id: str,
-    regex: str,
-    topics: frozenset[str] | None,
-    version: int,
-    shard: GroupCoordinatorShard,
-    at: Instant,
-) -> None:
-    shard.consumers.regex_resolved(group_id, regex, topics, version, at)
+                epoch.step(
+                    lambda shard, at: shard.of(classic.KIND).connection_closed(self.connection, at)
+                )
 
 
 def _check_group_id(group_id: str) -> None:

@@ -1,24 +1,36 @@
-"""The interface of a kind of group: the methods that the shard calls for the groups of one protocol.
+"""The interface of a kind of group: its declaration, and the methods that the shard calls for its groups.
 
-The shard determines the kind of a group once, and calls it. A new kind, such as share groups, is a folder next to
-`classic/` and `consumer/` with a class that implements this interface, and an entry in the shard's list of kinds.
-Requests that only one kind supports go to it directly. Source: Kafka's `Group`, and the branches by group type of its
-`GroupMetadataManager`.
+A new kind, such as share groups, is a folder next to `classic/` and `consumer/` whose `kind.py` has a `GroupKind`, and
+a line in `registry.py`. The shard determines the kind of a group once, and calls it. Requests that only one kind
+supports go to it directly. Source: Kafka's `Group`, and the branches by group type of its `GroupMetadataManager`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, Protocol, TypeVar
 
+from trimaran.broker.coordination.ports import Metadata
 from trimaran.broker.coordination.shard import Write
-from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups.classic.describe import Description
+from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.groups.classic.describe import Description, not_found
 from trimaran.broker.groups.classic.joining import Join
-from trimaran.broker.groups.outputs import TimerKey
+from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.memory import Account
+from trimaran.broker.groups.outputs import Outputs, TimerKey
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.store import GroupStore, StoredKind
+from trimaran.broker.groups.topics import Topics
 from trimaran.broker.groups.walks import Walk
+from trimaran.broker.metadata.topic_patterns import TopicPatterns
+from trimaran.node.config.server import ServerConfig
 from trimaran.node.replicated.pending import PendingResponse
+from trimaran.node.replicated.state_machine import Result
+from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
@@ -29,6 +41,14 @@ from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from trimaran.wire.records.groups import OffsetCommitValue
 
+G = TypeVar("G", bound="GroupsOfKind")
+G_co = TypeVar("G_co", bound="GroupsOfKind", covariant=True)
+H = TypeVar("H")
+R = TypeVar("R")
+
+Settings = Callable[[str], Any]
+"""Returns the settings of a group by its id, in the class of its kind."""
+
 CheckPartition = Callable[[TopicIdPartition], ErrorCode]
 """Returns NONE, or the code with which a commit for this partition is refused."""
 
@@ -38,15 +58,62 @@ def all_may(_key: TopicIdPartition) -> ErrorCode:
     return ErrorCode.NONE
 
 
-class GroupKind(Protocol):
-    """All groups of one kind in a shard. Methods with a group id or a request are only called for groups that
-    it `has`.
+@dataclass(frozen=True, eq=False)
+class GroupKind(StoredKind, Generic[G_co]):
+    """A line of the table of kinds (`registry.py`).
+
+    `make` makes the groups of the kind in one shard. `settings` reads a broker's config, and the newest configs of
+    groups. `follow_up` does what a shard has named (`Outputs.resolve`) and only this kind knows; it ends at once if
+    it has nothing to do for the group.
     """
 
-    def has(self, group_id: str) -> bool:
-        """Returns whether the group exists and is of this kind."""
+    make: Callable[[ShardParts], G_co]
+    settings: Callable[[ServerConfig, Callable[[], ConfigsImage]], Settings] | None = None
+    follow_up: FollowUp | None = None
 
-    # -- members of the classic protocol
+
+@dataclass(frozen=True, slots=True)
+class GroupDependencies:
+    """The parts of a broker that the groups of all its shards use: the settings of each kind that has some, by its
+    name, and the newest topics.
+    """
+
+    settings: Mapping[str, Settings]
+    topics: Callable[[], Topics]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardParts:
+    """The parts of one shard, from which a kind makes its groups. `made` has those of earlier lines of the table."""
+
+    store: GroupStore
+    timers: Timers[TimerKey]
+    limits: GroupLimits
+    account: Account
+    outputs: Outputs
+    dependencies: GroupDependencies
+    made: Mapping[GroupKind[Any], Any]
+
+    def of(self, kind: GroupKind[G]) -> G:
+        """Returns the groups of a kind that stands above in the table."""
+        groups: G = self.made[kind]
+        return groups
+
+
+FollowUp = Callable[[Metadata, TopicPatterns, ShardEpoch[Any, GroupRecord], str], Awaitable[None]]
+"""Works for the group of an id in an epoch of its shard. Raises nothing when the epoch ends."""
+
+
+class Due(Enum):
+    """The timers that may follow in the same call, when one was due."""
+
+    ALL = "all"
+    OTHER_GROUPS = "other groups"  # what was decided on this group must be written first
+    NONE = "none"  # it took long, too
+
+
+class ClassicMembers(Protocol):
+    """Members of the classic protocol. The methods are called for groups that the kind `has`."""
 
     def join(self, join: Join, at: Instant) -> None:
         """Answers the `Join`, now or later."""
@@ -64,63 +131,125 @@ class GroupKind(Protocol):
     ) -> list[MemberResponse]:
         """Returns one response per identity, in order."""
 
+
+class GroupsOfKind(Protocol):
+    """All groups of one kind in a shard. Methods with a group id or a request are called for groups that it `has`.
+
+    The methods that are not abstract are the defaults for simple kinds.
+    """
+
+    @abstractmethod
+    def has(self, group_id: str) -> bool:
+        """Returns whether the group exists, and is of this kind."""
+
+    def classic_members(self) -> ClassicMembers | None:
+        """Returns the handler of members of the classic protocol; None if they may not join groups of this kind."""
+        return None
+
     # -- offsets
 
+    @abstractmethod
     def check_commit(
         self, request: OffsetCommitRequest, version: int, at: Instant
     ) -> CheckPartition:
         """Returns the check for each partition. Raises KafkaError if the whole commit is refused (invariant G1)."""
 
+    @abstractmethod
     def check_transactional_commit(self, request: OffsetCommitRequest) -> CheckPartition:
         """Does the same as `check_commit` for a commit in a producer's transaction (TxnOffsetCommit)."""
 
+    @abstractmethod
     def check_fetch(self, request: OffsetFetchRequestGroup) -> None:
         """Raises KafkaError if the requesting member is not in the group."""
 
+    @abstractmethod
     def check_offset_delete(self, group_id: str) -> None:
         """Raises KafkaError GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP if the group has members that are not consumers."""
 
+    @abstractmethod
     def is_subscribed_to(self, group_id: str, topic: str) -> bool:
         """Returns whether a member subscribes to the topic; True if unknown."""
 
     # -- state and removal
 
+    @abstractmethod
     def listed(self, group_id: str) -> ListedGroup:
         """Returns the entry of the group in ListGroups."""
 
     def described(self, group_id: str, version: int) -> Description:
         """Returns the group's description in DescribeGroups, which has an error code for groups of another kind."""
+        return not_found(group_id, version, "is not a classic group")
 
-    def may_expire(self, group_id: str) -> bool:
-        """Returns whether offsets of the group may expire now (invariant G6)."""
+    def may_expire(self, _group_id: str) -> bool:
+        """Returns whether offsets of the group may expire now (invariant G6); offsets of a topic with a
+        subscriber never do.
+        """
+        return True
 
-    def retained_from(self, group_id: str, value: OffsetCommitValue) -> int:
+    def retained_from(self, _group_id: str, value: OffsetCommitValue) -> int:
         """Returns the start of an offset's retention, in ms since 1970."""
+        return value.commit_timestamp
 
+    @abstractmethod
     def is_empty(self, group_id: str) -> bool:
         """Returns whether the group has no members; True if this kind has no such group."""
 
-    def expired(self, group_id: str, at: Instant) -> Iterator[GroupRecord]:
+    def expired(self, group_id: str, _at: Instant) -> Iterator[GroupRecord]:
         """Yields the records that remove a group whose last offset has expired; none if a client is or wants to be a
         member.
         """
+        return self.tombstones(group_id)
 
+    @abstractmethod
     def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """Yields the tombstones of the group's own records, until it gets a member; none if this kind has no records of
         it.
         """
 
-    def expecting(self, at: Instant) -> Walk:
+    def unwritten(self) -> Collection[str]:
+        """Returns the ids of groups that are in memory, though there may be no record of them."""
+        return ()
+
+    # -- the shard
+
+    def finish_load(self) -> None:
+        """Creates the groups from the loaded records, in the loader's thread."""
+        return
+
+    def expecting(self, _at: Instant) -> Walk:
         """Sets the missing timers of loaded members, one member per step."""
+        return iter(())
 
-    def timer_due(self, key: TimerKey, at: Instant) -> bool:
-        """Does the work that is due. Returns True if it must be written before another timer of the group."""
+    def timer_due(self, _key: TimerKey, _at: Instant) -> Due:
+        """Does the work that is due."""
+        return Due.ALL
 
-    def replayed(self, record: GroupRecord, at_load: bool) -> None:
-        """Handles a record that was replayed into the store; `at_load` is True before the shard serves."""
+    def replayed(self, _record: GroupRecord, _at_load: bool) -> None:
+        """Handles a record that was replayed into the store; `_at_load` is True before the shard serves. Records of
+        other kinds are ignored.
+        """
+        return
 
-    def written(self, write: Write[GroupRecord], code: ErrorCode, at: Instant) -> None:
+    def written(self, _write: Write[GroupRecord], _code: ErrorCode, _at: Instant) -> None:
         """Does the same as `CoordinatorShard.written`; ignores writes of other kinds."""
+        return
 
-    def close(self, at: Instant) -> None:
-        """Ends the epoch: waiting requests get NOT_COORDINATOR."""
+    def close(self, _at: Instant) -> None:
+        """Ends the epoch: waiting requests get NOT_COORDINATOR; `Outputs` refuses those that wait for a write."""
+        return
+
+    def unload(self) -> None:
+        """Releases what is not in the store, as `CoordinatorShard.unload`."""
+        return
+
+
+class HeartbeatGroups(GroupsOfKind, Generic[H, R]):
+    """A kind whose members join, stay and leave by one request of their own, which is decided at once."""
+
+    @abstractmethod
+    def member_heartbeat(self, given: H, at: Instant) -> Result[GroupRecord, R]:
+        """Returns records and the response. Raises KafkaError: the request is refused."""
+
+    @abstractmethod
+    def heartbeat_failed(self, given: H, at: Instant) -> None:
+        """Handles a heartbeat whose records were not written."""

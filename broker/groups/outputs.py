@@ -15,27 +15,19 @@ from trimaran.wire.schema import Message
 
 
 class Timer(StrEnum):
-    """The purpose of a deadline. A `StrEnum`, because the hash of a string needs no call: each heartbeat looks up
-    several timers.
+    """The purpose of a deadline; each kind of group names further ones. A `StrEnum`, because the hash of a string needs
+    no call: each heartbeat looks up several timers.
     """
 
     SESSION = "session"  # end of a member's or pending member's session
-    JOIN = "join"  # end of the join phase
-    SYNC = "sync"  # removal of members that have not synced
     EXPIRY = "expiry"  # of the shard: search for expired offsets
     WALK = "walk"  # of the shard: next piece of a long task
-    # The timers of consumer groups follow.
-    REVOCATION = "revocation"  # removal of a member that has not revoked its partitions
-    CLASSIC_JOIN = "classic join"  # deadline for a rejoin by a member of the classic protocol
-    CLASSIC_SYNC = "classic sync"  # deadline for its sync
-    TARGET = "target"  # next step of the group's target
-    DOWNGRADE = "downgrade"  # start of a rebalance after a conversion to a classic group
 
 
 class TimerKey(NamedTuple):
     """A timer of a group, of one of its members, or (expiry and walk) of the whole shard."""
 
-    kind: Timer
+    kind: str
     group_id: str = ""
     member_id: str = ""
 

@@ -7,11 +7,11 @@ operation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import islice
 
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups.kinds import GroupKind
+from trimaran.broker.groups.kinds import GroupsOfKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import GroupRecord, KnowsTopic, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
@@ -29,8 +29,8 @@ class Removals:
     def __init__(
         self,
         store: GroupStore,
-        kinds: Sequence[GroupKind],
-        kind_of: Callable[[str], GroupKind],
+        kinds: Collection[GroupsOfKind],
+        kind_of: Callable[[str], GroupsOfKind],
         group_ids: Callable[[], Iterator[str]],
         limits: GroupLimits,
         knows_topic: KnowsTopic,
@@ -138,7 +138,7 @@ class Removals:
     def _tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """Yields tombstones, the group's own last: if the log ends in between, the group can be deleted again."""
         yield from offsets_of_group(self._store, group_id)
-        for kind in reversed(self._kinds):
+        for kind in reversed(tuple(self._kinds)):
             yield from kind.tombstones(group_id)
 
 
@@ -202,7 +202,7 @@ def offsets_of_group(store: GroupStore, group_id: str) -> Iterator[GroupRecord]:
 
 
 def expired(
-    kind: GroupKind,
+    kind: GroupsOfKind,
     store: GroupStore,
     group_id: str,
     limits: GroupLimits,
@@ -225,7 +225,7 @@ def expired(
 
 
 def _is_over(
-    kind: GroupKind,
+    kind: GroupsOfKind,
     group_id: str,
     value: OffsetCommitValue,
     limits: GroupLimits,

@@ -1,22 +1,32 @@
 """One partition of `__consumer_offsets` as a state machine: groups, their offsets, their timers. No I/O.
 
-It is a `CoordinatorShard` that calls the kind of each group (`kinds`). Source: Kafka's `GroupCoordinatorShard`.
+It is a `CoordinatorShard` that calls the kind of each group (`kinds`); the kinds are in a table (`registry`).
+Source: Kafka's `GroupCoordinatorShard`.
 """
 
 from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Effects, LoadedRow, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups import offsets
-from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
-from trimaran.broker.groups.consumer.groups import ConsumerGroups, GroupDependencies
-from trimaran.broker.groups.kinds import CheckPartition, GroupKind
+from trimaran.broker.groups.classic.refusing import NoClassicMembers
+from trimaran.broker.groups.kinds import (
+    CheckPartition,
+    ClassicMembers,
+    Due,
+    G,
+    GroupDependencies,
+    GroupKind,
+    GroupsOfKind,
+    ShardParts,
+)
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import Account, GroupMemory
 from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
@@ -27,6 +37,7 @@ from trimaran.broker.groups.records import (
     Tombstones,
     offset_tombstone,
 )
+from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.removals import Removals
 from trimaran.broker.groups.store import GroupStore, OffsetsRoom
 from trimaran.broker.groups.walks import Walks
@@ -61,17 +72,23 @@ class GroupCoordinatorShard:
         knows_topic: KnowsTopic,
         dependencies: GroupDependencies,
         memory: GroupMemory | None = None,
+        kinds: Sequence[GroupKind[Any]] = KINDS,
     ) -> None:
         self.account = account = Account(memory)
-        self.store = store = GroupStore(account)
+        self.store = store = GroupStore(kinds, account)
         self.limits = limits
         self.outputs = outputs = Outputs()
         self._knows_topic = knows_topic
         self._timers = timers = Timers[TimerKey]()
-        self.classic = ClassicGroups(store, timers, limits, account, outputs)
-        self.consumers = ConsumerGroups(store, timers, dependencies, account, outputs, self.classic)
-        self._kinds: tuple[GroupKind, ...] = (self.classic, self.consumers)
-        self.groups = self.classic.groups
+        self.of_kind: dict[GroupKind[Any], Any] = {}
+        parts = ShardParts(store, timers, limits, account, outputs, dependencies, self.of_kind)
+        for kind in kinds:
+            self.of_kind[kind] = kind.make(parts)
+        self._kinds: tuple[GroupsOfKind, ...] = tuple(self.of_kind.values())
+        refusing = NoClassicMembers(outputs)
+        self._classic_members: dict[GroupsOfKind, ClassicMembers] = {
+            groups: groups.classic_members() or refusing for groups in self._kinds
+        }
         self._is_loaded = False
         # Walks that start the sessions of members, and removals.
         self._sessions = Walks()
@@ -79,18 +96,24 @@ class GroupCoordinatorShard:
             store, self._kinds, self.kind_of, self.group_ids, limits, knows_topic
         )
 
-    def kind_of(self, group_id: str) -> GroupKind:
-        """Returns the kind of a group; an unknown group, or one that only has offsets, is a classic one."""
+    def kind_of(self, group_id: str) -> GroupsOfKind:
+        """Returns the kind of a group; an unknown group, or one that only has offsets, is of the first kind."""
         for kind in self._kinds:
             if kind.has(group_id):
                 return kind
-        return self.classic
+        return self._kinds[0]
+
+    def of(self, kind: GroupKind[G]) -> G:
+        """Returns the groups of a kind, for requests that only this kind knows."""
+        groups: G = self.of_kind[kind]
+        return groups
 
     # -- life
 
     def finish_load(self) -> None:
-        """Creates the classic groups, and searches for offsets of deleted topics."""
-        self.classic.finish_load()
+        """Creates the groups of each kind, and searches for offsets of deleted topics."""
+        for kind in self._kinds:
+            kind.finish_load()
         self._removals.find_gone_topics()
 
     def loaded(self, at: Instant) -> None:
@@ -119,13 +142,9 @@ class GroupCoordinatorShard:
 
     def unload(self) -> None:
         """Releases the state value by value: freeing a million values at once would block the interpreter."""
-        for known in (self.groups, self.store.groups, self.store.consumer_groups):
-            while known:
-                known.popitem()
-        while self.store.offsets:
-            for partitions in self.store.offsets.popitem()[1].values():
-                while partitions:
-                    partitions.popitem()
+        for kind in self._kinds:
+            kind.unload()
+        self.store.unload()
 
     def take(self) -> Effects[GroupRecord]:
         """Returns the effects of the inputs since the last call."""
@@ -135,25 +154,26 @@ class GroupCoordinatorShard:
 
     def join(self, join: Join, at: Instant) -> None:
         """Answers `join.token`, now or later."""
-        self.kind_of(join.request.group_id).join(join, at)
+        self._classic_members[self.kind_of(join.request.group_id)].join(join, at)
 
     def sync(
         self, request: SyncGroupRequest, token: PendingResponse[SyncGroupResponse], at: Instant
     ) -> None:
         """Answers `token`, now or later."""
-        self.kind_of(request.group_id).sync(request, token, at)
+        self._classic_members[self.kind_of(request.group_id)].sync(request, token, at)
 
     def heartbeat(self, request: HeartbeatRequest, at: Instant) -> ErrorCode:
         """Returns the code of the response to a member of the classic protocol."""
         try:
-            return self.kind_of(request.group_id).heartbeat(request, at)
+            return self._classic_members[self.kind_of(request.group_id)].heartbeat(request, at)
         except KafkaError as error:
             return error.code
 
     def leave(self, request: LeaveGroupRequest, version: int, at: Instant) -> list[MemberResponse]:
         """Returns one response per member, in order; versions below 3 have one member."""
         members = request.members if version >= 3 else [MemberIdentity(member_id=request.member_id)]
-        return self.kind_of(request.group_id).leave(request.group_id, members, at)
+        kind = self.kind_of(request.group_id)
+        return self._classic_members[kind].leave(request.group_id, members, at)
 
     # -- offsets
 
@@ -200,7 +220,7 @@ class GroupCoordinatorShard:
         self, group_id: str, partitions: Collection[TopicPartition]
     ) -> Result[GroupRecord, dict[TopicPartition, ErrorCode]]:
         """Returns tombstones and a code for each partition; topics with subscribers are refused. Raises KafkaError as
-        `GroupKind.check_offset_delete` does.
+        `GroupsOfKind.check_offset_delete` does.
         """
         kind = self.kind_of(group_id)
         kind.check_offset_delete(group_id)
@@ -243,7 +263,7 @@ class GroupCoordinatorShard:
 
     def group_ids(self) -> Iterator[str]:
         """Yields the ids of all groups, with members, a record or only offsets (see `GroupStore.group_ids`)."""
-        return self.store.group_ids(self.groups)
+        return self.store.group_ids(*(kind.unwritten() for kind in self._kinds))
 
     # -- outcomes of records
 
@@ -252,7 +272,7 @@ class GroupCoordinatorShard:
         self.store.replay(offset, record, producer)
         if producer is None and not isinstance(record.key, OffsetCommitKey):
             for kind in self._kinds:
-                kind.replayed(record, at_load=not self._is_loaded)
+                kind.replayed(record, not self._is_loaded)
 
     def complete_transaction(self, producer: Producer, is_commit: bool) -> None:
         """Applies or drops the offsets of the producer's transaction."""
@@ -277,8 +297,8 @@ class GroupCoordinatorShard:
     def handle_timeout(self, at: Instant) -> None:
         """Does the work that is due at `at`; an early call does nothing.
 
-        A timer's records may have to be written before the next rule sees the group, and each call computes at most one
-        piece of a target. Remaining due work follows in the next call, as `deadline` then requests.
+        A timer's records may have to be written before the next rule sees the group, or its work may have been long
+        (`Due`). Remaining due work follows in the next call, as `deadline` then requests.
         """
         decided: set[str] = set()
         while (key := self._timers.pop_due(at.now)) is not None:
@@ -291,10 +311,11 @@ class GroupCoordinatorShard:
             if key.group_id in decided:
                 self._timers.set(key, at.now)
                 return
-            if self.kind_of(key.group_id).timer_due(key, at):
+            due = self.kind_of(key.group_id).timer_due(key, at)
+            if due is Due.NONE:
+                return
+            if due is Due.OTHER_GROUPS:
                 decided.add(key.group_id)
-                if key.kind is Timer.TARGET:
-                    return
 
 
 # The end of an OffsetCommitKey.

@@ -1,33 +1,28 @@
 """The state of a shard of `__consumer_offsets`: the last value of every key.
 
-`replay` and `complete_transaction` are the only mutators, both for records just written and for records loaded after a
-fail-over. Sessions, waiting requests and groups without any record are not part of it. A group without a record of its
-own exists from its first offset on (Kafka's "simple" group). Source: `replay` of Kafka's `OffsetMetadataManager` and
-`GroupMetadataManager`.
+`replay` and `complete_transaction` are the only mutators, the same for what was just written and for what is loaded
+after a fail-over. Sessions, awaiting requests and groups that nothing was written of are not in here. A group without a
+record of its own exists from its first offset on (Kafka's "simple" group). Every kind of group has offsets; all other
+records are taken over by the kind that declares their type.
+Source: `OffsetMetadataManager` and `GroupMetadataManager`, their `replay`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import cast
+from typing import Any
 
 from trimaran.broker.coordination.transactions import PendingTransactions
-from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.memory import OFFSET_BYTES, Account, ByGroup, group_bytes, topic_bytes
-from trimaran.broker.groups.records import GroupKey, GroupRecord, GroupValue
+from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.node.text.memory import text_bytes
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, ProducerId, TopicPartition
-from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
-from trimaran.wire.records.groups import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OffsetCommitKey,
-    OffsetCommitValue,
-    encode_group_key,
-)
+from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue, encode_group_key
+from trimaran.wire.schema import Message
 
 # The maximum number of offsets that one transaction may commit in one shard: its marker applies them in one step of 15
 # ms.
@@ -39,19 +34,51 @@ Offsets = dict[str, dict[int, OffsetCommitValue]]
 """Committed offsets by topic and partition."""
 
 
+@dataclass(frozen=True, eq=False)
+class StoredKind:
+    """The records of one kind of group, and what the store makes of them.
+
+    `name` is the type of the group for clients, as in ListGroups. `replay` takes over a record of the kind: it changes
+    `GroupStore.of(name)`, and takes a group that begins out of `emptied`; it never fails. `has_members` says whether
+    a group, as it is there, has members.
+    """
+
+    name: str
+    records: tuple[RecordType, ...]
+    replay: Callable[[GroupStore, GroupRecord], None]
+    has_members: Callable[[Any], bool]
+
+
 class GroupStore:
     """Groups and offsets by group id; empty inner dictionaries are removed."""
 
-    def __init__(self, account: Account | None = None) -> None:
+    def __init__(self, kinds: Iterable[StoredKind], account: Account | None = None) -> None:
         self.account = Account() if account is None else account
-        self.groups = ByGroup[GroupMetadataValue](self.account)
-        self.consumer_groups = ByGroup[ConsumerGroup](self.account)
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._groups = {name: ByGroup[Any](self.account) for name in self._kinds}
+        self._replays = {
+            type_.key.KEY: kind.replay for kind in self._kinds.values() for type_ in kind.records
+        }
         self.offsets = ByGroup[Offsets](self.account)
         # Groups without a record whose last offset was removed: they are still listed until they expire or are deleted.
         self.emptied = ByGroup[bool](self.account)
         self._pending = PendingTransactions[_PendingKey, GroupRecord](
             itemgetter(0), _metadata_bytes, _known_bytes
         )
+
+    def of(self, kind: str) -> ByGroup[Any]:
+        """Returns what the records of one kind have made of its groups."""
+        return self._groups[kind]
+
+    def unload(self) -> None:
+        """Releases the state value by value: freeing a million values at once would block the interpreter."""
+        for groups in self._groups.values():
+            while groups:
+                groups.popitem()
+        while self.offsets:
+            for partitions in self.offsets.popitem()[1].values():
+                while partitions:
+                    partitions.popitem()
 
     def replay(self, offset: Offset, record: GroupRecord, producer: Producer | None = None) -> None:
         """Applies one record, now or when the producer's transaction is committed; never fails."""
@@ -89,14 +116,8 @@ class GroupStore:
                 partitions[key.partition] = value
             else:
                 self._remove_offset(key)
-        elif not isinstance(key, GroupMetadataKey):
-            self._apply_to_consumer_group(key, value)
         else:
-            self.emptied.take(key.group)
-            if isinstance(value, GroupMetadataValue):
-                self.groups[key.group] = value
-            else:
-                self.groups.take(key.group)
+            self._replays[key.KEY](self, record)
 
     def _new_topic(self, key: OffsetCommitKey) -> dict[int, OffsetCommitValue]:
         """Returns the dictionary for the first offset of a group and topic."""
@@ -116,24 +137,6 @@ class GroupStore:
         more = text_bytes(after.metadata) - (0 if before is None else text_bytes(before.metadata))
         self.account.offset_metadata_bytes += more
 
-    def _apply_to_consumer_group(self, key: ConsumerGroupKey, value: GroupValue | None) -> None:
-        """Applies a record; creates a group with its first record, and removes it after its last tombstone."""
-        group = self.consumer_groups.get(key.group_id)
-        if group is None:
-            if value is None:
-                return
-            group = self.consumer_groups[key.group_id] = ConsumerGroup(key.group_id)
-            self.emptied.take(key.group_id)
-        before = group.held_bytes
-        group.apply(key, cast("ConsumerGroupValue | None", value))
-        member = (key.group_id, getattr(key, "member_id", ""))
-        if member[1] in group.members or member[1] in group.target:
-            self.account.change(member, group.held_bytes - before)
-        else:
-            self.account.gone(member, before - group.held_bytes)
-        if group.is_gone:
-            del self.consumer_groups[key.group_id]
-
     def _remove_offset(self, key: OffsetCommitKey) -> None:
         topics = self.offsets.get(key.group, {})
         partitions = topics.get(key.topic, {})
@@ -148,22 +151,33 @@ class GroupStore:
         if topics:
             return
         del self.offsets[key.group]
-        if key.group not in self.groups and key.group not in self.consumer_groups:
+        if not self._has_group(key.group):
             self.emptied[key.group] = True
+
+    def _has_group(self, group_id: str) -> bool:
+        """Returns whether a record of any kind has made the group."""
+        return any(group_id in groups for groups in self._groups.values())
 
     def offset(self, group_id: str, key: TopicPartition) -> OffsetCommitValue | None:
         """Returns the group's committed offset for the partition, or None."""
         return self.offsets.get(group_id, {}).get(key.topic, {}).get(key.partition)
 
-    def has_members(self, group_id: str) -> bool:
-        """Returns whether the group has members of the consumer protocol: a classic group's record is then ignored."""
-        group = self.consumer_groups.get(group_id)
-        return group is not None and not group.is_empty
+    def is_of_other(self, name: str, group_id: str) -> bool:
+        """Returns whether the records of a kind other than `name` have made the group."""
+        return any(group_id in self._groups[other] for other in self._kinds if other != name)
 
-    def group_ids(self, more: Collection[str]) -> Iterator[str]:
-        """Yields the ids of all known groups, and those in `more`, as of the call."""
+    def other_has_members(self, name: str, group_id: str) -> bool:
+        """Returns whether the group has members by the records of a kind other than `name`."""
+        return any(
+            kind.has_members(self._groups[other][group_id])
+            for other, kind in self._kinds.items()
+            if other != name and group_id in self._groups[other]
+        )
+
+    def group_ids(self, *more: Collection[str]) -> Iterator[str]:
+        """Yields every group that is in `more` or known here, of those that exist at the call."""
         seen: list[Container[str]] = []
-        for known in (more, self.groups, self.consumer_groups, self.offsets, self.emptied):
+        for known in (*more, *self._groups.values(), self.offsets, self.emptied):
             for group_id in list(known):
                 if not any(group_id in before for before in seen):
                     yield group_id
@@ -234,8 +248,7 @@ class GroupStore:
 
     def knows(self, group_id: str) -> bool:
         return (
-            group_id in self.groups
-            or group_id in self.consumer_groups
+            self._has_group(group_id)
             or group_id in self.offsets
             or group_id in self.emptied
             or self.has_pending(group_id)
@@ -307,7 +320,7 @@ def _offset_bytes(group_id: str, topic: str) -> int:
     return group_bytes(group_id) + topic_bytes(topic) + OFFSET_BYTES
 
 
-def _hashable(key: GroupKey) -> _PendingKey:
+def _hashable(key: Message) -> _PendingKey:
     if isinstance(key, OffsetCommitKey):
         return key.group, key.topic, key.partition
     return (encode_group_key(key),)

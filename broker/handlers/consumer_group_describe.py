@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from trimaran.broker.groups.consumer import describe
+from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.handlers.consumer_group_heartbeat import check_served
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
@@ -68,7 +69,8 @@ def _described(
 ) -> Handling[bytes]:
     may_see = may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False)
     try:
-        group, members = ctx.groups.describe_consumer_group(group_id)
+        groups_of_kind = ctx.groups.groups_of(consumer.KIND, group_id)
+        group, members = groups_of_kind.described_with_members(group_id)
         if request.include_authorized_operations:
             group.authorized_operations = authorized_operations(
                 ctx, call, ResourceType.GROUP, group_id

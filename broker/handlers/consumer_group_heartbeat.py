@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from uuid import uuid4
 
+from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.handlers.context import GroupContext
 from trimaran.broker.handlers.loaded_groups import loaded
@@ -66,7 +67,9 @@ def consumer_group_heartbeat(
     refused = None
     if request.subscribed_topic_regex:
         refused = yield from _refusal(request.subscribed_topic_regex, ctx)
-    pending = ctx.groups.consumer_heartbeat(
+    pending = ctx.groups.member_heartbeat(
+        consumer.KIND,
+        request.group_id,
         ConsumerHeartbeat(
             request=request,
             version=call.header.api_version,
@@ -76,7 +79,7 @@ def consumer_group_heartbeat(
             may_see=may_with_topic(ctx, call, Operation.DESCRIBE, asked_for=False),
             refused=refused,
             principal=str(call.connection.principal),
-        )
+        ),
     )
     return (yield from settled(pending))
 

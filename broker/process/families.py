@@ -19,9 +19,9 @@ from trimaran.broker.channels.broker_connector import Connector
 from trimaran.broker.channels.forwarding import Forwarder
 from trimaran.broker.fetching.replica_selection import SELECTORS
 from trimaran.broker.fetching.sessions import FetchSessions
-from trimaran.broker.groups.consumer.settings import ConfiguredGroups
 from trimaran.broker.groups.coordinator import GroupCoordinator
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.zookeeper_offsets import ZooKeeperOffsets
 from trimaran.broker.handlers.context import BrokerLimits, Context
 from trimaran.broker.metadata.client_quotas import ClientQuotas
@@ -199,7 +199,11 @@ def _groups(cluster: Cluster, partitions: Partitions) -> GroupCoordinator:
     groups = GroupCoordinator(
         GroupLimits.of(config),
         metadata,
-        ConfiguredGroups(config, lambda: metadata.image.configs).of,
+        {
+            kind.name: kind.settings(config, lambda: metadata.image.configs)
+            for kind in KINDS
+            if kind.settings is not None
+        },
     )
     partitions.listen(CONSUMER_OFFSETS, groups.runtime)
     return groups

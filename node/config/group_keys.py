@@ -62,11 +62,6 @@ def _of_every_kind(kind: str) -> tuple[ConfigKey, ...]:
     )
 
 
-_NO_EFFECT = {
-    "consumer": "",
-    "share": "share groups are not served yet",
-    "streams": "streams groups are not served yet",
-}
 _KEYS = (
     *(key for kind in KINDS for key in _of_every_kind(kind)),
     ConfigKey(
@@ -125,9 +120,15 @@ _KEYS = (
         at_least(0),
     ),
 )
-GROUP_CONFIGS = ConfigDef(
-    replace(key, no_effect=_NO_EFFECT[key.name.partition(".")[0]]) for key in _KEYS
-)
+
+
+def _with_effect_of_kind(key: ConfigKey) -> ConfigKey:
+    """Returns the config of a group with the reason for which the broker's configs of this kind do not act, if any."""
+    kind = key.name.partition(".")[0]
+    return replace(key, no_effect=SERVER_CONFIGS[f"group.{kind}.session.timeout.ms"].no_effect)
+
+
+GROUP_CONFIGS = ConfigDef(map(_with_effect_of_kind, _KEYS))
 
 # These keys exist only for groups; all others have a default in a broker's file, with the prefix `group.`.
 _WITHOUT_SYNONYM = {

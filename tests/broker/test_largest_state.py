@@ -15,6 +15,7 @@ from tests.broker.real_state import GROUP, TOPIC, TRANSACTION, make_some_of_ever
 from tests.broker.test_repeated_items import SETTINGS
 from tests.cluster.in_process import cluster
 from tests.slow_steps import no_slow_steps
+from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.transactions.records import TransactionRecord
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
@@ -150,7 +151,7 @@ async def fill_groups(shard, sizes):
         members=members,
     )
     shard.replay(0, GroupRecord(GroupMetadataKey(group="crowd"), value))
-    assert len(shard.groups["crowd"].members) == sizes.members
+    assert len(shard.of(classic.KIND).groups["crowd"].members) == sizes.members
 
 
 def fill_transactions(shard, sizes, begun):

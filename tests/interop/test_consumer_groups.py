@@ -15,7 +15,7 @@ from tests.interop import apache_kafka, java_programs, mixed_quorum
 from tests.librdkafka import AdminClient, Consumer, Producer
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 
 PARTITIONS = 4
@@ -162,7 +162,7 @@ def test_live_group_of_java_consumers_moves_and_returns(bootstrap, version):
 def loaded(directory):
     """The shards of `__consumer_offsets` in a directory, as a coordinator of ours loads them."""
     for path in sorted(directory.glob("__consumer_offsets-*/00000000000000000000.log")):
-        loader = CoordinatorLoader(GroupRecordSerde())
+        loader = CoordinatorLoader(serde_of())
         loader.feed(path.read_bytes())
         shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, GROUP_DEPENDENCIES)
         loader.replay_into(shard)
@@ -187,9 +187,9 @@ def test_records_of_apache_kafka_are_loaded(tmp_path):
         (broker,) = kafka.brokers
         kafka.kill(broker)
         found = [
-            shard.store.consumer_groups["g"]
+            shard.store.of("consumer")["g"]
             for shard in loaded(broker.directory)
-            if "g" in shard.store.consumer_groups
+            if "g" in shard.store.of("consumer")
         ]
         kafka.start_node(broker)
         kafka.wait_ready()

@@ -3,21 +3,17 @@
 A key is its int16 type (the `KEY` of its class) and its fields; a value is an int16 version and its
 fields. Key type 0 is that of Kafka before 0.9: the same form as type 1, with a value of version 0.
 The records of other groups are declared in `consumer_groups`, `share_groups` and `streams_groups`;
-those of consumer groups are also read and written here.
+they are all encoded and decoded here.
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from typing import TypeVar
 
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.codec.declarations import Struct, data, field, int32, int64, string, uuid
 from trimaran.wire.errors import RemoteProtocolError
-from trimaran.wire.records.consumer_groups import (
-    CONSUMER_GROUP_RECORDS,
-    ConsumerGroupKey,
-    ConsumerGroupValue,
-)
 from trimaran.wire.schema import Message, message
 
 
@@ -78,31 +74,37 @@ class GroupMetadataValue(Message):
     members: list[MemberMetadata]
 
 
-ClassicKey = OffsetCommitKey | GroupMetadataKey
-GroupKey = ClassicKey | ConsumerGroupKey
-GroupValue = OffsetCommitValue | GroupMetadataValue | ConsumerGroupValue
+K = TypeVar("K", bound=Message)
+V = TypeVar("V", bound=Message)
 
 _TYPE = struct.Struct(">h")
-_OFFSET_KEYS = (LegacyOffsetCommitKey.KEY, OffsetCommitKey.KEY)
 
 
-def encode_group_key(key: GroupKey) -> bytes:
+def encode_group_key(key: Message) -> bytes:
     """Encodes the key of a record, preceded by its type."""
     return _TYPE.pack(key.KEY) + key.encode(0)
 
 
-def decode_group_key(view: bytes | memoryview) -> ClassicKey | None:
-    """Decodes the key of an offset or a classic group; returns None for another type.
+def group_key_type(view: bytes | memoryview) -> int:
+    """Returns the type of a key.
+
+    Raises:
+        RemoteProtocolError: the key is too short.
+    """
+    return _read_prefix(view)
+
+
+def decode_group_key(view: bytes | memoryview, classes: Mapping[int, type[K]]) -> K | None:
+    """Decodes a key by the class of its type; returns None for another type.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    prefix = view[:2]
-    decode = _KEY_DECODERS.get(prefix) or _key_decoder(prefix)
-    return None if decode is None else decode(view[2:])
+    cls = classes.get(_read_prefix(view))
+    return None if cls is None else cls.decode(view[2:], 0)
 
 
-def encode_group_value(value: GroupValue, version: int) -> bytes:
+def encode_group_value(value: Message, version: int) -> bytes:
     """Encodes the value of a record, preceded by its version.
 
     Raises:
@@ -111,73 +113,36 @@ def encode_group_value(value: GroupValue, version: int) -> bytes:
     return _TYPE.pack(version) + value.encode(version)
 
 
-def decode_offset_commit_value(view: bytes | memoryview) -> OffsetCommitValue:
-    """Decodes the value of an `OffsetCommitKey`.
+def decode_group_value(view: bytes | memoryview, cls: type[V]) -> V:
+    """Decodes the value of a record, in any version.
 
     Raises:
         RemoteProtocolError: the bytes are malformed.
     """
-    return _offset_decoder(bytes(view[:2]))(view[2:])
+    decode: Callable[[bytes | memoryview], V] = group_value_decoder(cls, bytes(view[:2]))
+    return decode(view[2:])
+
+
+@cache
+def group_value_decoder(cls: type[V], prefix: bytes) -> Callable[[bytes | memoryview], V]:
+    """Returns the decoder of the values behind the two bytes of a version. It is made once for each, as a coordinator
+    decodes millions of values when it loads.
+
+    Raises:
+        RemoteProtocolError: the class has no such version.
+    """
+    return cls.decoder(_read_prefix(prefix))
 
 
 def decode_offset_commit_values(values: Sequence[bytes]) -> list[OffsetCommitValue]:
-    """Decodes each like `decode_offset_commit_value`, several times as fast if they have the same version."""
+    """Decodes each like `decode_group_value`, several times as fast if they have the same version."""
     if not values:
         return []
     prefix = values[0][:2]
     found = _bulk_offset_decoder(prefix)(values, prefix)
-    return [decode_offset_commit_value(value) for value in values] if found is None else found
-
-
-def decode_group_metadata_value(view: bytes | memoryview) -> GroupMetadataValue:
-    """Decodes the value of a `GroupMetadataKey`.
-
-    Raises:
-        RemoteProtocolError: the bytes are malformed.
-    """
-    return GroupMetadataValue.decode(view[2:], _read_prefix(view))
-
-
-def decode_consumer_group_key(view: bytes | memoryview) -> ConsumerGroupKey | None:
-    """Decodes the key of a record of a consumer group; returns None for another type.
-
-    Raises:
-        RemoteProtocolError: the bytes are malformed.
-    """
-    classes = CONSUMER_GROUP_RECORDS.get(_read_prefix(view))
-    return None if classes is None else classes[0].decode(view[2:], 0)
-
-
-def decode_consumer_group_value(
-    key: ConsumerGroupKey, view: bytes | memoryview
-) -> ConsumerGroupValue:
-    """Decodes the value of a record of a consumer group.
-
-    Raises:
-        RemoteProtocolError: the bytes are malformed.
-    """
-    return CONSUMER_GROUP_RECORDS[key.KEY][1].decode(view[2:], _read_prefix(view))
-
-
-# Decoders by the two bytes of the type or version, created at the first use: a coordinator decodes millions of keys and
-# offsets when it loads.
-_KEY_DECODERS: dict[bytes | memoryview, Callable[[bytes | memoryview], ClassicKey]] = {}
-
-
-def _key_decoder(prefix: bytes | memoryview) -> Callable[[bytes | memoryview], ClassicKey] | None:
-    key_type = _read_prefix(prefix)
-    if key_type in _OFFSET_KEYS:
-        decode: Callable[[bytes | memoryview], ClassicKey] = OffsetCommitKey.decoder(0)
-    elif key_type == GroupMetadataKey.KEY:
-        decode = GroupMetadataKey.decoder(0)
-    else:
-        return None
-    return _KEY_DECODERS.setdefault(bytes(prefix), decode)
-
-
-@cache
-def _offset_decoder(prefix: bytes) -> Callable[[bytes | memoryview], OffsetCommitValue]:
-    return OffsetCommitValue.decoder(_read_prefix(prefix))
+    if found is None:
+        return [decode_group_value(value, OffsetCommitValue) for value in values]
+    return found
 
 
 @cache

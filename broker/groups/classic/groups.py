@@ -1,4 +1,4 @@
-"""The classic groups of one shard: a `GroupKind`, also for groups that only have offsets.
+"""The classic groups of one shard: `GroupsOfKind`, also for groups that only have offsets.
 
 Kafka calls those simple groups, and keeps a classic group without a protocol for each of them. Source: the parts of
 Kafka's `GroupMetadataManager` for classic groups.
@@ -7,17 +7,18 @@ Kafka's `GroupMetadataManager` for classic groups.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Write
-from trimaran.broker.coordination.timers import Instant, Timers
+from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic import describe, joining, offsets, rebalance, syncing
 from trimaran.broker.groups.classic.arrivals import ABANDONED_SECONDS, Arrivals, is_arriving
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState, restore_group
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.operation import (
+    ClassicTimer,
     GroupOperation,
     GroupWrite,
     Succession,
@@ -25,12 +26,11 @@ from trimaran.broker.groups.classic.operation import (
     leave_response,
     sync_error,
 )
-from trimaran.broker.groups.kinds import CheckPartition, all_may
-from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.memory import Account, ByGroup
-from trimaran.broker.groups.outputs import Outputs, Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord, group_record
-from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.groups.classic.records import group_record
+from trimaran.broker.groups.kinds import CheckPartition, Due, GroupsOfKind, ShardParts, all_may
+from trimaran.broker.groups.memory import ByGroup
+from trimaran.broker.groups.outputs import Timer, TimerKey
+from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.walks import Walk
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -49,23 +49,18 @@ CLASSIC = "classic"
 log = logging.getLogger(__name__)
 
 
-class ClassicGroups:
+class ClassicGroups(GroupsOfKind):
     """The classic groups; `groups` has a group while it has a record, or members or pending members."""
 
-    def __init__(
-        self,
-        store: GroupStore,
-        timers: Timers[TimerKey],
-        limits: GroupLimits,
-        account: Account,
-        outputs: Outputs,
-    ) -> None:
-        self.groups = ByGroup[ClassicGroup](account)
-        self._store = store
-        self._timers = timers
-        self._limits = limits
-        self._account = account
-        self._outputs = outputs
+    def __init__(self, parts: ShardParts) -> None:
+        self.groups = ByGroup[ClassicGroup](parts.account)
+        self._store = parts.store
+        # The values of the groups' records.
+        self._written: ByGroup[GroupMetadataValue] = parts.store.of(CLASSIC)
+        self._timers = parts.timers
+        self._limits = parts.limits
+        self._account = parts.account
+        self._outputs = parts.outputs
         # The group last converted by a decision to a consumer group, and the time: writing its records may fail.
         self._upgrade: tuple[ClassicGroup, Instant] | None = None
         self._arrivals = Arrivals(partial(is_arriving, self.groups))
@@ -76,6 +71,12 @@ class ClassicGroups:
         """
         return group_id in self.groups
 
+    def classic_members(self) -> ClassicGroups:
+        return self
+
+    def unwritten(self) -> Collection[str]:
+        return self.groups
+
     def operation(self, group: ClassicGroup, at: Instant) -> GroupOperation:
         return GroupOperation(group, at, self._timers, self._limits, self._outputs.effects)
 
@@ -83,8 +84,8 @@ class ClassicGroups:
 
     def finish_load(self) -> None:
         """Creates the groups from the records in the store."""
-        for group_id, value in self._store.groups.items():
-            if not self._store.has_members(group_id):
+        for group_id, value in self._written.items():
+            if not self._store.other_has_members(CLASSIC, group_id):
                 self.groups[group_id] = restore_group(group_id, value, self._account)
 
     def expecting(self, at: Instant) -> Walk:
@@ -96,13 +97,17 @@ class ClassicGroups:
                 yield None
                 if group.members.get(member.id) is member:
                     operation.expect_heartbeat_if_absent(member)
-            rebalance.loaded(operation, self._store.groups.get(group.id))
+            rebalance.loaded(operation, self._written.get(group.id))
 
     def close(self, at: Instant) -> None:
         """Ends the epoch; only members of groups in a rebalance wait for responses."""
         rebalancing = (S.PREPARING_REBALANCE, S.COMPLETING_REBALANCE)
         for group in [group for group in self.groups.values() if group.state in rebalancing]:
             rebalance.answer_all(self.operation(group, at), E.NOT_COORDINATOR)
+
+    def unload(self) -> None:
+        while self.groups:
+            self.groups.popitem()
 
     def listed(self, group_id: str) -> ListedGroup:
         group = self.groups.get(group_id)
@@ -146,14 +151,14 @@ class ClassicGroups:
         group = self.groups.get(group_id)
         if group is not None and (group.state is not S.EMPTY or group.pending):
             return
-        if group is not None and group_id not in self._store.groups:
+        if group is not None and group_id not in self._written:
             self.forget(group, at)
         else:
             yield group_record(group_id, None)
 
     def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         """Yields the tombstone of the group, also for a group that only has offsets."""
-        if group_id in self._store.groups or group_id not in self._store.consumer_groups:
+        if group_id in self._written or not self._store.is_of_other(CLASSIC, group_id):
             yield group_record(group_id, None)
 
     # -- members
@@ -238,21 +243,21 @@ class ClassicGroups:
 
     # -- time
 
-    def timer_due(self, key: TimerKey, at: Instant) -> bool:
+    def timer_due(self, key: TimerKey, at: Instant) -> Due:
         group = self.groups.get(key.group_id)
         if group is None:
-            return False
+            return Due.ALL
         operation = self.operation(group, at)
         if key.kind is Timer.SESSION:
             rebalance.session_expired(operation, key.member_id)
-        elif key.kind is Timer.JOIN:
+        elif key.kind is ClassicTimer.JOIN:
             rebalance.complete_join(operation)
-        elif key.kind is Timer.SYNC:
+        elif key.kind is ClassicTimer.SYNC:
             rebalance.sync_expired(operation)
-        elif key.kind is Timer.DOWNGRADE:
+        elif key.kind is ClassicTimer.DOWNGRADE:
             rebalance.rebalance_or_complete(operation, "it was a consumer group")
         self._forget_if_unused(group)
-        return False
+        return Due.ALL
 
     # -- records
 
@@ -303,7 +308,7 @@ class ClassicGroups:
         restart its epochs.
         """
         events.GROUP_METADATA_WRITE_FAILED.log(log, group=group_id, error=code.name)
-        if group_id in self._store.consumer_groups and (group := self.groups.take(group_id)):
+        if self._store.is_of_other(CLASSIC, group_id) and (group := self.groups.take(group_id)):
             self._close(group, at, code)
 
     # -- conversion to consumer groups
@@ -333,5 +338,5 @@ class ClassicGroups:
     def _forget_if_unused(self, group: ClassicGroup) -> None:
         """Removes a group without a record that its only client has left again, or never joined."""
         never_led = group.state is S.EMPTY and not group.pending and group.generation == 0
-        if never_led and group.id not in self._store.groups:
+        if never_led and group.id not in self._written:
             self.groups.take(group.id)

@@ -27,6 +27,7 @@ from trimaran.broker.groups.classic.rebalance import (
     prepare,
     rebalance_or_complete,
 )
+from trimaran.broker.groups.classic.records import group_value
 from trimaran.broker.groups.limits import (
     GROUP_BYTES_MAX,
     MEMBER_NAME_CHARACTERS_MAX,
@@ -35,7 +36,6 @@ from trimaran.broker.groups.limits import (
 )
 from trimaran.broker.groups.memory import MEMBER_BYTES
 from trimaran.broker.groups.outputs import Timer
-from trimaran.broker.groups.records import group_value
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse

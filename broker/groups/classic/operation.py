@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 
 from trimaran.broker.coordination.shard import Effects
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.member import Member, Protocols
+from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
@@ -25,6 +26,14 @@ from trimaran.wire.messages.leave_group import MemberIdentity, MemberResponse
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 from trimaran.wire.records.groups import GroupMetadataValue
 from trimaran.wire.schema import Message
+
+
+class ClassicTimer(StrEnum):
+    """The timers of a classic group, beside the session of a member or a pending member."""
+
+    JOIN = "join"  # end of the join phase
+    SYNC = "sync"  # removal of members that have not synced
+    DOWNGRADE = "downgrade"  # start of a rebalance after a conversion from a consumer group
 
 
 class Purpose(Enum):
@@ -164,10 +173,10 @@ class GroupOperation:
     def forget_heartbeat(self, member_id: str) -> None:
         self.timers.cancel(TimerKey(Timer.SESSION, self.group.id, member_id))
 
-    def set_timer(self, kind: Timer, delay_ms: int, member_id: str = "") -> None:
+    def set_timer(self, kind: str, delay_ms: int, member_id: str = "") -> None:
         self.timers.set(TimerKey(kind, self.group.id, member_id), self.at.after_ms(delay_ms))
 
-    def cancel_timer(self, kind: Timer) -> None:
+    def cancel_timer(self, kind: str) -> None:
         self.timers.cancel(TimerKey(kind, self.group.id))
 
 

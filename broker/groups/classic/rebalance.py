@@ -14,15 +14,16 @@ from trimaran.broker import events
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState, is_to_rebalance
 from trimaran.broker.groups.classic.member import Member
 from trimaran.broker.groups.classic.operation import (
+    ClassicTimer,
     GroupOperation,
     GroupWrite,
     Purpose,
     join_error,
     sync_error,
 )
+from trimaran.broker.groups.classic.records import group_value
 from trimaran.broker.groups.limits import JOIN_PHASE_MS_MIN
 from trimaran.broker.groups.outputs import Timer, TimerKey
-from trimaran.broker.groups.records import group_value
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.sync_group import SyncGroupResponse
 from trimaran.wire.records.groups import GroupMetadataValue
@@ -60,7 +61,7 @@ def prepare(operation: GroupOperation, reason: str) -> None:
     if group.state is S.COMPLETING_REBALANCE:
         reset_assignments(operation, ErrorCode.REBALANCE_IN_PROGRESS)
     group.awaiting_sync.clear()
-    operation.cancel_timer(Timer.SYNC)
+    operation.cancel_timer(ClassicTimer.SYNC)
     initial = group.state is S.EMPTY
     group.transition(S.PREPARING_REBALANCE, operation.at.now_ms)
     events.GROUP_REBALANCING.log(log, group=group, reason=reason)
@@ -71,7 +72,7 @@ def prepare(operation: GroupOperation, reason: str) -> None:
     elif group.all_joined():
         complete_join(operation)
     else:
-        operation.set_timer(Timer.JOIN, group.rebalance_timeout_ms())
+        operation.set_timer(ClassicTimer.JOIN, group.rebalance_timeout_ms())
 
 
 def delay_initial_rebalance(operation: GroupOperation) -> None:
@@ -79,7 +80,7 @@ def delay_initial_rebalance(operation: GroupOperation) -> None:
     timeout after the first.
     """
     delayed = operation.at.after_ms(operation.limits.initial_rebalance_delay_ms)
-    key = TimerKey(Timer.JOIN, operation.group.id)
+    key = TimerKey(ClassicTimer.JOIN, operation.group.id)
     operation.timers.set(key, min(delayed, operation.group.initial_rebalance_end))
 
 
@@ -102,12 +103,12 @@ def complete_if_all_joined(operation: GroupOperation) -> None:
 def complete_join(operation: GroupOperation) -> None:
     """Ends the join phase with the joined members; static members keep their place until their session ends."""
     group = operation.group
-    operation.cancel_timer(Timer.JOIN)
+    operation.cancel_timer(ClassicTimer.JOIN)
     for member in [m for m in group.members.values() if m.join is None and not m.is_static]:
         drop(operation, member.id)
     if not group.elect_joined_leader() and group.members:
         # Only static members are left, none of which has rejoined: their sessions decide, and one may still join.
-        operation.set_timer(Timer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
+        operation.set_timer(ClassicTimer.JOIN, max(group.rebalance_timeout_ms(), JOIN_PHASE_MS_MIN))
         return
     group.begin_generation(operation.at.now_ms)
     if group.state is S.EMPTY:
@@ -122,7 +123,7 @@ def complete_join(operation: GroupOperation) -> None:
             operation.expect_heartbeat(member)
         member.is_new = False
         group.awaiting_sync.add(member.id)
-    operation.set_timer(Timer.SYNC, group.rebalance_timeout_ms())
+    operation.set_timer(ClassicTimer.SYNC, group.rebalance_timeout_ms())
 
 
 # -- assignments
@@ -273,8 +274,8 @@ def close(operation: GroupOperation, code: ErrorCode) -> None:
     answer_all(operation, code)
     for member_id in (*group.members, *group.pending):
         operation.timers.cancel(TimerKey(Timer.SESSION, group.id, member_id))
-    operation.cancel_timer(Timer.JOIN)
-    operation.cancel_timer(Timer.SYNC)
+    operation.cancel_timer(ClassicTimer.JOIN)
+    operation.cancel_timer(ClassicTimer.SYNC)
     group.release()
     group.transition(S.DEAD, operation.at.now_ms)
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.classic.member import Member
 from trimaran.broker.groups.classic.operation import (
+    ClassicTimer,
     GroupOperation,
     GroupWrite,
     Purpose,
@@ -20,8 +21,7 @@ from trimaran.broker.groups.classic.operation import (
     sync_error,
 )
 from trimaran.broker.groups.classic.rebalance import complete_if_all_joined, drop, prepare, synced
-from trimaran.broker.groups.outputs import Timer
-from trimaran.broker.groups.records import group_value
+from trimaran.broker.groups.classic.records import group_value
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.heartbeat import HeartbeatRequest
@@ -78,7 +78,7 @@ def _differs(asked: str | None, known: str | None) -> bool:
 def _note_synced(operation: GroupOperation, member: Member) -> None:
     operation.group.awaiting_sync.discard(member.id)
     if not operation.group.awaiting_sync:
-        operation.cancel_timer(Timer.SYNC)
+        operation.cancel_timer(ClassicTimer.SYNC)
 
 
 def _fits(group: ClassicGroup, leader: Member, assignments: Mapping[str, bytes]) -> bool:

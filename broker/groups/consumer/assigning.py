@@ -29,9 +29,13 @@ from trimaran.broker.groups.consumer.assignors.model import (
 from trimaran.broker.groups.consumer.assignors.range import assign_ranges
 from trimaran.broker.groups.consumer.assignors.uniform import assign_uniformly
 from trimaran.broker.groups.consumer.group import NO_ASSIGNMENT_EPOCH, ConsumerGroup
-from trimaran.broker.groups.consumer.operation import FIRST_EPOCH, ConsumerOperation, TargetWork
+from trimaran.broker.groups.consumer.operation import (
+    FIRST_EPOCH,
+    ConsumerOperation,
+    ConsumerTimer,
+    TargetWork,
+)
 from trimaran.broker.groups.consumer.records import assignment_epoch_record, target_record
-from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.topics import Topics
 
 log = logging.getLogger(__name__)
@@ -51,14 +55,14 @@ def assign_if_due(operation: ConsumerOperation) -> None:
         return
     group, wait_ms = operation.group, _wait_ms(operation)
     if wait_ms == 0 and _is_little(operation):
-        operation.cancel_timer(Timer.TARGET)
+        operation.cancel_timer(ConsumerTimer.TARGET)
         _write(operation, done(_computing(operation)), list(group.members))
         _finish(operation, group.epoch)
         return
     if group.assignment_epoch == NO_ASSIGNMENT_EPOCH:
         # Members need a valid epoch until then.
         operation.write([assignment_epoch_record(group.id, FIRST_EPOCH, 0)])
-    operation.set_timer(Timer.TARGET, wait_ms)
+    operation.set_timer(ConsumerTimer.TARGET, wait_ms)
 
 
 def _is_due(operation: ConsumerOperation) -> bool:
@@ -91,7 +95,7 @@ def work_on_target(operation: ConsumerOperation) -> None:
     if (target := work.target) is None:
         if _is_due(operation) and not _wait_ms(operation) and not _is_little(operation):
             work.target = TargetWork(operation.group.epoch, _computing(operation))
-            operation.set_timer(Timer.TARGET, 0)
+            operation.set_timer(ConsumerTimer.TARGET, 0)
         else:
             assign_if_due(operation)
         return
@@ -102,7 +106,7 @@ def work_on_target(operation: ConsumerOperation) -> None:
         work.target = None
         assign_if_due(operation)  # members may have changed
         return
-    operation.set_timer(Timer.TARGET, 0)
+    operation.set_timer(ConsumerTimer.TARGET, 0)
 
 
 def _compute(target: TargetWork) -> None:

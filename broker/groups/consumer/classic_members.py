@@ -26,9 +26,12 @@ from trimaran.broker.groups.consumer.migration import (
     owned_by_subscription,
     waits_for_others,
 )
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerOperation
+from trimaran.broker.groups.consumer.operation import (
+    ConsumerGroupWrite,
+    ConsumerOperation,
+    ConsumerTimer,
+)
 from trimaran.broker.groups.limits import MEMBER_NAME_CHARACTERS_MAX
-from trimaran.broker.groups.outputs import Timer
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
     ConsumerProtocolSubscription,
@@ -77,9 +80,9 @@ def join(operation: ConsumerOperation, join: Join) -> ConsumerGroupWrite:
     assigning.assign_if_due(operation)
     reported = owned_by_subscription(subscription, operation.topics)
     updated = heartbeat.move_on(operation, member_id, reported, changed)
-    operation.cancel_timer(Timer.CLASSIC_JOIN, member_id)
+    operation.cancel_timer(ConsumerTimer.CLASSIC_JOIN, member_id)
     operation.expect_heartbeat(updated)
-    operation.set_timer(Timer.CLASSIC_SYNC, updated.rebalance_timeout_ms, member_id)
+    operation.set_timer(ConsumerTimer.CLASSIC_SYNC, updated.rebalance_timeout_ms, member_id)
     response = JoinGroupResponse(
         generation_id=updated.epoch,
         protocol_type=CONSUMER_PROTOCOL,
@@ -160,9 +163,11 @@ def sync(operation: ConsumerOperation, request: SyncGroupRequest) -> SyncGroupRe
         operation.group.assignment_epoch > member.epoch
         and member.state is not MemberState.UNREVOKED_PARTITIONS
     ):
-        operation.set_timer_if_absent(Timer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id)
+        operation.set_timer_if_absent(
+            ConsumerTimer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id
+        )
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
-    operation.cancel_timer(Timer.CLASSIC_SYNC, member.id)
+    operation.cancel_timer(ConsumerTimer.CLASSIC_SYNC, member.id)
     operation.expect_heartbeat(member)
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
@@ -213,7 +218,9 @@ def keep_alive(operation: ConsumerOperation, request: HeartbeatRequest) -> Error
             and not waits_for_others(group, member)
         )
     ):
-        operation.set_timer_if_absent(Timer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id)
+        operation.set_timer_if_absent(
+            ConsumerTimer.CLASSIC_JOIN, member.rebalance_timeout_ms, member.id
+        )
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from trimaran.broker import events
 from trimaran.broker.groups.consumer import assigning, migration, regexes
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
-from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.operation import ConsumerOperation, ConsumerTimer
 from trimaran.broker.groups.consumer.records import member_tombstones
 from trimaran.broker.groups.outputs import Timer
 
@@ -33,20 +33,20 @@ def remove(operation: ConsumerOperation, members: Sequence[ConsumerMember]) -> N
     assigning.assign_if_due(operation)
 
 
-TIMED_OUT = {
+TIMED_OUT: dict[str, str] = {
     Timer.SESSION: "its session expired",
-    Timer.REVOCATION: "it did not give up its partitions in time",
-    Timer.CLASSIC_JOIN: "it did not join again in time",
-    Timer.CLASSIC_SYNC: "it did not sync in time",
+    ConsumerTimer.REVOCATION: "it did not give up its partitions in time",
+    ConsumerTimer.CLASSIC_JOIN: "it did not join again in time",
+    ConsumerTimer.CLASSIC_SYNC: "it did not sync in time",
 }
 
 
-def timed_out(operation: ConsumerOperation, member_id: str, kind: Timer) -> None:
+def timed_out(operation: ConsumerOperation, member_id: str, kind: str) -> None:
     """Removes a member after a timeout."""
     member = operation.group.members.get(member_id)
     if member is None:
         return
-    if kind is Timer.REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS:
+    if kind is ConsumerTimer.REVOCATION and member.state is not MemberState.UNREVOKED_PARTITIONS:
         return
     events.GROUP_MEMBER_FENCED.log(
         log, group=operation.group.id, member=member_id, reason=TIMED_OUT[kind]

@@ -15,8 +15,7 @@ from typing import cast
 
 from trimaran.broker import events
 from trimaran.broker.coordination.shard import Write
-from trimaran.broker.coordination.timers import Instant, Timers
-from trimaran.broker.groups.classic.describe import Description, not_found
+from trimaran.broker.coordination.timers import Instant
 from trimaran.broker.groups.classic.group import ClassicGroup
 from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
@@ -36,19 +35,19 @@ from trimaran.broker.groups.consumer.member import JOINING_EPOCH, ConsumerMember
 from trimaran.broker.groups.consumer.operation import (
     ConsumerGroupWrite,
     ConsumerOperation,
+    ConsumerTimer,
     GroupWork,
 )
 from trimaran.broker.groups.consumer.records import group_tombstones
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.kinds import CheckPartition
-from trimaran.broker.groups.memory import Account
-from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
+from trimaran.broker.groups.kinds import CheckPartition, Due, HeartbeatGroups, ShardParts
+from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.broker.groups.store import GroupStore
-from trimaran.broker.groups.topics import Topics
 from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.messages.consumer_group_describe import DescribedGroup
+from trimaran.wire.messages.consumer_group_describe import Member as DescribedMember
 from trimaran.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -66,7 +65,7 @@ from trimaran.wire.records.consumer_groups import (
     ConsumerGroupMetadataKey,
     ConsumerGroupValue,
 )
-from trimaran.wire.records.groups import GroupMetadataKey, OffsetCommitValue
+from trimaran.wire.records.groups import GroupMetadataKey
 
 # The delay before a member is fenced again if writing the first attempt failed.
 RETRY_MS = 1_000
@@ -90,38 +89,32 @@ class ConsumerHeartbeat:
     principal: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDependencies:
-    """The external values for consumer groups: the settings of a group, and the newest topics."""
-
-    settings: Callable[[str], ConsumerGroupSettings]
-    topics: Callable[[], Topics]
-
-
-class ConsumerGroups:
-    """A `GroupKind`. Groups may be converted to and from classic groups (`classic`)."""
+class ConsumerGroups(HeartbeatGroups[ConsumerHeartbeat, ConsumerGroupHeartbeatResponse]):
+    """The consumer groups. They may be converted to and from classic groups (`classic`)."""
 
     def __init__(
         self,
-        store: GroupStore,
-        timers: Timers[TimerKey],
-        dependencies: GroupDependencies,
-        account: Account,
-        outputs: Outputs,
+        parts: ShardParts,
+        settings: Callable[[str], ConsumerGroupSettings],
         classic: ClassicGroups,
     ) -> None:
-        self._store = store
-        self._groups: Mapping[str, ConsumerGroup] = store.consumer_groups
-        self._timers = timers
-        self._dependencies = dependencies
-        self._account = account
-        self._outputs = outputs
+        self._store = parts.store
+        self._groups: Mapping[str, ConsumerGroup] = parts.store.of(describe.CONSUMER)
+        self._timers = parts.timers
+        self._settings = settings
+        self._topics = parts.dependencies.topics
+        self._account = parts.account
+        self._outputs = parts.outputs
         self._classic = classic
         self._works: dict[str, GroupWork] = {}
 
     def has(self, group_id: str) -> bool:
         """Returns whether the group is a consumer group, and no classic group has replaced it while it was empty."""
         return group_id in self._groups and not self._classic.has(group_id)
+
+    def classic_members(self) -> ConsumerGroups:
+        """Returns these groups: a client may not know yet that its group has moved on."""
+        return self
 
     def operation(
         self,
@@ -137,8 +130,8 @@ class ConsumerGroups:
             group=group.draft(),
             at=at,
             timers=self._timers,
-            settings=settings or self._dependencies.settings(group.id),
-            topics=self._dependencies.topics(),
+            settings=settings or self._settings(group.id),
+            topics=self._topics(),
             work=work,
         )
 
@@ -161,11 +154,11 @@ class ConsumerGroups:
                 _expect(operation, member)
             yield None
         if group.epoch > group.assignment_epoch and not group.is_empty:
-            operation.set_timer_if_absent(Timer.TARGET, RETRY_MS, "")
+            operation.set_timer_if_absent(ConsumerTimer.TARGET, RETRY_MS, "")
 
     # -- members of the consumer protocol
 
-    def consumer_heartbeat(
+    def member_heartbeat(
         self, given: ConsumerHeartbeat, at: Instant
     ) -> Result[GroupRecord, ConsumerGroupHeartbeatResponse]:
         """Handles a member that joins, stays or leaves. A joining member may create the group, or convert a classic
@@ -178,7 +171,7 @@ class ConsumerGroups:
         if request.group_id not in self._groups:
             self._store.check_room_for(request.group_id)
         classic = self._classic.groups.get(request.group_id)
-        settings = self._dependencies.settings(request.group_id)
+        settings = self._settings(request.group_id)
         heartbeat.check_request(request, given.version, settings.assignors)
         operation = self._open(request, classic, settings, at)
         operation.fits = partial(self._account.fits, given.principal)
@@ -304,9 +297,6 @@ class ConsumerGroups:
     def listed(self, group_id: str) -> ListedGroup:
         return describe.listed(self._groups[group_id])
 
-    def described(self, group_id: str, version: int) -> Description:
-        return not_found(group_id, version, "is not a classic group")
-
     def find(self, group_id: str) -> ConsumerGroup:
         """Returns an immutable copy of the group.
 
@@ -319,30 +309,29 @@ class ConsumerGroups:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
         return self._groups[group_id].draft()
 
-    # -- expiry and deletion
+    def described_with_members(
+        self, group_id: str
+    ) -> tuple[DescribedGroup, Iterator[DescribedMember]]:
+        """Returns a group as ConsumerGroupDescribe describes it, without its members, and these.
 
-    def may_expire(self, _group_id: str) -> bool:
-        """Returns True: subscriptions of members keep the offsets that they need."""
-        return True
+        Raises:
+            KafkaError: as `find`.
+        """
+        default = self._settings(group_id).assignors[0]
+        return describe.described(self.find(group_id), self._topics(), default)
 
-    def retained_from(self, _group_id: str, value: OffsetCommitValue) -> int:
-        return value.commit_timestamp
+    # -- deletion
 
     def is_empty(self, group_id: str) -> bool:
-        return not self._store.has_members(group_id)
-
-    def expired(self, group_id: str, _at: Instant) -> Iterator[GroupRecord]:
-        return self.tombstones(group_id)
+        group = self._groups.get(group_id)
+        return group is None or group.is_empty
 
     def tombstones(self, group_id: str) -> Iterator[GroupRecord]:
         if (group := self._groups.get(group_id)) is not None:
             for record in group_tombstones(group):
-                if self._store.has_members(group_id):
+                if not self.is_empty(group_id):
                     return
                 yield record
-
-    def close(self, _at: Instant) -> None:
-        """Does nothing: members only wait for writes, which `Outputs` refuses."""
 
     # -- patterns
 
@@ -377,14 +366,14 @@ class ConsumerGroups:
 
     # -- timers
 
-    def timer_due(self, key: TimerKey, at: Instant) -> bool:
+    def timer_due(self, key: TimerKey, at: Instant) -> Due:
         operation = self.operation(self._groups[key.group_id], at)
-        if key.kind is Timer.TARGET:
+        if key.kind is ConsumerTimer.TARGET:
             assigning.work_on_target(operation)
         elif key.kind in fencing.TIMED_OUT:
             fencing.timed_out(operation, key.member_id, key.kind)
         self._settle(operation)
-        return True
+        return Due.NONE if key.kind is ConsumerTimer.TARGET else Due.OTHER_GROUPS
 
     def _settle(self, operation: ConsumerOperation) -> None:
         if operation.records:
@@ -441,7 +430,7 @@ class ConsumerGroups:
     def forget(self, group_id: str) -> None:
         """Drops the pending work of a group that is gone or must start over."""
         self._works.pop(group_id, None)
-        self._timers.cancel(TimerKey(Timer.TARGET, group_id))
+        self._timers.cancel(TimerKey(ConsumerTimer.TARGET, group_id))
 
 
 def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
@@ -449,4 +438,6 @@ def _expect(operation: ConsumerOperation, member: ConsumerMember) -> None:
     if operation.key(Timer.SESSION, member.id) not in operation.timers:
         operation.expect_heartbeat(member)
     if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
-        operation.set_timer_if_absent(Timer.REVOCATION, member.rebalance_timeout_ms, member.id)
+        operation.set_timer_if_absent(
+            ConsumerTimer.REVOCATION, member.rebalance_timeout_ms, member.id
+        )

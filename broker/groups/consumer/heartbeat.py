@@ -21,7 +21,7 @@ from trimaran.broker.groups.consumer.member import (
     MemberState,
     Owned,
 )
-from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.operation import ConsumerOperation, ConsumerTimer
 from trimaran.broker.groups.consumer.reconciliation import Reported, owned_partitions, reconcile
 from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
@@ -29,7 +29,6 @@ from trimaran.broker.groups.consumer.settings import (
     RECONCILING_MS,
     SUBSCRIPTION_BYTES_MAX,
 )
-from trimaran.broker.groups.outputs import Timer
 from trimaran.broker.groups.topics import metadata_hash
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import (
@@ -268,9 +267,9 @@ def move_on(
     if moved is not member and moved != member:
         operation.write_current(moved)
         if moved.state is MemberState.UNREVOKED_PARTITIONS and not moved.uses_classic_protocol:
-            operation.set_timer(Timer.REVOCATION, moved.rebalance_timeout_ms, member_id)
+            operation.set_timer(ConsumerTimer.REVOCATION, moved.rebalance_timeout_ms, member_id)
         else:
-            operation.cancel_timer(Timer.REVOCATION, member_id)
+            operation.cancel_timer(ConsumerTimer.REVOCATION, member_id)
     return moved
 
 
@@ -315,7 +314,7 @@ def leave(
     if request.member_epoch == LEAVING_STATIC_EPOCH:
         events.GROUP_STATIC_MEMBER_LEFT.log(log, group=group.id, instance=request.instance_id)
         operation.write_current(replace(member, epoch=LEAVING_STATIC_EPOCH, revoking={}))
-        operation.cancel_timer(Timer.REVOCATION, member_id)
+        operation.cancel_timer(ConsumerTimer.REVOCATION, member_id)
     else:
         events.GROUP_MEMBER_LEFT.log(log, group=group.id, member=member_id)
         fencing.remove(operation, [member])

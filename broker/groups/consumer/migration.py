@@ -13,9 +13,11 @@ from collections.abc import Iterator, Mapping
 from trimaran.broker import events
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.classic.member import CONSUMER_PROTOCOL, Member
+from trimaran.broker.groups.classic.operation import ClassicTimer
+from trimaran.broker.groups.classic.records import group_record, group_value
 from trimaran.broker.groups.consumer.group import ConsumerGroup
 from trimaran.broker.groups.consumer.member import ConsumerMember, Owned, Partitions
-from trimaran.broker.groups.consumer.operation import ConsumerOperation
+from trimaran.broker.groups.consumer.operation import ConsumerOperation, ConsumerTimer
 from trimaran.broker.groups.consumer.records import (
     assignment_epoch_record,
     current_record,
@@ -25,8 +27,7 @@ from trimaran.broker.groups.consumer.records import (
     target_record,
 )
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
-from trimaran.broker.groups.outputs import Timer
-from trimaran.broker.groups.records import GroupRecord, group_record, group_value
+from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.messages.consumer_protocol import (
@@ -144,12 +145,16 @@ def downgrade_if_classic(operation: ConsumerOperation) -> bool:
     events.GROUP_DOWNGRADED.log(log, group=group.id, members=len(group.members))
     record = _classic_record(operation)
     for member_id in group.members:
-        for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+        for kind in (
+            ConsumerTimer.REVOCATION,
+            ConsumerTimer.CLASSIC_JOIN,
+            ConsumerTimer.CLASSIC_SYNC,
+        ):
             operation.cancel_timer(kind, member_id)
     operation.write(list(group_tombstones(group)))
     operation.records.append(record)
-    operation.cancel_timer(Timer.TARGET)
-    operation.set_timer(Timer.DOWNGRADE, 0)
+    operation.cancel_timer(ConsumerTimer.TARGET)
+    operation.set_timer(ClassicTimer.DOWNGRADE, 0)
     return True
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import cast
 
 from trimaran.broker.coordination.timers import Instant, Timers
@@ -25,6 +26,15 @@ from trimaran.broker.groups.outputs import Answer, Timer, TimerKey
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.topics import Topics, metadata_hash
 from trimaran.wire.records.consumer_groups import ConsumerGroupKey, ConsumerGroupValue
+
+
+class ConsumerTimer(StrEnum):
+    """The timers of a consumer group and its members, beside the session of a member."""
+
+    REVOCATION = "revocation"  # removal of a member that has not revoked its partitions
+    CLASSIC_JOIN = "classic join"  # deadline for a rejoin by a member of the classic protocol
+    CLASSIC_SYNC = "classic sync"  # deadline for its sync
+    TARGET = "target"  # next step of the group's target
 
 
 @dataclass(slots=True)
@@ -112,17 +122,17 @@ class ConsumerOperation:
 
     # -- timers
 
-    def key(self, kind: Timer, member_id: str = "") -> TimerKey:
+    def key(self, kind: str, member_id: str = "") -> TimerKey:
         return TimerKey(kind, self.group.id, member_id)
 
-    def set_timer(self, kind: Timer, delay_ms: int, member_id: str = "") -> None:
+    def set_timer(self, kind: str, delay_ms: int, member_id: str = "") -> None:
         self.timers.set(TimerKey(kind, self.group.id, member_id), self.at.after_ms(delay_ms))
 
-    def set_timer_if_absent(self, kind: Timer, delay_ms: int, member_id: str) -> None:
+    def set_timer_if_absent(self, kind: str, delay_ms: int, member_id: str) -> None:
         if self.key(kind, member_id) not in self.timers:
             self.set_timer(kind, delay_ms, member_id)
 
-    def cancel_timer(self, kind: Timer, member_id: str = "") -> None:
+    def cancel_timer(self, kind: str, member_id: str = "") -> None:
         self.timers.cancel(self.key(kind, member_id))
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
@@ -132,5 +142,10 @@ class ConsumerOperation:
         self.set_timer(Timer.SESSION, timeout_ms, member.id)
 
     def cancel_timers(self, member_id: str) -> None:
-        for kind in (Timer.SESSION, Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+        for kind in (
+            Timer.SESSION,
+            ConsumerTimer.REVOCATION,
+            ConsumerTimer.CLASSIC_JOIN,
+            ConsumerTimer.CLASSIC_SYNC,
+        ):
             self.cancel_timer(kind, member_id)

@@ -12,7 +12,8 @@ from trimaran.broker.background import log_cleaner
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner, Pace
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.log.batches.batch import iter_batches
@@ -109,13 +110,13 @@ async def test_reader_finishes_on_old_files_during_swap(tmp_path):
 
 
 def store_of(log):
-    loader = CoordinatorLoader(GroupRecordSerde())
+    loader = CoordinatorLoader(serde_of())
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         offset = loader.feed(log.read_bytes(offset, 1 << 16, upto_offset=log.log_end_offset))
     shard = GroupCoordinatorShard(GroupLimits(), lambda *_: True, GROUP_DEPENDENCIES)
     loader.replay_into(shard)
-    return {"groups": shard.store.groups, "offsets": shard.store.offsets}
+    return {"groups": shard.store.of("classic"), "offsets": shard.store.offsets}
 
 
 async def test_compaction_of_offsets_bounds_log_size(tmp_path):
@@ -128,7 +129,7 @@ async def test_compaction_of_offsets_bounds_log_size(tmp_path):
             value = (
                 None if gone else OffsetCommitValue(offset=turn, metadata="", commit_timestamp=1)
             )
-            data = bytearray(build_batch([GroupRecord(key, value).encode(1000)]))
+            data = bytearray(build_batch([serde_of().encode(GroupRecord(key, value), 1000)]))
             leader.append(memoryview(data), list(iter_batches(data)))
         if turn % 10 == 9:
             leader.log.roll(0)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from trimaran.broker.coordination.effects import UncommittedWrites
 from trimaran.broker.coordination.timers import Instant
-from trimaran.broker.groups.classic.group import pending_bytes
+from trimaran.broker.groups.classic import kind as classic
+from trimaran.broker.groups.classic.group import ClassicGroup, pending_bytes
+from trimaran.broker.groups.classic.groups import ClassicGroups
 from trimaran.broker.groups.classic.joining import Join
 from trimaran.broker.groups.classic.operation import GroupWrite
+from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.group import ConsumerGroup
-from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat, GroupDependencies
+from trimaran.broker.groups.consumer.groups import ConsumerGroups, ConsumerHeartbeat
 from trimaran.broker.groups.consumer.settings import ConsumerGroupSettings
+from trimaran.broker.groups.kinds import GroupDependencies, GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.memory import (
     NAME_BYTES,
     OFFSET_BYTES,
     PARTITION_BYTES,
+    ByGroup,
     GroupMemory,
     group_bytes,
     topic_bytes,
 )
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.groups.topics import Topic
@@ -101,7 +107,7 @@ def refusal(regex: str | None) -> KafkaError | None:
     return None
 
 
-GROUP_DEPENDENCIES = GroupDependencies(lambda _group_id: ConsumerGroupSettings(), FakeTopics)
+GROUP_DEPENDENCIES = GroupDependencies({}, FakeTopics)
 
 
 class Driver:
@@ -119,6 +125,7 @@ class Driver:
         topics: FakeTopics | None = None,
         gone: Iterable[tuple[str, bytes]] = (),
         memory: GroupMemory | None = None,
+        kinds: Sequence[GroupKind] = KINDS,
     ) -> None:
         self.limits = limits or GroupLimits()
         self.now = now
@@ -128,9 +135,13 @@ class Driver:
         self._serial = len(self.log) * 1000
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.topics = FakeTopics() if topics is None else topics
-        dependencies = GroupDependencies(lambda _group_id: self.settings, lambda: self.topics)
+        settings = {"consumer": lambda _group_id: self.settings}
+        dependencies = GroupDependencies(settings, lambda: self.topics)
         memory = GroupMemory() if memory is None else memory
-        self.shard = GroupCoordinatorShard(self.limits, self.knows_topic, dependencies, memory)
+        self.kinds = kinds
+        self.shard = GroupCoordinatorShard(
+            self.limits, self.knows_topic, dependencies, memory, kinds
+        )
         for offset, record in enumerate(self.log):
             self.shard.replay(offset, record)
         self.shard.finish_load()
@@ -143,10 +154,23 @@ class Driver:
         # Generations of which something is in the log that was not committed in time.
         self.in_doubt: set[int] = set()
 
+    @property
+    def classic(self) -> ClassicGroups:
+        return self.shard.of(classic.KIND)
+
+    @property
+    def groups(self) -> ByGroup[ClassicGroup]:
+        """The classic groups in memory."""
+        return self.classic.groups
+
+    @property
+    def consumers(self) -> ConsumerGroups:
+        return self.shard.of(consumer.KIND)
+
     def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """Returns the group if it is a consumer group."""
-        is_one = self.shard.consumers.has(group_id)
-        return self.shard.store.consumer_groups[group_id] if is_one else None
+        is_one = self.consumers.has(group_id)
+        return self.shard.store.of("consumer")[group_id] if is_one else None
 
     def knows_topic(self, name: str, topic_id: bytes) -> bool:
         return (name, topic_id) not in self.gone
@@ -175,13 +199,11 @@ class Driver:
         """What `GroupCoordinator` does about the patterns of groups."""
         groups, self.follow_ups = self.follow_ups, []
         for group_id in groups:
-            while (asked := self.shard.consumers.next_regex(group_id)) is not None:
+            while (asked := self.consumers.next_regex(group_id)) is not None:
                 regex, may_see = asked
                 matches = compiled(regex)
                 found = frozenset(n for n in self.topics.names() if matches(n) and may_see(n))
-                self.shard.consumers.regex_resolved(
-                    group_id, regex, found, self.topics.offset, self.at
-                )
+                self.consumers.regex_resolved(group_id, regex, found, self.topics.offset, self.at)
                 self.settle()
 
     def store(self, write) -> None:
@@ -322,13 +344,13 @@ class Driver:
             request, version, client, "/127.0.0.1", new_id, may_see, refused, principal
         )
         try:
-            result = self.shard.consumers.consumer_heartbeat(given, self.at)
+            result = self.consumers.member_heartbeat(given, self.at)
         except KafkaError as error:
             self.settle()
             return error.code
         self.settle()
         if self.failing is not None and result.records:
-            self.shard.consumers.heartbeat_failed(given, self.at)
+            self.consumers.heartbeat_failed(given, self.at)
             return self.failing
         answer = self.submit(result)
         if not self.matching_later:
@@ -437,10 +459,10 @@ class Driver:
         of_classic = sum(
             sum(member.held_bytes for member in group.members.values())
             + sum(map(pending_bytes, group.pending))
-            for group in self.shard.groups.values()
+            for group in self.groups.values()
         )
         of_consumer = 0
-        for group in self.shard.store.consumer_groups.values():
+        for group in self.shard.store.of("consumer").values():
             of_consumer += sum(member.held_bytes for member in group.members.values())
             for target in group.target.values():
                 of_consumer += PARTITION_BYTES * sum(map(len, target.values()))
@@ -451,7 +473,7 @@ class Driver:
     def known_bytes(self) -> int:
         """The bytes of known groups and offsets, counted again."""
         store = self.shard.store
-        places = (self.shard.groups, store.groups, store.consumer_groups, store.offsets)
+        places = (self.groups, store.of("classic"), store.of("consumer"), store.offsets)
         found = sum(group_bytes(group_id) for item in (*places, store.emptied) for group_id in item)
         for topics in store.offsets.values():
             found += sum(map(topic_bytes, topics)) + OFFSET_BYTES * sum(map(len, topics.values()))
@@ -470,7 +492,7 @@ class Driver:
         assert account.known_bytes == self.known_bytes()
         members = {
             (group.id, member_id)
-            for groups in (self.shard.groups, store.consumer_groups)
+            for groups in (self.groups, store.of("consumer"))
             for group in groups.values()
             for member_id in [*group.members, *getattr(group, "pending", ())]
         }
@@ -478,7 +500,7 @@ class Driver:
 
     def replayed(self) -> GroupStore:
         """The state that another coordinator would load from the log."""
-        store = GroupStore()
+        store = GroupStore(self.kinds)
         for offset, record in enumerate(self.log):
             store.replay(offset, record)
         return store

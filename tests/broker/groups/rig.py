@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ from tests.broker.coordination.leader import Leader, open_log
 from trimaran.broker.coordination.runtime import partition_for
 from trimaran.broker.coordination.shard_epoch import ShardEpoch, ShardState
 from trimaran.broker.groups.coordinator import GroupCoordinator
+from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.records import OFFSETS_TOPIC
+from trimaran.broker.groups.registry import KINDS
 from trimaran.quorum.metadata.image import (
     BrokerRegistration,
     ClusterImage,
@@ -61,7 +64,9 @@ def cluster_image(*topics: TopicImage) -> MetadataImage:
 class Rig:
     """Topic `t` has 4 partitions, `__consumer_offsets` as many as the limits say."""
 
-    def __init__(self, directory: Path, limits: GroupLimits) -> None:
+    def __init__(
+        self, directory: Path, limits: GroupLimits, kinds: Sequence[GroupKind] = KINDS
+    ) -> None:
         self.directory = directory
         self.limits = limits
         self.metadata = SimpleNamespace(
@@ -70,7 +75,7 @@ class Rig:
                 topic_image(OFFSETS_TOPIC, b"o" * 16, limits.partition_count),
             )
         )
-        self.groups = GroupCoordinator(limits, self.metadata)
+        self.groups = GroupCoordinator(limits, self.metadata, kinds=kinds)
         self.leaders: dict[int, Leader] = {}
         self.context = SimpleNamespace(
             groups=self.groups,
@@ -80,6 +85,10 @@ class Rig:
             config={"group.coordinator.rebalance.protocols": ["classic", "consumer"]},
         )
         self.connect_from("10.1.2.3")
+
+    def connect_from(self, host: str) -> None:
+        """Sends later requests from this address."""
+        self._connection = ConnectionInfo(1, LISTENER, (host, 4567), ("10.0.0.1", 9092))
 
     # -- leadership
 
@@ -129,8 +138,10 @@ class Rig:
 
 
 @asynccontextmanager
-async def open_rig(directory: Path, limits: GroupLimits | None = None):
-    rig = Rig(directory, limits or GroupLimits(partition_count=4))
+async def open_rig(
+    directory: Path, limits: GroupLimits | None = None, kinds: Sequence[GroupKind] = KINDS
+):
+    rig = Rig(directory, limits or GroupLimits(partition_count=4), kinds)
     async with trio.open_nursery() as nursery:
         await nursery.start(rig.groups.runtime.run)
         try:

@@ -8,9 +8,10 @@ import pytest
 
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
 from trimaran.broker.groups.classic.offsets import check_transactional_commit
+from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.offsets import fetch
-from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
@@ -85,7 +86,7 @@ def test_silent_member_with_unstored_return_leaves():
     driver.join("a2", instance="a", protocols=[("range", b"other")])
     driver.failing = None
     driver.advance(11)
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members
 
 
 # -- in a transaction
@@ -101,7 +102,7 @@ def transactional(driver, member_id="", generation=-1, instance=None, *, exists=
         topics=[],
     )
     try:
-        check_transactional_commit(driver.shard.groups.get("g"), request, exists)
+        check_transactional_commit(driver.groups.get("g"), request, exists)
     except KafkaError as error:
         return error.code
     return E.NONE

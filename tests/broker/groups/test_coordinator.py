@@ -16,9 +16,11 @@ from tests.broker.groups.rig import TOPIC_ID, cluster_image, open_rig, topic_ima
 from trimaran.broker.coordination import loader
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.coordination.shard_epoch import ShardState
+from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.consumer.groups import ConsumerHeartbeat
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecordSerde
+from trimaran.broker.groups.records import OFFSETS_TOPIC
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
@@ -78,6 +80,10 @@ def commit_request(offset, group="g", member_id="", generation=-1):
         member_id=member_id,
         topics=[OffsetCommitRequestTopic(name="t", topic_id=TOPIC_ID, partitions=[partition])],
     )
+
+
+def heartbeat(rig, given):
+    return rig.groups.member_heartbeat(consumer.KIND, given.request.group_id, given)
 
 
 def new_member(member_id, group="g", instance=None):
@@ -582,7 +588,7 @@ def recreate_topic(rig):
 
 def stored_offsets(rig, index):
     """The offsets that a coordinator loads from the log."""
-    loader, log = CoordinatorLoader(GroupRecordSerde()), rig.leaders[index].log
+    loader, log = CoordinatorLoader(serde_of()), rig.leaders[index].log
     shard = GroupCoordinatorShard(rig.limits, lambda *_: True, GROUP_DEPENDENCIES)
     found = log.read(0, 1 << 20, upto_offset=log.log_end_offset, min_one=True)
     loader.feed(found.read())
@@ -696,13 +702,13 @@ async def test_classic_group_survives_failed_upgrade(tmp_path):
         await rig.groups.sync(sync_request(joined.member_id, 1)).wait()
         leader.failing = E.NOT_ENOUGH_REPLICAS
         with pytest.raises(KafkaError) as caught:
-            rig.groups.consumer_heartbeat(new_member("n"))
+            heartbeat(rig, new_member("n"))
         assert code_of(caught) is E.COORDINATOR_NOT_AVAILABLE
         leader.failing = None
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=joined.member_id)
         assert rig.groups.heartbeat(beat) is E.NONE
-        assert (await rig.groups.consumer_heartbeat(new_member("n")).wait()).member_id == "n"
-        group = rig.epoch(index).active().store.consumer_groups["g"]
+        assert (await heartbeat(rig, new_member("n")).wait()).member_id == "n"
+        group = rig.epoch(index).active().store.of("consumer")["g"]
         assert set(group.members) == {joined.member_id, "n"}
 
 
@@ -716,14 +722,14 @@ async def test_member_that_cannot_leave_expires(tmp_path, autojump_clock, instan
         index = rig.index_of("g")
         leader = rig.lead(index)
         await rig.loaded(index)
-        await rig.groups.consumer_heartbeat(new_member("n", instance=instance)).wait()
+        await heartbeat(rig, new_member("n", instance=instance)).wait()
         leader.failing = E.NOT_ENOUGH_REPLICAS
         leaving = new_member("n", instance=instance)
         leaving.request.member_epoch = left
         with pytest.raises(KafkaError):
-            rig.groups.consumer_heartbeat(leaving)
+            heartbeat(rig, leaving)
         leader.failing = None
-        group = rig.epoch(index).active().store.consumer_groups["g"]
+        group = rig.epoch(index).active().store.of("consumer")["g"]
         assert set(group.members) == {"n"}
         await trio.sleep(46)
         assert not group.members
@@ -734,15 +740,15 @@ async def test_member_that_could_not_be_replaced_expires(tmp_path, autojump_cloc
         index = rig.index_of("g")
         leader = rig.lead(index)
         await rig.loaded(index)
-        await rig.groups.consumer_heartbeat(new_member("n", instance="i")).wait()
+        await heartbeat(rig, new_member("n", instance="i")).wait()
         away = new_member("n", instance="i")
         away.request.member_epoch = AWAY
-        await rig.groups.consumer_heartbeat(away).wait()
+        await heartbeat(rig, away).wait()
         leader.failing = E.NOT_ENOUGH_REPLICAS
         with pytest.raises(KafkaError):
-            rig.groups.consumer_heartbeat(new_member("m", instance="i"))
+            heartbeat(rig, new_member("m", instance="i"))
         leader.failing = None
-        group = rig.epoch(index).active().store.consumer_groups["g"]
+        group = rig.epoch(index).active().store.of("consumer")["g"]
         assert set(group.members) == {"n"}
         await trio.sleep(46)
         assert not group.members
@@ -754,8 +760,8 @@ async def test_unwritable_group_leaves_nothing(tmp_path):
         rig.lead(index).failing = E.NOT_ENOUGH_REPLICAS
         await rig.loaded(index)
         with pytest.raises(KafkaError):
-            rig.groups.consumer_heartbeat(new_member("n"))
-        assert not rig.epoch(index).active().consumers._works
+            heartbeat(rig, new_member("n"))
+        assert not rig.epoch(index).active().of(consumer.KIND)._works
 
 
 async def test_groups_go_by_the_partitions_that_there_are(tmp_path):

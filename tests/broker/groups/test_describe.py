@@ -26,9 +26,9 @@ def driver():
 )
 def test_group_of_another_kind_is_not_found(driver, group, words):
     with pytest.raises(KafkaError, match=words) as refusal:
-        driver.shard.consumers.find(group)
+        driver.consumers.find(group)
     assert refusal.value.code is E.GROUP_ID_NOT_FOUND
-    assert driver.shard.consumers.find("new").id == "new"
+    assert driver.consumers.find("new").id == "new"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,5 @@ def test_deferred_description_shows_current_members(driver):
     ],
 )
 def test_groups_by_state_and_type(driver, states, types, expected):
-    found = driver.shard.list_groups(
-        driver.shard.store.group_ids(driver.shard.groups), states, types
-    )
+    found = driver.shard.list_groups(driver.shard.store.group_ids(driver.groups), states, types)
     assert {group.group_id for group in found} == expected

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.groups.driver import Driver
-from trimaran.broker.groups.records import GroupRecordSerde
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import LoadedRows
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.groups import (
@@ -20,7 +20,7 @@ from trimaran.wire.records.groups import (
     encode_group_value,
 )
 
-SERDE = GroupRecordSerde()
+SERDE = serde_of()
 # One in the other, and such as could be cut elsewhere.
 NAMES = st.sampled_from(["", "g", "gt", "t", "\x00", "\x00\x01t"])
 PARTITIONS = st.integers(0, 2) | st.sampled_from([-1, 1 << 31 - 1])
@@ -68,7 +68,7 @@ def test_the_state_is_that_of_records_replayed(rows):
         if (record := SERDE.decode(key, value)) is not None:
             plain.replay(offset, record)
     assert quick.store.offsets == plain.store.offsets
-    assert quick.store.groups == plain.store.groups
+    assert quick.store.of("classic") == plain.store.of("classic")
     for counted in ("known_bytes", "offset_metadata_bytes"):
         assert getattr(quick.account, counted) == getattr(plain.account, counted)
 

@@ -8,7 +8,8 @@ from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.groups.classic.group import GroupState, restore_group
-from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde, decode_value
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.groups.shard import LoadedRows
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
@@ -20,7 +21,7 @@ from trimaran.wire.records.groups import (
     MemberMetadata,
     OffsetCommitKey,
     OffsetCommitValue,
-    decode_group_key,
+    encode_group_key,
 )
 
 
@@ -28,17 +29,17 @@ def load(*pieces):
     """Loads pieces, with the same result as one piece and as single records."""
     store, whole = _loaded(pieces), _loaded([b"".join(pieces)])
     plain = _loaded(pieces, lambda shard: None)
-    assert (store.offsets, store.groups) == (whole.offsets, whole.groups)
-    assert (store.offsets, store.groups) == (plain.offsets, plain.groups)
+    assert (store.offsets, store.of("classic")) == (whole.offsets, whole.of("classic"))
+    assert (store.offsets, store.of("classic")) == (plain.offsets, plain.of("classic"))
     return store
 
 
 def quick(shard):
-    return LoadedRows(GroupRecordSerde(), shard).take
+    return LoadedRows(serde_of(), shard).take
 
 
 def _loaded(pieces, taking_rows=quick):
-    loader, shard = CoordinatorLoader(GroupRecordSerde()), Driver().shard
+    loader, shard = CoordinatorLoader(serde_of()), Driver().shard
     for piece in pieces:
         loader.feed(piece)
     loader.replay_into(shard, taking_rows(shard))
@@ -51,7 +52,7 @@ def batches(data):
 
 def test_a_group_of_kafka_with_members():
     store = load(*batches(PAIR)[:3])
-    group = restore_group("pair", store.groups["pair"])
+    group = restore_group("pair", store.of("classic")["pair"])
     assert group.state is GroupState.STABLE
     assert group.generation == 1
     assert (group.protocol_type, group.protocol_name) == ("consumer", "range")
@@ -67,7 +68,7 @@ def test_a_group_of_kafka_with_members():
 
 def test_kafka_group_with_dead_members_is_loaded():
     store = load(PAIR)
-    group = restore_group("pair", store.groups["pair"])
+    group = restore_group("pair", store.of("classic")["pair"])
     assert (group.state, group.generation, group.members) == (GroupState.EMPTY, 2, {})
     assert group.protocol_type == "consumer"
     assert group.state_timestamp_ms > 0
@@ -75,7 +76,7 @@ def test_kafka_group_with_dead_members_is_loaded():
 
 def test_offsets_of_kafka_without_a_group():
     store = load(SIMPLE)
-    assert store.groups == {}
+    assert store.of("classic") == {}
     assert {p: v.offset for p, v in store.offsets["simple"]["orders"].items()} == {0: 7, 1: 6}
     assert all(
         len(v.topic_id) == 16 and any(v.topic_id)
@@ -91,7 +92,7 @@ def test_offsets_of_transactions_count_when_they_are_committed():
 def commit(offset):
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=0)
-    return GroupRecord(key, value).encode(0)
+    return serde_of().encode(GroupRecord(key, value), 0)
 
 
 def in_transaction(record, base_offset, *, producer=7, is_control=False):
@@ -234,22 +235,22 @@ def test_static_members_keep_their_place():
 def test_our_records_are_kafkas_bytes(data):
     for batch in iter_batches(data):
         for record in decode_records(batch):
-            key = decode_group_key(record.key)
-            ours = GroupRecord(key, decode_value(key, record.value)).encode(record.timestamp_ms)
+            read = serde_of().decode(record.key, record.value)
+            ours = serde_of().encode(read, record.timestamp_ms)
             assert (ours.key, ours.value) == (record.key, record.value)
 
 
 def test_pieces_may_be_cut_anywhere_between_batches():
     whole = load(PAIR)
-    assert load(*batches(PAIR)).groups == whole.groups
-    assert CoordinatorLoader(GroupRecordSerde()).feed(b"") is None
-    loader = CoordinatorLoader(GroupRecordSerde())
+    assert load(*batches(PAIR)).of("classic") == whole.of("classic")
+    assert CoordinatorLoader(serde_of()).feed(b"") is None
+    loader = CoordinatorLoader(serde_of())
     assert loader.feed(PAIR) == 7
     assert loader.record_count == 7
 
 
 def test_malformed_values_fail_the_load():
-    key = GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), None).encode(0).key
+    key = encode_group_key(OffsetCommitKey(group="g", topic="t", partition=0))
     with pytest.raises(RemoteProtocolError):
         load(build_batch([NewRecord(key, b"\0\4cut", 0)]))
     with pytest.raises(RemoteProtocolError):
@@ -269,6 +270,6 @@ def test_written_state_loads_again():
     assert driver.commit_offset(5, member_id="c-1", generation=1) is ErrorCode.NONE
     driver.commit_offset(6, group="other", topic="gone")
     driver.submit(driver.shard.delete_groups(["other"]))
-    store = load(build_batch([record.encode(0) for record in driver.log]))
-    assert store.groups == driver.shard.store.groups
+    store = load(build_batch([serde_of().encode(record, 0) for record in driver.log]))
+    assert store.of("classic") == driver.shard.store.of("classic")
     assert store.offsets == driver.shard.store.offsets == {"g": store.offsets["g"]}

@@ -19,6 +19,7 @@ from trimaran.broker.groups.consumer.group import ResolvedRegex, _regex_bytes
 from trimaran.broker.groups.limits import NEW_MEMBER_JOIN_TIMEOUT_MS
 from trimaran.broker.groups.memory import MEMBER_BYTES, Account, GroupMemory
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.store import PENDING_OFFSETS_MAX, GroupStore, OffsetsRoom
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode
@@ -113,7 +114,7 @@ def test_principal_may_use_half_all_the_whole(driver):
 def test_memory_of_departed_members_is_freed(driver):
     assert joined(driver, "a", size=45_000) is None
     assert joined(driver, "b", size=45_000, group="h") is FULL
-    (member_id,) = driver.shard.groups["g"].members
+    (member_id,) = driver.groups["g"].members
     driver.leave((member_id, None))
     assert driver.shard.account.bytes == 0
     assert not driver.shard.account.by_principal
@@ -173,7 +174,7 @@ def test_share_of_a_principal_counts_over_all_shards():
 
 
 def test_offset_refused_for_metadata_takes_no_room(monkeypatch):
-    store = GroupStore()
+    store = GroupStore(KINDS)
     cost = memory.group_bytes("g") + memory.topic_bytes("t") + memory.OFFSET_BYTES
     monkeypatch.setattr(memory, "KNOWN_BYTES_MAX", cost)
     room = OffsetsRoom(store, "g", 7)
@@ -355,7 +356,7 @@ def test_pattern_counts_as_wide_as_its_widest_character(regex, width):
 
 def test_pending_metadata_does_not_replace_committed():
     """The committed offset and that of the open transaction are both kept until the marker comes."""
-    store = GroupStore()
+    store = GroupStore(KINDS)
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     value = OffsetCommitValue(offset=1, metadata="m" * 60, commit_timestamp=0)
     store.replay(0, GroupRecord(key, value))
@@ -477,7 +478,7 @@ def test_transaction_commits_bounded_offsets_per_group(driver, monkeypatch):
 
 
 async def test_largest_transaction_is_counted_in_one_step():
-    producer, store = Producer(7, 0), GroupStore()
+    producer, store = Producer(7, 0), GroupStore(KINDS)
     for index in range(PENDING_OFFSETS_MAX):
         key = OffsetCommitKey(group="g", topic="t", partition=index)
         value = OffsetCommitValue(offset=index, metadata="", commit_timestamp=0)
@@ -490,7 +491,7 @@ async def test_largest_transaction_is_counted_in_one_step():
 async def test_shard_with_many_groups_ends_in_one_step(driver):
     """Most of them have no waiter."""
     for number in range(200_000):
-        driver.shard.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
+        driver.groups[f"g{number}"] = ClassicGroup(f"g{number}", 0)
     assert joined(driver, "a") is None
     with no_slow_steps(10_000):
         driver.shard.close(driver.at)
@@ -509,14 +510,14 @@ def join_from(driver, token, connection, member_id="", version=9):
 
 def test_unused_id_ends_soon_after_its_connection(driver):
     join_from(driver, "a", 1)
-    driver.shard.classic.connection_closed(2, driver.at)
+    driver.classic.connection_closed(2, driver.at)
     driver.advance(ABANDONED_SECONDS)
-    assert driver.shard.groups["g"].pending
-    driver.shard.classic.connection_closed(1, driver.at)
+    assert driver.groups["g"].pending
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS - 1)
-    assert driver.shard.groups["g"].pending
+    assert driver.groups["g"].pending
     driver.advance(1)
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
     driver.check_account()
 
 
@@ -524,18 +525,18 @@ def test_member_without_finished_join_ends_after_disconnect(driver):
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(3)  # and it does not come again for the rebalance
     join_from(driver, "a", 1, version=3)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
-    assert len(driver.shard.groups["g"].members) == 1
+    assert len(driver.groups["g"].members) == 1
 
 
 def test_generation_after_disconnect_starts_no_session(driver):
     join_from(driver, "a", 1, version=3)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(3)
     assert driver.answers["a"].error_code == E.NONE
     driver.advance(ABANDONED_SECONDS - 3)
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members
 
 
 def test_reconnecting_member_gets_a_whole_session(driver):
@@ -543,24 +544,24 @@ def test_reconnecting_member_gets_a_whole_session(driver):
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
     join_from(driver, "b", 1, member_id)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     join_from(driver, "c", 2, member_id)
     driver.leave((driver.answers["other"].member_id, None))
     assert driver.answers["c"].error_code == E.NONE
     driver.advance(ABANDONED_SECONDS + 1)
-    assert member_id in driver.shard.groups["g"].members
+    assert member_id in driver.groups["g"].members
 
 
 def test_member_returning_from_another_connection_stays(driver):
     member_id = join_from(driver, "a", 1)
     driver.join("other", version=3, session_ms=1_800_000)
     driver.advance(2)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS / 2)
     join_from(driver, "b", 2, member_id)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
-    assert member_id in driver.shard.groups["g"].members
+    assert member_id in driver.groups["g"].members
 
 
 def test_rejoining_new_member_keeps_join_timeout(driver):
@@ -568,19 +569,19 @@ def test_rejoining_new_member_keeps_join_timeout(driver):
     driver.advance(3)
     member_id = join_from(driver, "a", 1)
     join_from(driver, "b", 1, member_id)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     join_from(driver, "c", 2, member_id)
     driver.advance(ABANDONED_SECONDS + 1)
-    assert member_id in driver.shard.groups["g"].members
+    assert member_id in driver.groups["g"].members
     assert NEW_MEMBER_JOIN_TIMEOUT_MS > 1_000 * ABANDONED_SECONDS
 
 
 def test_unsynced_member_ends_soon_after_disconnect(driver):
     join_from(driver, "a", 1, version=3)
     driver.advance(3)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS)
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members
 
 
 def test_synced_member_does_not_depend_on_connection(driver):
@@ -588,9 +589,9 @@ def test_synced_member_does_not_depend_on_connection(driver):
     driver.advance(3)
     answer = driver.answers["a"]
     driver.sync("s", answer.member_id, answer.generation_id)
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.classic.connection_closed(1, driver.at)
     driver.advance(ABANDONED_SECONDS + 1)
-    assert driver.shard.groups["g"].members
+    assert driver.groups["g"].members
 
 
 def test_member_belongs_to_its_latest_connection():
@@ -603,10 +604,10 @@ def test_member_belongs_to_its_latest_connection():
 
 
 def test_removed_group_has_no_arriving_members(driver):
-    assert not is_arriving(driver.shard.groups, ("g", "m"))
+    assert not is_arriving(driver.groups, ("g", "m"))
     join_from(driver, "a", 1)
-    driver.shard.groups.clear()
-    driver.shard.classic.connection_closed(1, driver.at)
+    driver.groups.clear()
+    driver.classic.connection_closed(1, driver.at)
 
 
 def test_few_members_of_connection_are_all_remembered():

@@ -6,7 +6,8 @@ import pytest
 
 from tests.cluster.data_side import config
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.records import GroupRecord, GroupRecordSerde
+from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import serde_of
 from trimaran.node.config.config_def import ConfigError
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
 
@@ -18,7 +19,7 @@ VALUE = OffsetCommitValue(
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_every_version_is_written_and_read(version):
-    serde = GroupRecordSerde(version)
+    serde = serde_of(offset_version=version)
     written = serde.encode(GroupRecord(KEY, VALUE), 0)
     assert struct.unpack_from(">h", written.value)[0] == version
     read = serde.decode(written.key, written.value)
@@ -29,7 +30,7 @@ def test_every_version_is_written_and_read(version):
 
 def test_an_expiry_of_its_own_needs_version_1():
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1, expire_timestamp=2)
-    written = GroupRecordSerde(3).encode(GroupRecord(KEY, value), 0)
+    written = serde_of(offset_version=3).encode(GroupRecord(KEY, value), 0)
     assert struct.unpack_from(">h", written.value)[0] == 1
 
 

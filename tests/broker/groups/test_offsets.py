@@ -9,6 +9,7 @@ import pytest
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver, subscription
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.offsets import INT64_MAX
+from trimaran.broker.groups.registry import serde_of
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
@@ -29,7 +30,7 @@ def stable(driver, topics=("t",), **join):
     driver.join("join", version=3, protocols=[("range", subscription(topics))], **join)
     driver.advance(3)
     member_id = driver.answers["join"].member_id
-    driver.sync("sync", member_id, driver.shard.groups["g"].generation, {member_id: b"x"})
+    driver.sync("sync", member_id, driver.groups["g"].generation, {member_id: b"x"})
     return member_id
 
 
@@ -49,9 +50,9 @@ def fetch(driver, *partitions, topic="t", group="g", topic_id=bytes(16)):
 def test_a_group_that_does_not_exist(driver):
     assert driver.commit_offset(1, member_id="x", generation=3) is E.GROUP_ID_NOT_FOUND
     assert driver.commit_offset(1, member_id="x", generation=3, version=8) is E.ILLEGAL_GENERATION
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
     assert driver.commit_offset(1) is E.NONE
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]
     assert driver.commit_offset(1, member_id="x", generation=3) is E.UNKNOWN_MEMBER_ID
 
 
@@ -101,7 +102,7 @@ def test_any_offset_is_stored_and_read_back(driver, offset):
     driver.commit_offset(5)
     assert driver.commit_offset(offset) is E.NONE
     assert fetch(driver, 0) == [offset]
-    driver.log[-1].encode(0)  # it can be written
+    serde_of().encode(driver.log[-1], 0)  # it can be written
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_any_offset_is_stored_and_read_back(driver, offset):
 def test_retention_of_old_clients(driver, retention_ms, expires_ms):
     assert driver.commit_offset(1, retention_ms=retention_ms) is E.NONE
     assert driver.shard.store.offset("g", TopicPartition("t", 0)).expire_timestamp == expires_ms
-    driver.log[0].encode(0)  # it can be written
+    serde_of().encode(driver.log[0], 0)  # it can be written
 
 
 # -- reading
@@ -184,11 +185,11 @@ def test_deleting_groups(driver):
     driver.commit_offset(1, group="simple")
     codes = driver.submit(driver.shard.delete_groups(["g", "simple", "none"]))
     assert codes == {"g": E.NON_EMPTY_GROUP, "simple": E.NONE, "none": E.GROUP_ID_NOT_FOUND}
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]
     driver.leave((member_id, None))
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
-    assert driver.replayed().groups == {}
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
+    assert driver.replayed().of("classic") == {}
     assert driver.shard.deadline() == pytest.approx(LIMITS.expiry_interval_ms / 1000)
 
 
@@ -232,7 +233,7 @@ def test_offsets_without_members_expire_after_their_commit(driver):
     driver.advance(4.1 * DAY)
     assert (driver.offset(partition=0), driver.offset(partition=1)) == (None, 1)
     driver.advance(3 * DAY)
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
 
 
 def test_offsets_expire_after_last_member_left(driver):
@@ -247,8 +248,8 @@ def test_offsets_expire_after_last_member_left(driver):
     assert driver.offset() == 1
     driver.advance(0.2 * DAY)
     assert driver.offset() is None
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
-    assert driver.replayed().groups == {}
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
+    assert driver.replayed().of("classic") == {}
 
 
 def test_offsets_do_not_expire_while_rebalancing(driver):

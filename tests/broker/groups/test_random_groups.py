@@ -13,6 +13,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, subscription
 from trimaran.broker.groups.classic.group import GroupState, restore_group
+from trimaran.broker.groups.classic.operation import ClassicTimer
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
@@ -167,7 +168,7 @@ class World:
         old.close()
         old.settle()
         self.read_answers()
-        stored = old.replayed().groups.get("g")
+        stored = old.replayed().of("classic").get("g")
         self.driver = Driver(LIMITS, log=old.log, now=old.now)
         # Generations restart after the last stored one: those in between had no owner.
         self.newest_generation = stored.generation if stored is not None else 0
@@ -207,7 +208,7 @@ class World:
         if response.error_code or not response.assignment:
             return
         decision, _, parts = response.assignment.decode().partition(":")
-        group = self.driver.shard.groups["g"]
+        group = self.driver.groups["g"]
         generation = group.generation
         assert self.decision_of.setdefault(generation, decision) == decision, "two assignments"
         owner = consumer.instance or consumer.member_id
@@ -220,9 +221,9 @@ class World:
         shard = self.driver.shard
         replayed = self.driver.replayed()
         assert replayed.offsets == shard.store.offsets
-        assert replayed.groups == shard.store.groups
+        assert replayed.of("classic") == shard.store.of("classic")
         self.driver.check_account()
-        group = shard.groups.get("g")
+        group = self.driver.groups.get("g")
         if group is None:
             return
         assert (group.leader is None) == (not group.members)
@@ -232,15 +233,15 @@ class World:
         assert group.awaiting_sync <= group.members.keys()
         timers = shard._timers
         if group.state is GroupState.PREPARING_REBALANCE:
-            assert TimerKey(Timer.JOIN, "g") in timers
+            assert TimerKey(ClassicTimer.JOIN, "g") in timers
         if group.awaiting_sync:
-            assert TimerKey(Timer.SYNC, "g") in timers
+            assert TimerKey(ClassicTimer.SYNC, "g") in timers
         for member in [*group.members.values()]:
             has_session = TimerKey(Timer.SESSION, "g", member.id) in timers
             assert has_session or member.satisfies_heartbeat
         in_doubt = self.driver.uncommitted or group.generation in self.driver.in_doubt
         if group.state is GroupState.STABLE and not in_doubt:
-            restored = restore_group("g", shard.store.groups["g"])
+            restored = restore_group("g", shard.store.of("classic")["g"])
             assert restored.generation == group.generation
             assert {m.id: m.assignment for m in restored.members.values()} == {
                 m.id: m.assignment for m in group.members.values()
@@ -252,7 +253,7 @@ class World:
         self.driver.advance(15 * 60)
         self.read_answers()
         assert self.waiting == {}
-        group = self.driver.shard.groups.get("g")
+        group = self.driver.groups.get("g")
         assert group is None or (group.state is GroupState.EMPTY and not group.pending)
 
 

@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from tests.broker.groups.driver import GROUP_DEPENDENCIES
 from trimaran.broker.coordination.timers import Timers
 from trimaran.broker.groups import removals
 from trimaran.broker.groups.classic.group import ClassicGroup, GroupState
 from trimaran.broker.groups.classic.groups import ClassicGroups
+from trimaran.broker.groups.kinds import ShardParts
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Outputs
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.records.groups import OffsetCommitKey, OffsetCommitValue
@@ -25,7 +28,7 @@ LIMITS = replace(GroupLimits(), offsets_retention_ms=1_000)
 
 def store_of(*commits, pending=()):
     """Commits as (group, topic, partition, topic id)."""
-    store = GroupStore()
+    store = GroupStore(KINDS)
     for offset, (commit, producer) in enumerate(
         [(each_commit, None) for each_commit in commits] + [(item, PRODUCER) for item in pending]
     ):
@@ -73,7 +76,8 @@ def test_group_removal_includes_pending_offsets():
 
 def kind_of(store, group=None):
     """The classic groups of a shard, of which `group` is one."""
-    groups = ClassicGroups(store, Timers(), LIMITS, store.account, Outputs())
+    parts = ShardParts(store, Timers(), LIMITS, store.account, Outputs(), GROUP_DEPENDENCIES, {})
+    groups = ClassicGroups(parts)
     if group is not None:
         groups.groups[group.id] = group
     return groups
@@ -100,7 +104,7 @@ def test_an_offset_is_kept_for_its_retention(now_ms, is_over):
 
 @pytest.mark.parametrize(("now_ms", "is_over"), [(499, False), (500, True)])
 def test_offset_with_own_expiry_is_kept_until_then(now_ms, is_over):
-    store = GroupStore()
+    store = GroupStore(KINDS)
     value = OffsetCommitValue(offset=5, metadata="", commit_timestamp=100, expire_timestamp=500)
     store.replay(0, GroupRecord(OffsetCommitKey(group="g", topic="t", partition=0), value))
     found = removals.expired(kind_of(store), store, "g", LIMITS, now_ms, everything)

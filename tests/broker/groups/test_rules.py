@@ -9,9 +9,10 @@ import pytest
 from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
 from trimaran.broker.groups.classic import joining
 from trimaran.broker.groups.classic.group import GroupState
+from trimaran.broker.groups.classic.operation import ClassicTimer
+from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Timer, TimerKey
-from trimaran.broker.groups.records import group_record
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.groups import GroupMetadataValue
 
@@ -30,7 +31,7 @@ def code_of(driver, token):
 
 
 def state(driver):
-    return driver.shard.groups["g"].state
+    return driver.groups["g"].state
 
 
 def stable(driver, *names, **join):
@@ -56,7 +57,7 @@ def test_commit_extends_session_during_rebalance(driver):
     for _ in range(3):
         driver.advance(8)
         assert driver.commit_offset(1, member_id=b, generation=1, instance="b") is E.NONE
-    assert b in driver.shard.groups["g"].members
+    assert b in driver.groups["g"].members
 
 
 def test_rejoining_member_may_change_session_timeout(driver):
@@ -64,9 +65,9 @@ def test_rejoining_member_may_change_session_timeout(driver):
     driver.join("a again", a, instance="a", session_ms=40_000)
     driver.sync("sync again", a, 2, {a: b"x"}, instance="a")
     driver.advance(39)
-    assert a in driver.shard.groups["g"].members
+    assert a in driver.groups["g"].members
     driver.advance(2)
-    assert a not in driver.shard.groups["g"].members
+    assert a not in driver.groups["g"].members
 
 
 def test_abandoned_member_id_disturbs_no_other(driver):
@@ -76,7 +77,7 @@ def test_abandoned_member_id_disturbs_no_other(driver):
     for _ in range(3):
         driver.advance(5)
         assert driver.heartbeat(a, 1, instance="a") is E.NONE
-    assert not driver.shard.groups["g"].pending
+    assert not driver.groups["g"].pending
     assert state(driver) is S.STABLE
 
 
@@ -101,7 +102,7 @@ def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
     driver.join("a2", instance="a")
     assert code_of(driver, "a2") is E.NONE
     driver.join("b again", driver.answers["b"].member_id)
-    assert len(driver.shard.groups["g"].members) == 2
+    assert len(driver.groups["g"].members) == 2
 
 
 # -- static members that come back
@@ -123,14 +124,14 @@ def test_static_member_back_before_generation_is_awaited(driver):
     driver.join("b2", instance="b")
     assert code_of(driver, "b") is E.FENCED_INSTANCE_ID
     driver.advance(50)
-    assert len(driver.shard.groups["g"].members) == 2
+    assert len(driver.groups["g"].members) == 2
     driver.join("a again", a, instance="a")
     assert code_of(driver, "b2") is E.NONE
 
 
 def test_unstorable_return_leaves_member_unchanged(driver):
     (a,) = stable(driver, "a")
-    before, timers = driver.shard.groups["g"].members[a].protocols, len(driver.shard._timers)
+    before, timers = driver.groups["g"].members[a].protocols, len(driver.shard._timers)
     driver.failing = E.NOT_COORDINATOR
     driver.join(
         "a2",
@@ -142,11 +143,11 @@ def test_unstorable_return_leaves_member_unchanged(driver):
     assert code_of(driver, "a2") is E.NOT_COORDINATOR
     assert driver.answers["a2"].leader == a
     assert len(driver.shard._timers) == timers, "of the id that it was about to have none is left"
-    member = driver.shard.groups["g"].members[a]
+    member = driver.groups["g"].members[a]
     assert member.protocols == before
     assert (member.session_timeout_ms, member.rebalance_timeout_ms) == (10_000, 60_000)
-    assert driver.shard.groups["g"].supports("consumer", ["range"])
-    assert not driver.shard.groups["g"].supports("consumer", ["sticky"])
+    assert driver.groups["g"].supports("consumer", ["range"])
+    assert not driver.groups["g"].supports("consumer", ["sticky"])
 
 
 def test_return_stored_during_rebalance_joins_next_generation(driver):
@@ -164,7 +165,7 @@ def test_return_stored_during_rebalance_joins_next_generation(driver):
 
 def test_failed_return_during_rebalance_changes_nothing(driver):
     (a,) = stable(driver, "a")
-    stable_group = driver.shard.groups["g"]
+    stable_group = driver.groups["g"]
     driver.holding = True
     driver.join("a2", instance="a")
     (write,) = driver.uncommitted.pop_committed(len(driver.log))
@@ -189,7 +190,7 @@ def test_failed_return_does_not_affect_the_next(driver):
     assert "a3" not in driver.answers
     driver.commit()
     assert code_of(driver, "a3") is E.NONE
-    assert set(driver.shard.groups["g"].members) == {driver.answers["a3"].member_id} != {a}
+    assert set(driver.groups["g"].members) == {driver.answers["a3"].member_id} != {a}
 
 
 def test_session_of_returning_member_begins_with_answer(driver):
@@ -201,9 +202,9 @@ def test_session_of_returning_member_begins_with_answer(driver):
     driver.commit()
     back = driver.answers["a2"].member_id
     driver.advance(8)
-    assert back in driver.shard.groups["g"].members
+    assert back in driver.groups["g"].members
     driver.advance(2.5)
-    assert back not in driver.shard.groups["g"].members
+    assert back not in driver.groups["g"].members
 
 
 def test_departure_of_last_awaited_member_ends_rebalance(driver):
@@ -217,13 +218,13 @@ def test_departure_of_last_awaited_member_ends_rebalance(driver):
 
 def test_synced_group_awaits_no_member(driver):
     stable(driver, "a", "b")
-    assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
+    assert TimerKey(ClassicTimer.SYNC, "g") not in driver.shard._timers
 
 
 def test_oversized_group_keeps_first_rejoining_members(driver):
     """Its size was lowered: the last to join again must go."""
     a, b = stable(driver, "a", "b")
-    driver.shard.classic._limits = replace(driver.limits, members_max=1)
+    driver.classic._limits = replace(driver.limits, members_max=1)
     assert code_of_join(driver, "c", version=3) is E.GROUP_MAX_SIZE_REACHED
     driver.join("a again", a, instance="a")
     assert state(driver) is S.PREPARING_REBALANCE
@@ -232,7 +233,7 @@ def test_oversized_group_keeps_first_rejoining_members(driver):
     driver.join("b again", b, instance="b")
     assert code_of(driver, "b again") is E.GROUP_MAX_SIZE_REACHED
     assert code_of(driver, "a once more") is E.NONE
-    assert set(driver.shard.groups["g"].members) == {a}
+    assert set(driver.groups["g"].members) == {a}
 
 
 # -- writes of an older generation
@@ -246,7 +247,7 @@ def test_late_assignment_failure_spares_next_generation(driver):
     driver.sync("sync a", a, 1, {a: b"x"})
     driver.join("b", version=3)
     driver.join("a again", a)
-    group = driver.shard.groups["g"]
+    group = driver.groups["g"]
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
     driver.advance(6)  # the commit of the first was waited for long enough
     assert (group.state, group.generation) == (S.COMPLETING_REBALANCE, 2)
@@ -296,7 +297,7 @@ def test_offsets_do_not_expire_before_pending_join():
     assert code_of(driver, "a") is E.MEMBER_ID_REQUIRED
     driver.advance(9)
     assert driver.offset() == 1
-    assert "g" in driver.shard.groups
+    assert "g" in driver.groups
     driver.advance(3)
     assert driver.offset() is None
 
@@ -325,7 +326,7 @@ def test_metadata_of_all_members_is_bounded(driver, monkeypatch):
         E.GROUP_MAX_SIZE_REACHED
     )
     assert code_of_join(driver, "c", version=3, protocols=[("p", b"x" * 9)]) is E.NONE
-    group = driver.shard.groups["g"]
+    group = driver.groups["g"]
     assert (len(group.members), group.bytes) == (2, 20)
     # Earlier metadata of a member does not count in addition to the present one.
     driver.advance(3)
@@ -351,17 +352,17 @@ def test_returning_static_member_has_its_own_session(driver):
     driver.advance(9)
     assert driver.heartbeat(back, 1, instance="a") is E.NONE
     driver.advance(9)
-    assert back in driver.shard.groups["g"].members
+    assert back in driver.groups["g"].members
 
 
 def test_rebalance_does_not_wait_for_sync(driver):
     """The time to sync was the last generation's."""
     driver.join("a", version=3, rebalance_ms=5_000)
     driver.advance(3)
-    assert TimerKey(Timer.SYNC, "g") in driver.shard._timers
+    assert TimerKey(ClassicTimer.SYNC, "g") in driver.shard._timers
     driver.join("b", version=3, rebalance_ms=5_000)
-    assert TimerKey(Timer.SYNC, "g") not in driver.shard._timers
-    assert TimerKey(Timer.JOIN, "g") in driver.shard._timers
+    assert TimerKey(ClassicTimer.SYNC, "g") not in driver.shard._timers
+    assert TimerKey(ClassicTimer.JOIN, "g") in driver.shard._timers
 
 
 @pytest.mark.parametrize(
@@ -382,7 +383,7 @@ def test_initial_rebalance_ends_despite_further_joins(delay_ms, rebalance_ms, en
 
 def test_join_phase_without_joins_lasts_rebalance_timeout(driver):
     stable(driver, "a", "b", rebalance_ms=40_000, session_ms=300_000)
-    group = driver.shard.groups["g"]
+    group = driver.groups["g"]
     driver.leave((group.instances["b"], "b"))
     assert state(driver) is S.PREPARING_REBALANCE
     assert driver.advance(85) == [pytest.approx(43.0), pytest.approx(83.0)]

@@ -9,10 +9,12 @@ import pytest
 from tests.broker.groups.driver import Driver, topic_id
 from trimaran.broker.groups.classic import rebalance
 from trimaran.broker.groups.classic.group import GroupState
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.classic.operation import ClassicTimer
+from trimaran.broker.groups.classic.records import group_record
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerTimer
 from trimaran.broker.groups.limits import GroupLimits
 from trimaran.broker.groups.outputs import Timer, TimerKey
-from trimaran.broker.groups.records import GroupRecord, group_record
+from trimaran.broker.groups.records import GroupRecord
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -48,11 +50,14 @@ def pending(driver, topic="t", partition=0, group="g", topic_id=bytes(16)):
     driver.shard.replay(-1, GroupRecord(key, value), PRODUCER)  # older than the log
 
 
+TIMERS = (*Timer, *ClassicTimer, *ConsumerTimer)
+
+
 def timers_of(driver, *member_ids):
-    kinds = {kind for kind in Timer if TimerKey(kind, "g") in driver.shard._timers}
+    kinds = {kind for kind in TIMERS if TimerKey(kind, "g") in driver.shard._timers}
     return kinds | {
         (kind, member_id)
-        for kind in Timer
+        for kind in TIMERS
         for member_id in member_ids
         if TimerKey(kind, "g", member_id) in driver.shard._timers
     }
@@ -143,8 +148,8 @@ def test_empty_consumer_group_may_become_classic(driver):
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
     driver.join("b", version=3)
-    assert driver.shard.groups["g"].state is S.PREPARING_REBALANCE
-    assert "g" not in driver.replayed().consumer_groups
+    assert driver.groups["g"].state is S.PREPARING_REBALANCE
+    assert "g" not in driver.replayed().of("consumer")
     driver.advance(3)
     assert driver.consumer_group("g") is None
 
@@ -162,29 +167,29 @@ def test_refused_join_leaves_no_group(driver):
     assert driver.answers["a"].error_code == E.UNKNOWN_MEMBER_ID
     driver.join("b", protocols=[])
     assert driver.answers["b"].error_code == E.INCONSISTENT_GROUP_PROTOCOL
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
     driver.join("c")
     assert driver.answers["c"].error_code == E.MEMBER_ID_REQUIRED
-    assert "g" in driver.shard.groups
+    assert "g" in driver.groups
     driver.leave((driver.answers["c"].member_id, None))
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
     driver.join("d")
     driver.advance(10)
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
 
 
 @pytest.mark.parametrize("version", [2, 3])
 def test_old_leave_version_names_one_member(driver, version):
     (member_id,) = stable(driver, "a")
     assert driver.leave((member_id, None), version=version) == [E.NONE]
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members
 
 
 def test_waiting_join_must_retry_when_kind_changes(driver):
     driver.join("a", version=3)
     driver.consumer_heartbeat("n")
     assert driver.answers["a"].error_code == E.REBALANCE_IN_PROGRESS
-    (member_id,) = (name for name in driver.shard.store.consumer_groups["g"].members if name != "n")
+    (member_id,) = (name for name in driver.shard.store.of("consumer")["g"].members if name != "n")
     assert timers_of(driver, member_id, "n") == {(Timer.SESSION, member_id), (Timer.SESSION, "n")}
 
 
@@ -207,17 +212,17 @@ def test_offsets_follow_rules_of_group_kind(driver):
 
 
 def close(driver, group):
-    rebalance.close(driver.shard.classic.operation(group, driver.at), E.NOT_COORDINATOR)
+    rebalance.close(driver.classic.operation(group, driver.at), E.NOT_COORDINATOR)
     driver.settle()
 
 
 def test_a_group_that_is_closed_leaves_no_timer(driver):
     a, b = stable(driver, "a", "b")
     driver.join("pending")
-    (waiting,) = driver.shard.groups["g"].pending
+    (waiting,) = driver.groups["g"].pending
     driver.join("a again", a, instance="a")
-    group = driver.shard.groups["g"]
-    assert timers_of(driver, a, b, waiting) >= {Timer.JOIN, (Timer.SESSION, waiting)}
+    group = driver.groups["g"]
+    assert timers_of(driver, a, b, waiting) >= {ClassicTimer.JOIN, (Timer.SESSION, waiting)}
     close(driver, group)
     assert timers_of(driver, a, b, waiting) == set()
     assert group.state is S.DEAD
@@ -227,8 +232,8 @@ def test_a_group_that_is_closed_leaves_no_timer(driver):
 def test_group_closed_before_sync_leaves_no_timer(driver):
     driver.join("a", version=3)
     driver.advance(3)
-    assert Timer.SYNC in timers_of(driver)
-    close(driver, driver.shard.groups["g"])
+    assert ClassicTimer.SYNC in timers_of(driver)
+    close(driver, driver.groups["g"])
     assert timers_of(driver) == set()
 
 
@@ -249,10 +254,10 @@ def test_unawaited_writes_are_not_remembered(driver):
 
 def test_deleted_consumer_group_has_no_more_work(driver):
     driver.consumer_heartbeat("a")
-    assert "g" in driver.shard.consumers._works
+    assert "g" in driver.consumers._works
     driver.consumer_heartbeat("a", -1)
     driver.submit(driver.shard.delete_groups(["g"]))
-    assert "g" not in driver.shard.consumers._works
+    assert "g" not in driver.consumers._works
 
 
 def test_deleted_classic_group_answers_its_waiters(driver):
@@ -279,14 +284,14 @@ def test_failed_upgrade_does_not_affect_next_group(driver, monkeypatch):
 def test_loaded_groups_start_after_complete_load(driver):
     stable(driver, "a")
     after = Driver(log=driver.log, now=driver.now)
-    assert set(after.shard.groups["g"].instances) == {"a"}
+    assert set(after.groups["g"].instances) == {"a"}
 
 
 def test_oversized_loaded_group_rebalances(driver):
     stable(driver, "a", "b")
     for members_max, state in ((2, S.STABLE), (1, S.PREPARING_REBALANCE)):
         limits = replace(GroupLimits(), members_max=members_max)
-        assert Driver(limits, log=driver.log).shard.groups["g"].state is state
+        assert Driver(limits, log=driver.log).groups["g"].state is state
 
 
 def test_pending_offsets_of_missing_topics_go_on_load(driver):
@@ -310,7 +315,7 @@ def test_stale_classic_record_does_not_count(driver, leaves):
     if leaves:
         fresh.consumer_heartbeat("n", -1)
     both = Driver(log=[*classic, *fresh.log])
-    assert ("g" in both.shard.groups) is leaves
+    assert ("g" in both.groups) is leaves
     assert (both.consumer_group("g") is None) is leaves
 
 
@@ -326,7 +331,7 @@ def test_stale_consumer_records_do_not_count(driver):
     both = Driver(log=[*driver.log, *classic.log])
     assert both.consumer_heartbeat("n", 1) is E.GROUP_ID_NOT_FOUND
     assert both.consumer_heartbeat("n").member_id == "n"
-    assert set(both.shard.store.consumer_groups["g"].members) == {a, "n"}
+    assert set(both.shard.store.of("consumer")["g"].members) == {a, "n"}
 
 
 def test_group_deletion_includes_stale_classic_record(driver):
@@ -336,7 +341,7 @@ def test_group_deletion_includes_stale_classic_record(driver):
     fresh.consumer_heartbeat("n", -1)
     records = [record for record in driver.log if record.key.group == "g"]
     both = Driver(log=[*records, *fresh.log])
-    both.shard.groups.clear()
+    both.groups.clear()
     assert both.submit(both.shard.delete_groups(["g"])) == {"g": E.NONE}
     assert not both.replayed().knows("g")
 
@@ -369,7 +374,7 @@ def test_group_with_open_transaction_stays():
     driver = expiring(*before.log)
     pending(driver)
     driver.advance(10)
-    assert "g" in driver.shard.store.groups
+    assert "g" in driver.shard.store.of("classic")
     driver.shard.complete_transaction(PRODUCER, is_commit=False)
     driver.advance(2)
-    assert "g" not in driver.shard.store.groups
+    assert "g" not in driver.shard.store.of("classic")

@@ -13,6 +13,7 @@ from tests.broker.groups.driver import Driver
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.coordination.shard_epoch import ShardState
 from trimaran.broker.groups.records import GroupRecord
+from trimaran.broker.groups.registry import serde_of
 from trimaran.broker.handlers.offset_fetch import offset_fetch
 from trimaran.broker.handlers.write_txn_markers import write_txn_markers
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
@@ -40,7 +41,7 @@ def committed_in_transaction(offset):
     """A batch of `__consumer_offsets` as TxnOffsetCommit leaves it."""
     return bytearray(
         build_batch(
-            [offset_record(offset).encode(0)],
+            [serde_of().encode(offset_record(offset), 0)],
             producer_id=PRODUCER,
             producer_epoch=0,
             base_sequence=0,

@@ -158,7 +158,7 @@ class Interpreter:
             if token not in self._seen:
                 self._seen.add(token)
                 lines.append(f"{token.partition('#')[0]}: {self._printed(token, response)}")
-        group = self.driver.shard.groups.get("g")
+        group = self.driver.groups.get("g")
         state = "none" if group is None else self._named(str(group)).removeprefix("g ")
         if state != self._group:
             lines.append(f"= {state}")

@@ -152,7 +152,7 @@ def test_offsets_and_groups_expire_in_pieces(records):
     driver.now = driver.shard.deadline()
     assert max(pieces(driver)) == RECORDS_PER_PIECE
     assert count(driver) == 0
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
     assert list(driver.replayed().group_ids(())) == []
 
 
@@ -164,7 +164,7 @@ def test_group_committing_during_expiry_stays():
     driver.commit_offset(7, partition=0)
     pieces(driver)
     assert (count(driver), driver.offset()) == (1, 7)
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]
 
 
 # -- sessions
@@ -203,7 +203,7 @@ def test_the_sessions_of_many_groups_begin_in_pieces():
     assert len(driver.shard._timers) == LOOKED_PER_PIECE + 1  # and expiry
     # A session that a heartbeat has begun is not cut short.
     driver.advance(6.5)
-    assert [group.id for group in driver.shard.groups.values() if group.members] == [
+    assert [group.id for group in driver.groups.values() if group.members] == [
         f"g{LOOKED_PER_PIECE - 1}"
     ]
 
@@ -244,7 +244,7 @@ def test_group_without_offsets_exists_until_deleted():
     """As in Kafka 4.3, which lists it as Empty."""
     driver = emptied()
     assert driver.shard.store.knows("g")
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]
     assert driver.commit_offset(1, generation=3, member_id="m") is E.UNKNOWN_MEMBER_ID
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.NONE}
     assert driver.submit(driver.shard.delete_groups(["g"])) == {"g": E.GROUP_ID_NOT_FOUND}
@@ -253,7 +253,7 @@ def test_group_without_offsets_exists_until_deleted():
 def test_group_without_offsets_goes_at_next_expiry():
     driver = emptied()
     driver.advance(LIMITS.expiry_interval_ms / 1000)
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == []
+    assert list(driver.shard.store.group_ids(driver.groups)) == []
     assert list(driver.replayed().group_ids(())) == []
 
 
@@ -261,7 +261,7 @@ def test_commit_revives_group_without_offsets():
     driver = emptied()
     driver.commit_offset(1)
     assert not driver.shard.store.emptied
-    assert list(driver.shard.store.group_ids(driver.shard.groups)) == ["g"]
+    assert list(driver.shard.store.group_ids(driver.groups)) == ["g"]
 
 
 def test_group_with_own_record_is_remembered_once():
@@ -285,5 +285,5 @@ def test_consumer_group_joined_during_expiry_keeps_epoch(monkeypatch):
     assert len(driver.log) == written + 1, "the target's epoch, and more is to come"
     joined = driver.consumer_heartbeat("b")
     pieces(driver)
-    assert driver.replayed().consumer_groups["g"].epoch == joined.member_epoch
-    assert driver.shard.store.consumer_groups["g"].has_epoch
+    assert driver.replayed().of("consumer")["g"].epoch == joined.member_epoch
+    assert driver.shard.store.of("consumer")["g"].has_epoch

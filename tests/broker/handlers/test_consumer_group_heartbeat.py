@@ -146,9 +146,9 @@ def subscribed(regex, **changes):
 async def resolved(rig, regex):
     """The matches of the pattern of the group."""
     shard = rig.epoch(rig.index_of("g")).active()
-    while regex not in shard.store.consumer_groups["g"].regexes:
+    while regex not in shard.store.of("consumer")["g"].regexes:
         await yield_to_loop()
-    return shard.store.consumer_groups["g"].regexes[regex].topics
+    return shard.store.of("consumer")["g"].regexes[regex].topics
 
 
 @pytest.mark.parametrize("regex", ["(t+)+(t+)+x|t", r"(?:[a-z0-9.\-]?){1000}"])

@@ -7,6 +7,7 @@ import trio
 
 from tests.broker.groups.rig import open_rig
 from trimaran.broker.groups.classic import joining
+from trimaran.broker.groups.classic import kind as classic
 from trimaran.broker.groups.classic.arrivals import ABANDONED_SECONDS
 from trimaran.broker.groups.limits import MEMBER_BYTES_MAX, GroupLimits
 from trimaran.broker.handlers.join_group import join_group
@@ -85,7 +86,7 @@ async def test_version_0_has_no_rebalance_timeout(tmp_path, autojump_clock):
         rig.lead(index)
         await rig.loaded(index)
         await rig.call(join_group, request(), 0)
-        (member,) = rig.epoch(index).active().groups["g"].members.values()
+        (member,) = rig.epoch(index).active().of(classic.KIND).groups["g"].members.values()
         assert member.rebalance_timeout_ms == 10_000
 
 
@@ -177,7 +178,7 @@ async def test_waiting_member_does_not_long_outlive_its_connection(
         asked = request(session_timeout_ms=1_800_000, rebalance_timeout_ms=1_800_000)
         rig.start(join_group, asked, version)
         shard = rig.epoch(index).active()
-        assert "g" in shard.groups
+        assert "g" in shard.of(classic.KIND).groups
         assert shard.account.by_principal["User:ANONYMOUS"] == shard.account.bytes > 0
         rig._connection.mark_closed()
         await trio.sleep(ABANDONED_SECONDS - 1)

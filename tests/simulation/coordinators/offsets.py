@@ -12,20 +12,28 @@ from typing import Any, NamedTuple
 from tests.simulation.coordinators.batches import Batch
 from tests.simulation.coordinators.outcomes import Outcomes
 from trimaran.wire.records.consumer_groups import (
+    CONSUMER_GROUP_RECORDS,
     ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
     ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
 )
 from trimaran.wire.records.groups import (
     GroupMetadataKey,
+    GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
-    decode_consumer_group_key,
-    decode_consumer_group_value,
     decode_group_key,
-    decode_group_metadata_value,
-    decode_offset_commit_value,
+    decode_group_value,
 )
+from trimaran.wire.schema import Message
+
+_KEYS: dict[int, type[Message]] = {
+    OffsetCommitKey.KEY: OffsetCommitKey,
+    GroupMetadataKey.KEY: GroupMetadataKey,
+    **{number: key for number, (key, _) in CONSUMER_GROUP_RECORDS.items()},
+}
 
 Partition = tuple[str, str, int]
 """Group, topic and index."""
@@ -126,7 +134,7 @@ class Offsets:
 
     def appended(self, batch: Batch) -> None:
         for _, key, value in batch.records:
-            decoded = decode_consumer_group_key(key)
+            decoded = decode_group_key(key, _KEYS)
             if isinstance(decoded, ConsumerGroupMemberMetadataKey) and value is None:
                 self.ever_removed.add((decoded.group_id, decoded.member_id))
 
@@ -138,9 +146,9 @@ class Offsets:
             return
         self._over.clear()
         for at, key, value in batch.records:
-            known = decode_group_key(key)
+            known = decode_group_key(key, _KEYS)
             if isinstance(known, OffsetCommitKey):
-                decoded = None if value is None else decode_offset_commit_value(value)
+                decoded = None if value is None else decode_group_value(value, OffsetCommitValue)
                 self._offset(batch, at, known, decoded)
             elif isinstance(known, GroupMetadataKey):
                 self._classic(known.group, value)
@@ -193,7 +201,7 @@ class Offsets:
             if is_emptied:
                 del self._emptied[group]
             return
-        decoded = decode_group_metadata_value(value)
+        decoded = decode_group_value(value, GroupMetadataValue)
         known = self.generations.get(group, self._over.get(group, -1))
         self._require(
             decoded.generation >= known,
@@ -213,10 +221,11 @@ class Offsets:
         }
 
     def _consumer(self, data: bytes, value: bytes | None) -> None:
-        key: Any = decode_consumer_group_key(data)
+        key: Any = decode_group_key(data, _KEYS)
         if isinstance(key, ConsumerGroupMetadataKey):
             self._consumer_epoch(
-                key.group_id, None if value is None else decode_consumer_group_value(key, value)
+                key.group_id,
+                None if value is None else decode_group_value(value, ConsumerGroupMetadataValue),
             )
         if isinstance(key, ConsumerGroupMemberMetadataKey):
             if value is None:
@@ -229,7 +238,7 @@ class Offsets:
         if value is None:
             self.owned[key.group_id].pop(key.member_id, None)
             return
-        decoded: Any = decode_consumer_group_value(key, value)
+        decoded: Any = decode_group_value(value, ConsumerGroupCurrentMemberAssignmentValue)
         self.owned[key.group_id][key.member_id] = frozenset(
             (topic.topic_id, index)
             for topics in (decoded.assigned_partitions, decoded.partitions_pending_revocation)

@@ -8,12 +8,13 @@ from trimaran.wire.records.groups import (
     OffsetCommitKey,
     OffsetCommitValue,
     decode_group_key,
-    decode_group_metadata_value,
-    decode_offset_commit_value,
+    decode_group_value,
     encode_group_key,
     encode_group_value,
+    group_key_type,
 )
 
+CLASSES = {cls.KEY: cls for cls in (OffsetCommitKey, GroupMetadataKey)}
 OFFSET_KEY = OffsetCommitKey(group="g", topic="t", partition=3)
 OFFSET = OffsetCommitValue(offset=5, metadata="", commit_timestamp=1)
 GROUP = GroupMetadataValue(
@@ -38,37 +39,34 @@ def test_keys():
     assert encode_group_key(OFFSET_KEY).hex() == "0001" + "000167" + "000174" + "00000003"
     assert encode_group_key(GroupMetadataKey(group="g")).hex() == "0002" + "000167"
     for key in (OFFSET_KEY, GroupMetadataKey(group="g")):
-        assert decode_group_key(memoryview(encode_group_key(key))) == key
+        assert decode_group_key(memoryview(encode_group_key(key)), CLASSES) == key
 
 
-def test_key_of_before_kafka_0_9():
-    assert decode_group_key(b"\0\0" + encode_group_key(OFFSET_KEY)[2:]) == OFFSET_KEY
-
-
-def test_keys_left_out_are_skipped():
-    assert decode_group_key(b"\0\3\0\1g") is None
+def test_keys_of_other_types_are_none():
+    assert decode_group_key(b"\0\3\0\1g", CLASSES) is None
+    assert group_key_type(b"\0\3\0\1g") == 3
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_values(version):
-    assert decode_offset_commit_value(encode_group_value(OFFSET, version)) == OFFSET
-    assert decode_group_metadata_value(encode_group_value(GROUP, version)) == GROUP
+    assert decode_group_value(encode_group_value(OFFSET, version), OffsetCommitValue) == OFFSET
+    assert decode_group_value(encode_group_value(GROUP, version), GroupMetadataValue) == GROUP
 
 
 def test_topic_id_is_dropped_before_version_4():
     value = OFFSET.replace(topic_id=b"i" * 16)
-    assert decode_offset_commit_value(encode_group_value(value, 4)) == value
-    assert decode_offset_commit_value(encode_group_value(value, 3)) == OFFSET
+    assert decode_group_value(encode_group_value(value, 4), OffsetCommitValue) == value
+    assert decode_group_value(encode_group_value(value, 3), OffsetCommitValue) == OFFSET
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\1", b"\0\1\0\5g", b"\0\2\0\1g?"])
 def test_malformed_key(data):
     with pytest.raises(RemoteProtocolError):
-        decode_group_key(data)
+        decode_group_key(data, CLASSES)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0\x09" + bytes(30), b"\xff\xff" + bytes(30), b"\0\1"])
 def test_malformed_value(data):
-    for decode in (decode_offset_commit_value, decode_group_metadata_value):
+    for cls in (OffsetCommitValue, GroupMetadataValue):
         with pytest.raises(RemoteProtocolError):
-            decode(data)
+            decode_group_value(data, cls)

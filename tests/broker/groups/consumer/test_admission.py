@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups.consumer import admission
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 
@@ -18,7 +19,7 @@ def driver():
 
 
 def group_of(driver):
-    return driver.shard.store.consumer_groups["g"]
+    return driver.shard.store.of("consumer")["g"]
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
@@ -77,7 +78,7 @@ def test_next_incarnation_takes_assignment_and_session(driver):
     timers = driver.shard._timers
     assert TimerKey(Timer.SESSION, "g", "a") not in timers
     assert TimerKey(Timer.SESSION, "g", "b") in timers
-    after = driver.replayed().consumer_groups["g"]
+    after = driver.replayed().of("consumer")["g"]
     assert set(after.members) == set(after.target) == {"b"}
     assert {topic: set(owned) for topic, owned in after.members["b"].assigned.items()} == {
         topic: set(owned) for topic, owned in after.target["b"].items()
@@ -105,7 +106,7 @@ def test_temporarily_absent_member_revokes_nothing(driver):
     driver.consumer_heartbeat("a", instance="i")
     driver.consumer_heartbeat("z")
     driver.consumer_heartbeat("a", 2, instance="i")
-    revoking = TimerKey(Timer.REVOCATION, "g", "a")
+    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", "a")
     assert revoking in driver.shard._timers
     driver.consumer_heartbeat("a", -2, instance="i")
     assert revoking not in driver.shard._timers
@@ -119,7 +120,7 @@ def test_incarnations_assignment_is_logged_without_news(driver):
     driver.consumer_heartbeat("a", 2, instance="i", owned={"t": [0, 1]})
     driver.consumer_heartbeat("a", -2, instance="i")
     driver.consumer_heartbeat("b", instance="i")
-    found = driver.replayed().consumer_groups["g"].members["b"]
+    found = driver.replayed().of("consumer")["g"].members["b"]
     assert found.epoch == other
     # Each with the epoch in which it was given (KIP-1251).
     assert [dict(owned) for owned in found.assigned.values()] == [{0: 2, 1: 2}]

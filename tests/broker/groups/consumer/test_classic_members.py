@@ -10,6 +10,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, subscription
 from trimaran.broker.groups.consumer.member import ConsumerMember, MemberState
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.join_group import JoinGroupResponse
@@ -34,7 +35,7 @@ def join(driver, member_id: str = "", **more) -> JoinGroupResponse:
 
 
 def member(driver, member_id: str) -> ConsumerMember:
-    found = driver.shard.store.consumer_groups["g"].members[member_id]
+    found = driver.shard.store.of("consumer")["g"].members[member_id]
     assert isinstance(found, ConsumerMember)
     return found
 
@@ -67,7 +68,7 @@ def test_new_member_gets_its_id_first(driver):
     answer = join(driver, client="c")
     assert answer.error_code == E.MEMBER_ID_REQUIRED
     assert answer.member_id.startswith("c-")
-    assert list(driver.shard.store.consumer_groups["g"].members) == ["n"]
+    assert list(driver.shard.store.of("consumer")["g"].members) == ["n"]
     again = join(driver, answer.member_id)
     assert again.error_code == E.NONE
     assert again.member_id == answer.member_id
@@ -120,14 +121,14 @@ def test_a_full_group_takes_no_more(driver):
 def test_silent_member_leaves_after_its_session(driver):
     join(driver, "a", session_ms=7_000)
     assert 7.0 in driver.advance(7)
-    assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
+    assert set(driver.shard.store.of("consumer")["g"].members) == {"n"}
 
 
 def test_member_without_sync_in_time_is_removed(driver):
     join(driver, "a", session_ms=30_000, rebalance_ms=5_000)
-    assert has_timer(driver, Timer.CLASSIC_SYNC, "a")
+    assert has_timer(driver, ConsumerTimer.CLASSIC_SYNC, "a")
     driver.advance(5)
-    assert set(driver.shard.store.consumer_groups["g"].members) == {"n"}
+    assert set(driver.shard.store.of("consumer")["g"].members) == {"n"}
 
 
 def test_rejoining_member_is_in_time(driver):
@@ -135,12 +136,12 @@ def test_rejoining_member_is_in_time(driver):
     epoch = join(driver, "a").generation_id
     driver.consumer_heartbeat("n", 2, owned={"t": [0, 1]})
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
-    assert has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    assert has_timer(driver, ConsumerTimer.CLASSIC_JOIN, "a")
     answer = join(driver, "a")
-    assert not has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    assert not has_timer(driver, ConsumerTimer.CLASSIC_JOIN, "a")
     driver.sync("sync", "a", answer.generation_id)
     assert driver.answers["sync"].error_code == E.NONE
-    assert not has_timer(driver, Timer.CLASSIC_SYNC, "a")
+    assert not has_timer(driver, ConsumerTimer.CLASSIC_SYNC, "a")
     assert driver.heartbeat("a", answer.generation_id) == E.NONE
 
 
@@ -156,7 +157,7 @@ def test_last_consumer_static_member_returns_as_classic():
     assert answer.error_code == E.NONE
     driver.advance(0)
     assert driver.consumer_group("g") is None
-    assert set(driver.shard.groups["g"].members) == {"a", answer.member_id}
+    assert set(driver.groups["g"].members) == {"a", answer.member_id}
 
 
 # -- what they speak
@@ -182,7 +183,7 @@ def test_static_member_replaces_living_consumer_of_name():
     driver.consumer_heartbeat("other")
     answer = join(driver, instance="i")
     assert answer.error_code == E.NONE
-    assert set(driver.shard.store.consumer_groups["g"].members) == {"other", answer.member_id}
+    assert set(driver.shard.store.of("consumer")["g"].members) == {"other", answer.member_id}
 
 
 # -- SyncGroup and Heartbeat
@@ -212,9 +213,9 @@ def test_sync_under_newer_target_requires_timely_rejoin(driver):
     epoch = join(driver, "a", session_ms=30_000, rebalance_ms=5_000).generation_id
     join(driver, "b")
     assert sync(driver, "a", epoch) is E.REBALANCE_IN_PROGRESS
-    assert has_timer(driver, Timer.CLASSIC_JOIN, "a")
+    assert has_timer(driver, ConsumerTimer.CLASSIC_JOIN, "a")
     driver.advance(5)
-    assert "a" not in driver.shard.store.consumer_groups["g"].members
+    assert "a" not in driver.shard.store.of("consumer")["g"].members
 
 
 def test_revocation_is_announced_before_newer_target():
@@ -244,7 +245,7 @@ def test_member_revoking_early_rejoins_at_once():
     assert join(driver, "a", protocols=only_t).generation_id == epoch
     found = member(driver, "a")
     assert (found.state, found.epoch) == (MemberState.UNREVOKED_PARTITIONS, epoch)
-    assert driver.shard.store.consumer_groups["g"].assignment_epoch == epoch
+    assert driver.shard.store.of("consumer")["g"].assignment_epoch == epoch
     assert driver.heartbeat("a", epoch) == E.REBALANCE_IN_PROGRESS
 
 
@@ -289,7 +290,7 @@ def test_static_member_is_fenced_by_next_incarnation(driver):
     assert driver.heartbeat(old, first.generation_id, instance="i") == E.FENCED_INSTANCE_ID
     assert sync(driver, old, first.generation_id, instance="i") is E.FENCED_INSTANCE_ID
     assert driver.leave((old, "i")) == [E.FENCED_INSTANCE_ID]
-    assert new in driver.shard.store.consumer_groups["g"].members
+    assert new in driver.shard.store.of("consumer")["g"].members
 
 
 # -- LeaveGroup
@@ -298,13 +299,13 @@ def test_static_member_is_fenced_by_next_incarnation(driver):
 def test_each_leaving_member_is_answered(driver):
     join(driver, "a")
     static = join(driver, instance="i")
-    before = driver.shard.store.consumer_groups["g"].epoch
+    before = driver.shard.store.of("consumer")["g"].epoch
     assert driver.leave(("x", None), ("a", None), ("", "i")) == [
         E.UNKNOWN_MEMBER_ID,
         E.NONE,
         E.NONE,
     ]
-    group = driver.shard.store.consumer_groups["g"]
+    group = driver.shard.store.of("consumer")["g"]
     assert set(group.members) == {"n"}
     assert group.epoch == before + 1
     assert static.member_id not in group.members

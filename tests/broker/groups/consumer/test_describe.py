@@ -30,7 +30,7 @@ def test_members_of_either_protocol_are_described():
     driver.consumer_heartbeat("a", topics=["t"])
     driver.consumer_heartbeat("b", topics=[], regex="u.*", rack="r", instance="i")
     driver.join("c", version=3)
-    group = driver.shard.store.consumer_groups["g"]
+    group = driver.shard.store.of("consumer")["g"]
     found, described_members = described(group, driver.topics, "uniform")
     members = list(described_members)
     by_protocol = {m.member_id: (m.member_type, m.subscribed_topic_regex) for m in members}
@@ -50,7 +50,7 @@ def test_partitions_of_missing_topics_are_omitted():
     driver = Driver()
     driver.topics.set("u", 2)
     driver.consumer_heartbeat("a", topics=["t", "u"])
-    group = driver.shard.store.consumer_groups["g"]
+    group = driver.shard.store.of("consumer")["g"]
     driver.topics.set("u", 0)
     _, [member] = described(group, driver.topics, "uniform")
     for told in (member.assignment, member.target_assignment):

@@ -8,13 +8,14 @@ import pytest
 
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer.heartbeat import check_request
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_HEARTBEATS_PER_SECOND_MAX,
     RECONCILING_INTERVAL_MS_MIN,
     SUBSCRIPTION_BYTES_MAX,
 )
-from trimaran.broker.groups.outputs import Timer, TimerKey
+from trimaran.broker.groups.outputs import TimerKey
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -25,7 +26,7 @@ def driver():
 
 
 def group_of(driver):
-    return driver.shard.store.consumer_groups["g"]
+    return driver.shard.store.of("consumer")["g"]
 
 
 def joining(**other):
@@ -147,7 +148,7 @@ def test_unsubscribed_partitions_are_revoked_at_once(driver):
     }
     assert told == {topic_id("u"): [0]}
     assert answer.member_epoch == epoch
-    revoking = TimerKey(Timer.REVOCATION, "g", "a")
+    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", "a")
     assert revoking in driver.shard._timers
     driver.consumer_heartbeat("a", epoch, owned={"u": [0]})
     assert revoking not in driver.shard._timers

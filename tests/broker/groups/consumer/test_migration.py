@@ -9,8 +9,10 @@ import pytest
 from tests.broker.groups.consumer.test_rules import assignment
 from tests.broker.groups.driver import Driver, FakeTopics, subscription, topic_id
 from trimaran.broker.groups.classic.group import GroupState
+from trimaran.broker.groups.classic.operation import ClassicTimer
 from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.migration import classic_assignment, classic_metadata
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.outputs import Timer, TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.consumer_protocol import (
@@ -41,7 +43,7 @@ def classic_group(driver, *names, assigned=None, session_ms=10_000):
 
 
 def consumer(driver):
-    return driver.shard.store.consumer_groups["g"]
+    return driver.shard.store.of("consumer")["g"]
 
 
 # -- classic to consumer
@@ -56,7 +58,7 @@ def test_group_is_upgraded_while_below_size_limit(driver, members_max, expected)
         assert len(consumer(driver).members) == 2
     else:
         assert answer is expected
-        assert driver.shard.groups["g"].state is GroupState.STABLE
+        assert driver.groups["g"].state is GroupState.STABLE
 
 
 def test_upgrade_keeps_epoch_and_resolves_topics(driver):
@@ -83,7 +85,7 @@ def test_upgraded_group_without_generation_has_valid_epoch(driver):
     """While its first members are waited for; 0 is what one says who joins."""
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.join("a", instance="a")
-    assert driver.shard.groups["g"].generation == 0
+    assert driver.groups["g"].generation == 0
     answer = driver.consumer_heartbeat("n")
     assert answer.member_epoch == 1
     assert {member.epoch for member in consumer(driver).members.values()} == {1}
@@ -111,10 +113,10 @@ def test_departing_member_has_only_new_groups_timers(driver):
 def test_an_empty_classic_group_leaves_nothing_behind(driver):
     ids = classic_group(driver, "a")
     driver.leave((ids["a"], "a"))
-    assert "g" in driver.replayed().groups
+    assert "g" in driver.replayed().of("classic")
     answer = driver.consumer_heartbeat("n")
     assert answer.member_epoch == 2
-    assert "g" not in driver.replayed().groups
+    assert "g" not in driver.replayed().of("classic")
 
 
 def test_group_with_unwritten_emptiness_restarts(driver):
@@ -123,8 +125,8 @@ def test_group_with_unwritten_emptiness_restarts(driver):
     driver.failing = E.NOT_ENOUGH_REPLICAS
     driver.leave((ids["a"], "a"))
     driver.failing = None
-    assert driver.shard.groups["g"].state is GroupState.EMPTY
-    assert driver.replayed().groups["g"].members
+    assert driver.groups["g"].state is GroupState.EMPTY
+    assert driver.replayed().of("classic")["g"].members
     assert driver.consumer_heartbeat("n").member_epoch == 2
     assert set(consumer(driver).members) == {"n"}
 
@@ -137,7 +139,7 @@ def test_rebalance_without_members_continues_from_generation(driver):
     driver.join("c", session_ms=60_000)
     driver.advance(10)
     driver.leave((driver.answers["b"].member_id, None))
-    group = driver.shard.groups["g"]
+    group = driver.groups["g"]
     assert (group.state, group.generation) == (GroupState.PREPARING_REBALANCE, 1)
     assert not group.members
     assert driver.consumer_heartbeat("n").member_epoch == consumer(driver).epoch == 2
@@ -159,19 +161,19 @@ def test_last_consumer_leaving_makes_group_classic(driver):
     ids = classic_group(driver, "a", assigned={"a": assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n", regex="t.*")
     driver.heartbeat(ids["a"], 1, instance="a")  # it is to join again
-    assert TimerKey(Timer.CLASSIC_JOIN, "g", ids["a"]) in driver.shard._timers
+    assert TimerKey(ConsumerTimer.CLASSIC_JOIN, "g", ids["a"]) in driver.shard._timers
     driver.consumer_heartbeat("n", -1)
     found = driver.replayed()
-    assert "g" in found.groups
-    assert "g" not in found.consumer_groups or found.consumer_groups["g"].is_gone
+    assert "g" in found.of("classic")
+    assert "g" not in found.of("consumer") or found.of("consumer")["g"].is_gone
     timers = driver.shard._timers
-    for kind in (Timer.REVOCATION, Timer.CLASSIC_JOIN, Timer.CLASSIC_SYNC):
+    for kind in (ConsumerTimer.REVOCATION, ConsumerTimer.CLASSIC_JOIN, ConsumerTimer.CLASSIC_SYNC):
         assert TimerKey(kind, "g", ids["a"]) not in timers
-    assert TimerKey(Timer.TARGET, "g") not in timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") not in timers
     assert TimerKey(Timer.SESSION, "g", ids["a"]) in timers
-    assert TimerKey(Timer.DOWNGRADE, "g") in timers
+    assert TimerKey(ClassicTimer.DOWNGRADE, "g") in timers
     driver.advance(0)
-    assert driver.shard.groups["g"].state is GroupState.PREPARING_REBALANCE
+    assert driver.groups["g"].state is GroupState.PREPARING_REBALANCE
 
 
 def test_downgraded_rebalance_survives_fail_over(driver):
@@ -181,7 +183,7 @@ def test_downgraded_rebalance_survives_fail_over(driver):
     driver.join("again", ids["a"], instance="a")
     driver.consumer_heartbeat("n", -1)
     again = Driver(log=driver.log)
-    generation = again.shard.groups["g"].generation
+    generation = again.groups["g"].generation
     assert again.heartbeat(ids["a"], generation, instance="a") is E.REBALANCE_IN_PROGRESS
     again.join("joined", ids["a"], instance="a")
     joined = again.answers["joined"]
@@ -195,10 +197,10 @@ def test_postponed_work_ends_with_group(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=60_000)
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("m")
-    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
     driver.consumer_heartbeat("n", -1)
     driver.consumer_heartbeat("m", -1)
-    assert TimerKey(Timer.TARGET, "g") not in driver.shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") not in driver.shard._timers
 
 
 @pytest.mark.parametrize(("members_max", "becomes"), [(1, False), (2, True)])
@@ -207,13 +209,13 @@ def test_downgrade_needs_group_within_size_limit(driver, members_max, becomes):
     driver.consumer_heartbeat("n")
     driver.settings = replace(driver.settings, classic_members_max=members_max)
     driver.consumer_heartbeat("n", -1)
-    assert ("g" in driver.shard.groups) is becomes
+    assert ("g" in driver.groups) is becomes
 
 
 def test_an_empty_consumer_group_stays_one(driver):
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
     assert consumer(driver).has_epoch
 
 
@@ -229,7 +231,7 @@ def test_empty_consumer_group_stays_if_end_unwritten(driver, version, told):
     driver.join("a", version=version)
     driver.failing = None
     assert driver.answers["a"].error_code == told
-    assert "g" not in driver.shard.groups
+    assert "g" not in driver.groups
     assert driver.deadline() == driver.limits.expiry_interval_ms / 1000, "a timer is left"
     assert driver.consumer_heartbeat("n").member_epoch == consumer(driver).epoch == epoch + 1
 
@@ -240,8 +242,8 @@ def test_uncommitted_end_remains_in_the_log(driver):
     driver.holding = True
     driver.join("a")
     driver.advance(driver.limits.commit_timeout_ms / 1000)
-    assert driver.answers["a"].member_id in driver.shard.groups["g"].pending
-    assert "g" not in driver.shard.store.consumer_groups
+    assert driver.answers["a"].member_id in driver.groups["g"].pending
+    assert "g" not in driver.shard.store.of("consumer")
 
 
 def test_pattern_restarts_if_last_consumer_cannot_leave(driver):

@@ -188,7 +188,7 @@ class Run:
     def check_log(self) -> None:
         """The state that another coordinator would load."""
         group = self.driver.consumer_group("g")
-        found = self.driver.replayed().consumer_groups.get("g")
+        found = self.driver.replayed().of("consumer").get("g")
         assert (found is None) == (group is None)
         assert group is None or vars(found) == vars(group)
 

@@ -25,12 +25,12 @@ def later(driver):
 
 
 def matched(driver, regex="t.*"):
-    found = driver.shard.store.consumer_groups["g"].regexes.get(regex)
+    found = driver.shard.store.of("consumer")["g"].regexes.get(regex)
     return None if found is None else set(found.topics)
 
 
 def work(driver):
-    return driver.shard.consumers._works["g"]
+    return driver.consumers._works["g"]
 
 
 # -- when it is looked up
@@ -91,10 +91,10 @@ def test_pattern_goes_with_its_last_member(driver):
     driver.consumer_heartbeat("b", regex="t.*")
     driver.consumer_heartbeat("z")
     driver.consumer_heartbeat("a", -1)
-    assert set(driver.replayed().consumer_groups["g"].regexes) == {"t.*"}
+    assert set(driver.replayed().of("consumer")["g"].regexes) == {"t.*"}
     driver.consumer_heartbeat("b", -1)
-    assert not driver.replayed().consumer_groups["g"].regexes
-    assert not driver.shard.consumers._works["g"].checked_regexes
+    assert not driver.replayed().of("consumer")["g"].regexes
+    assert not driver.consumers._works["g"].checked_regexes
 
 
 def test_reresolved_pattern_also_goes_with_last_member(later):
@@ -107,7 +107,7 @@ def test_reresolved_pattern_also_goes_with_last_member(later):
     later.consumer_heartbeat("a", -1)
     assert not work(later).regexes
     later.match()
-    assert not later.replayed().consumer_groups["g"].regexes
+    assert not later.replayed().of("consumer")["g"].regexes
 
 
 # -- what comes of it
@@ -156,11 +156,11 @@ def test_invalid_pattern_is_refused_unwritten(driver):
 
 def test_abandoned_pattern_is_not_written(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
-    later.shard.consumers.regex_resolved("g", "other", frozenset({"t0"}), 0, later.at)
+    later.consumers.regex_resolved("g", "other", frozenset({"t0"}), 0, later.at)
     later.consumer_heartbeat("a", epoch, topics=["t0"], regex="")
     later.match()
     assert matched(later) is None
-    assert not later.replayed().consumer_groups["g"].regexes
+    assert not later.replayed().of("consumer")["g"].regexes
 
 
 def test_failed_resolution_keeps_known_topics(later):
@@ -169,16 +169,16 @@ def test_failed_resolution_keeps_known_topics(later):
     later.match()
     later.advance(20)
     later.consumer_heartbeat("a", 2)
-    later.shard.consumers.regex_resolved("g", "t.*", None, 0, later.at)
+    later.consumers.regex_resolved("g", "t.*", None, 0, later.at)
     assert matched(later) == {"t0", "t1"}
-    assert later.shard.consumers.next_regex("g") is None
+    assert later.consumers.next_regex("g") is None
 
 
 def test_removed_group_gets_no_follow_up(later):
     epoch = later.consumer_heartbeat("a", regex="t.*").member_epoch
-    later.shard.consumers.forget("g")
+    later.consumers.forget("g")
     later.match()
-    assert "g" not in later.shard.consumers._works
+    assert "g" not in later.consumers._works
     later.consumer_heartbeat("a", epoch)
     assert later.follow_ups == ["g"]
 
@@ -192,7 +192,7 @@ def test_pattern_without_matches_changes_the_target(driver):
     driver.advance(20)
     driver.consumer_heartbeat("a", epoch)
     assert matched(driver) == set()
-    assert driver.shard.store.consumer_groups["g"].target["a"] == {}
+    assert driver.shard.store.of("consumer")["g"].target["a"] == {}
 
 
 def test_replaced_pattern_is_removed(later):
@@ -201,4 +201,4 @@ def test_replaced_pattern_is_removed(later):
     epoch = later.consumer_heartbeat("a", epoch).member_epoch
     later.consumer_heartbeat("a", epoch, regex="u.*")
     later.match()
-    assert set(later.replayed().consumer_groups["g"].regexes) == {"u.*"}
+    assert set(later.replayed().of("consumer")["g"].regexes) == {"u.*"}

@@ -9,7 +9,7 @@ import pytest
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer import admission
 from trimaran.broker.groups.consumer.member import MemberState
-from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite
+from trimaran.broker.groups.consumer.operation import ConsumerGroupWrite, ConsumerTimer
 from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
     RECONCILING_MS,
@@ -66,9 +66,9 @@ def test_leaving_member_leaves_no_timer(driver):
 
 def test_unused_pattern_leaves_nothing_in_log(driver):
     answer = driver.consumer_heartbeat("a", regex="t.*")
-    assert list(driver.replayed().consumer_groups["g"].regexes) == ["t.*"]
+    assert list(driver.replayed().of("consumer")["g"].regexes) == ["t.*"]
     driver.consumer_heartbeat("a", answer.member_epoch, topics=["t"], regex="")
-    assert list(driver.replayed().consumer_groups["g"].regexes) == []
+    assert list(driver.replayed().of("consumer")["g"].regexes) == []
 
 
 def test_answer_without_failure_variant_is_always_given(driver):
@@ -139,16 +139,16 @@ def test_unchanged_member_is_not_written(driver):
 @pytest.mark.parametrize(("more", "is_new"), [({}, 0), ({"topics": ["u"]}, 1), ({"regex": "t"}, 1)])
 def test_another_subscription_is_another_epoch_of_the_group(driver, more, is_new):
     epoch = driver.consumer_heartbeat("a").member_epoch
-    before = driver.shard.store.consumer_groups["g"].epoch
+    before = driver.shard.store.of("consumer")["g"].epoch
     driver.consumer_heartbeat("a", epoch, client="another", **more)
-    assert driver.shard.store.consumer_groups["g"].epoch == before + is_new
+    assert driver.shard.store.of("consumer")["g"].epoch == before + is_new
 
 
 def test_unchanged_rejoin_changes_nothing(driver):
     driver.consumer_heartbeat("a")
-    before = driver.shard.store.consumer_groups["g"].epoch
+    before = driver.shard.store.of("consumer")["g"].epoch
     driver.consumer_heartbeat("a")
-    assert driver.shard.store.consumer_groups["g"].epoch == before
+    assert driver.shard.store.of("consumer")["g"].epoch == before
 
 
 @pytest.mark.parametrize("subscription", [{"topics": ["t"]}, {"regex": "t.*"}])
@@ -173,10 +173,10 @@ def test_revoking_member_gets_whole_timeout_after_failover(driver):
     driver.consumer_heartbeat("b")
     driver.consumer_heartbeat("a", epoch)
     after = reloaded(driver)
-    assert TimerKey(Timer.REVOCATION, "g", "a") in after.shard._timers
-    assert TimerKey(Timer.REVOCATION, "g", "b") not in after.shard._timers
+    assert TimerKey(ConsumerTimer.REVOCATION, "g", "a") in after.shard._timers
+    assert TimerKey(ConsumerTimer.REVOCATION, "g", "b") not in after.shard._timers
     after.advance(5)
-    assert set(after.shard.store.consumer_groups["g"].members) == {"b"}
+    assert set(after.shard.store.of("consumer")["g"].members) == {"b"}
 
 
 def test_classic_member_rejoins_instead_of_revoking(driver):
@@ -187,9 +187,9 @@ def test_classic_member_rejoins_instead_of_revoking(driver):
     driver.sync("sync", a, 1, {a: assignment(t=[0, 1, 2, 3])})
     driver.consumer_heartbeat("n")
     driver.join("a again", a, version=3, protocols=[("range", owning([0, 1, 2, 3]))])
-    revoking = TimerKey(Timer.REVOCATION, "g", a)
+    revoking = TimerKey(ConsumerTimer.REVOCATION, "g", a)
     for coordinator in (driver, reloaded(driver)):
-        found = coordinator.shard.store.consumer_groups["g"].members[a]
+        found = coordinator.shard.store.of("consumer")["g"].members[a]
         assert found.state is MemberState.UNREVOKED_PARTITIONS
         assert revoking not in coordinator.shard._timers
 
@@ -206,10 +206,10 @@ def test_due_target_is_computed_by_next_coordinator(driver):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
     after = reloaded(driver)
-    group = after.shard.store.consumer_groups["g"]
+    group = after.shard.store.of("consumer")["g"]
     assert group.assignment_epoch < group.epoch
     assert after.advance(3) == [1.0, 3.0]
-    group = after.shard.store.consumer_groups["g"]
+    group = after.shard.store.of("consumer")["g"]
     assert group.assignment_epoch == group.epoch
 
 
@@ -217,7 +217,7 @@ def test_empty_group_has_no_work_after_failover(driver):
     driver.settings = replace(driver.settings, assignment_interval_ms=3_000)
     driver.consumer_heartbeat("a")
     driver.consumer_heartbeat("a", -1)
-    assert TimerKey(Timer.TARGET, "g") not in reloaded(driver).shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") not in reloaded(driver).shard._timers
 
 
 def test_failed_write_is_retried(driver):
@@ -228,7 +228,7 @@ def test_failed_write_is_retried(driver):
     driver.advance(1)
     driver.failing = None
     assert driver.advance(1) == [2.0]
-    group = driver.shard.store.consumer_groups["g"]
+    group = driver.shard.store.of("consumer")["g"]
     assert group.assignment_epoch == group.epoch
 
 
@@ -242,7 +242,7 @@ def upgraded(driver, protocols, assignment: bytes):
     joined = driver.answers["a"]
     driver.sync("sync", joined.member_id, joined.generation_id, {joined.member_id: assignment})
     driver.consumer_heartbeat("n")
-    return driver.shard.store.consumer_groups["g"].members[joined.member_id]
+    return driver.shard.store.of("consumer")["g"].members[joined.member_id]
 
 
 def assignment(**topics: list[int]) -> bytes:

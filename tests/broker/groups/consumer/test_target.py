@@ -18,7 +18,7 @@ def driver():
 
 
 def group_of(driver):
-    return driver.shard.store.consumer_groups["g"]
+    return driver.shard.store.of("consumer")["g"]
 
 
 @pytest.mark.parametrize(

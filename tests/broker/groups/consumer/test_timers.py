@@ -9,7 +9,8 @@ import pytest
 from tests.broker.groups.driver import Driver
 from trimaran.broker.groups import memory
 from trimaran.broker.groups.consumer import assigning
-from trimaran.broker.groups.outputs import Timer, TimerKey
+from trimaran.broker.groups.consumer.operation import ConsumerTimer
+from trimaran.broker.groups.outputs import TimerKey
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.records.consumer_groups import ConsumerGroupTargetAssignmentMemberKey
 
@@ -20,14 +21,14 @@ def driver():
 
 
 def members(driver, group):
-    return set(driver.shard.store.consumer_groups[group].members)
+    return set(driver.shard.store.of("consumer")[group].members)
 
 
 def test_due_work_of_other_groups_is_not_delayed(driver):
     for group in "g", "h":
         driver.consumer_heartbeat("a", group=group)
     driver.join("classic", group="i")
-    assert driver.shard.groups["i"].pending
+    assert driver.groups["i"].pending
     assert driver.advance(45) == [10.0, 45.0]
     assert members(driver, "g") == members(driver, "h") == set()
 
@@ -35,10 +36,10 @@ def test_due_work_of_other_groups_is_not_delayed(driver):
 def test_group_is_reexamined_after_its_write(driver):
     for name in "a", "b":
         driver.consumer_heartbeat(name)
-    epoch = driver.shard.store.consumer_groups["g"].epoch
+    epoch = driver.shard.store.of("consumer")["g"].epoch
     assert driver.advance(45) == [45.0, 45.0]
     assert members(driver, "g") == set()
-    assert driver.shard.store.consumer_groups["g"].epoch == epoch + 2
+    assert driver.shard.store.of("consumer")["g"].epoch == epoch + 2
 
 
 def test_one_piece_of_work_at_a_time():
@@ -47,15 +48,15 @@ def test_one_piece_of_work_at_a_time():
     for group in "g", "h":
         for name in "a", "b":
             driver.consumer_heartbeat(name, group=group)
-    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
     assert driver.advance(1) == [1.0, 1.0]
     for group in "g", "h":
-        found = driver.shard.store.consumer_groups[group]
+        found = driver.shard.store.of("consumer")[group]
         assert found.assignment_epoch == found.epoch
 
 
 def behind(driver, group="g"):
-    found = driver.shard.store.consumer_groups[group]
+    found = driver.shard.store.of("consumer")[group]
     return found.epoch - found.assignment_epoch
 
 
@@ -96,7 +97,7 @@ def test_large_target_is_computed_in_pieces(driver, every_group_is_large):
     # begun, computed, written, ended
     assert driver.advance(0) == [0.0] * 4
     assert behind(driver) == 0
-    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
+    assert set(driver.shard.store.of("consumer")["g"].target) == {"a", "b"}
 
 
 def test_unwritten_large_target_is_written_later(driver, every_group_is_large):
@@ -109,12 +110,12 @@ def test_unwritten_large_target_is_written_later(driver, every_group_is_large):
     driver.failing = None
     driver.advance(1)
     assert behind(driver) == 0
-    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b"}
+    assert set(driver.shard.store.of("consumer")["g"].target) == {"a", "b"}
 
 
 def test_input_of_large_target_comes_in_pieces(driver, monkeypatch):
     driver.consumer_heartbeat("a")
-    group = driver.shard.store.consumer_groups["g"].draft()
+    group = driver.shard.store.of("consumer")["g"].draft()
     one = group.members["a"]
     group.members = group.members.update({f"m{n}": replace(one, id=f"m{n}") for n in range(100)})
     monkeypatch.setattr(assigning, "PIECE", 10)
@@ -130,7 +131,7 @@ def test_group_changed_during_large_target_gets_next(driver, every_group_is_larg
     assert behind(driver)
     driver.advance(0)
     assert behind(driver) == 0
-    assert set(driver.shard.store.consumer_groups["g"].target) == {"a", "b", "c"}
+    assert set(driver.shard.store.of("consumer")["g"].target) == {"a", "b", "c"}
 
 
 def test_a_large_target_waits_for_its_interval(every_group_is_large):
@@ -149,7 +150,7 @@ def test_a_large_target_waits_for_its_interval(every_group_is_large):
 def test_member_joining_large_group_gets_an_epoch(driver, every_group_is_large):
     response = driver.consumer_heartbeat("a")
     assert not isinstance(response, ErrorCode)
-    found = driver.shard.store.consumer_groups["g"]
+    found = driver.shard.store.of("consumer")["g"]
     assert response.member_epoch == found.assignment_epoch == 1
     assert found.assignment_timestamp_ms == 0
     assert behind(driver) == 1
@@ -170,9 +171,9 @@ def test_a_target_in_the_works_is_not_overtaken(driver, monkeypatch):
     driver.shard.handle_timeout(driver.at)
     driver.settle()
     monkeypatch.undo()
-    before = driver.shard.store.consumer_groups["g"].assignment_epoch
+    before = driver.shard.store.of("consumer")["g"].assignment_epoch
     driver.consumer_heartbeat("c")
-    assert driver.shard.store.consumer_groups["g"].assignment_epoch == before
+    assert driver.shard.store.of("consumer")["g"].assignment_epoch == before
     driver.advance(0)
     assert behind(driver) == 0
 
@@ -206,11 +207,11 @@ def test_early_target_needs_no_timer():
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     for name in "a", "b":
         driver.consumer_heartbeat(name)
-    assert TimerKey(Timer.TARGET, "g") in driver.shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") in driver.shard._timers
     driver.settings = replace(driver.settings, assignment_interval_ms=0)
     driver.consumer_heartbeat("c")
     assert behind(driver) == 0
-    assert TimerKey(Timer.TARGET, "g") not in driver.shard._timers
+    assert TimerKey(ConsumerTimer.TARGET, "g") not in driver.shard._timers
 
 
 def test_target_from_future_clock_is_not_awaited():
@@ -254,7 +255,7 @@ def test_classic_static_member_expires_despite_refused_upgrade(driver):
         == ErrorCode.INVALID_REGULAR_EXPRESSION
     )
     driver.advance(30)
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members
 
 
 def test_classic_static_member_expires_despite_unwritten_upgrade(
@@ -265,4 +266,4 @@ def test_classic_static_member_expires_despite_unwritten_upgrade(
     assert driver.consumer_heartbeat("b", instance="i") == ErrorCode.NOT_ENOUGH_REPLICAS
     driver.failing = None
     driver.advance(30)
-    assert not driver.shard.groups["g"].members
+    assert not driver.groups["g"].members

@@ -221,7 +221,7 @@ class Interpreter:
         return f"joined generation {response.generation_id} leader {self._named(response.leader) or 'nobody'}"
 
     def _state(self) -> str:
-        classic = self.driver.shard.groups.get("g")
+        classic = self.driver.groups.get("g")
         if classic is not None:
             return "classic " + self._named(str(classic)).removeprefix("g ")
         group = self.driver.consumer_group("g")

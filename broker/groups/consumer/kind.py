@@ -1,0 +1,128 @@
+"""The consumer groups as a kind (KIP-848): their records, and their line's values in the table of kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+from trimaran.broker.coordination.ports import Metadata
+from trimaran.broker.coordination.shard_epoch import ShardEpoch
+from trimaran.broker.coordination.timers import Instant
+from trimaran.broker.groups.classic import kind as classic
+from trimaran.broker.groups.consumer.describe import CONSUMER
+from trimaran.broker.groups.consumer.group import ConsumerGroup
+from trimaran.broker.groups.consumer.groups import ConsumerGroups
+from trimaran.broker.groups.consumer.settings import ConfiguredGroups, ConsumerGroupSettings
+from trimaran.broker.groups.kinds import GroupKind, Settings, ShardParts
+from trimaran.broker.groups.memory import ByGroup
+from trimaran.broker.groups.records import GroupRecord, RecordType
+from trimaran.broker.groups.store import GroupStore
+from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
+from trimaran.node.config.server import ServerConfig
+from trimaran.node.runtime.steps import pieces
+from trimaran.quorum.metadata.image import ConfigsImage
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.records.consumer_groups import (
+    CONSUMER_GROUP_RECORDS,
+    ConsumerGroupKey,
+    ConsumerGroupValue,
+)
+from trimaran.wire.transport.scheduling.events import yield_to_loop
+
+# Topics authorized at once for a pattern.
+_AUTHORIZED_PER_TURN = 200
+
+DEFAULTS = ConsumerGroupSettings()
+
+
+def _make(parts: ShardParts) -> ConsumerGroups:
+    settings = parts.dependencies.settings.get(CONSUMER, lambda _group_id: DEFAULTS)
+    return ConsumerGroups(parts, settings, parts.of(classic.KIND))
+
+
+def _settings(config: ServerConfig, configs: Callable[[], ConfigsImage]) -> Settings:
+    return ConfiguredGroups(config, configs).of
+
+
+def _replay(store: GroupStore, record: GroupRecord) -> None:
+    """A group begins with its first record, and ends with its last tombstone."""
+    key = cast(ConsumerGroupKey, record.key)
+    value = cast("ConsumerGroupValue | None", record.value)
+    groups: ByGroup[ConsumerGroup] = store.of(CONSUMER)
+    group = groups.get(key.group_id)
+    if group is None:
+        if value is None:
+            return
+        group = groups[key.group_id] = ConsumerGroup(key.group_id)
+        store.emptied.take(key.group_id)
+    before = group.held_bytes
+    group.apply(key, value)
+    member = (key.group_id, getattr(key, "member_id", ""))
+    if member[1] in group.members or member[1] in group.target:
+        store.account.change(member, group.held_bytes - before)
+    else:
+        store.account.gone(member, before - group.held_bytes)
+    if group.is_gone:
+        del groups[key.group_id]
+
+
+def _has_members(group: ConsumerGroup) -> bool:
+    return not group.is_empty
+
+
+# -- patterns, which are resolved apart from the shard
+
+
+async def _resolve_patterns(
+    metadata: Metadata,
+    patterns: TopicPatterns,
+    epoch: ShardEpoch[Any, GroupRecord],
+    group_id: str,
+) -> None:
+    """Resolves the patterns that members of a group subscribe to, one after the other."""
+    with suppress(KafkaError):  # the epoch has ended
+        while (asked := epoch.active().of(KIND).next_regex(group_id)) is not None:
+            regex, may_see = asked
+            image = metadata.image
+            found = await _resolved(patterns, regex, image.topics.by_name, may_see)
+            offset = image.provenance.offset
+            epoch.step(partial(_take_over, group_id, regex, found, offset))
+
+
+async def _resolved(
+    patterns: TopicPatterns, regex: str, topics: Topics, may_see: Callable[[str], bool]
+) -> frozenset[str] | None:
+    """Returns the matching topics, or None if this broker rejects a pattern that another coordinator has accepted."""
+    try:
+        names = await patterns.matching(regex, topics)
+    except KafkaError:
+        return None
+    found: set[str] = set()
+    for some in pieces(names, _AUTHORIZED_PER_TURN):
+        found.update(filter(may_see, some))
+        await yield_to_loop()
+    return frozenset(found)
+
+
+def _take_over(
+    group_id: str,
+    regex: str,
+    topics: frozenset[str] | None,
+    version: int,
+    shard: Any,
+    at: Instant,
+) -> None:
+    shard.of(KIND).regex_resolved(group_id, regex, topics, version, at)
+
+
+KIND = GroupKind(
+    name=CONSUMER,
+    records=tuple(RecordType(key, value) for key, value in CONSUMER_GROUP_RECORDS.values()),
+    replay=_replay,
+    has_members=_has_members,
+    make=_make,
+    settings=_settings,
+    follow_up=_resolve_patterns,
+)

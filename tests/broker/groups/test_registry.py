@@ -1,0 +1,65 @@
+"""Places outside `broker/groups` that name the kinds of groups: they follow the table of kinds.
+
+A kind is served with its line in the table, its feature, its heartbeat and configs that act; until then the pages say
+that it is not implemented.
+"""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_access import REGISTRIES
+from trimaran.broker.groups.registry import KINDS, serde_of
+from trimaran.node.config.group_keys import GROUP_CONFIGS
+from trimaran.node.config.group_keys import KINDS as KINDS_WITH_CONFIGS
+from trimaran.node.config.server_keys import SERVER_CONFIGS
+from trimaran.quorum.metadata.features import FEATURES
+from trimaran.wire.messages.registry import REQUESTS
+
+ROOT = Path(__file__).parents[3]
+SERVED = {kind.name for kind in KINDS}
+FEATURE_OF = {"consumer": "group.version", "share": "share.version", "streams": "streams.version"}
+
+
+def section(page, title):
+    """The text below a heading, in lower case."""
+    (found,) = re.findall(
+        rf"^## {title}\n(.*?)(?=^## |\Z)", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    return found.lower()
+
+
+def test_classic_groups_are_the_first_kind():
+    assert KINDS[0].name == "classic"
+    assert {"classic", *KINDS_WITH_CONFIGS} >= SERVED
+
+
+def test_each_type_of_records_is_of_one_kind():
+    types = [type_.key.KEY for kind in KINDS for type_ in kind.records]
+    assert len(types) == len(set(types))
+    assert serde_of().decode(b"\0\1\0\1g\0\1t\0\0\0\0", None) is not None
+
+
+@pytest.mark.parametrize("kind", KINDS_WITH_CONFIGS)
+def test_feature_and_heartbeat_are_those_of_the_table(kind):
+    assert bool(FEATURES[FEATURE_OF[kind]].served) == (kind in SERVED)
+    names = {REQUESTS[key].__name__ for key in REGISTRIES["Brokers"].api_versions()}
+    assert (f"{kind.capitalize()}GroupHeartbeatRequest" in names) == (kind in SERVED)
+    assert (f"{kind.capitalize()}GroupDescribeRequest" in names) == (kind in SERVED)
+
+
+@pytest.mark.parametrize("kind", KINDS_WITH_CONFIGS)
+def test_configs_act_for_served_kinds(kind):
+    keys = [key for key in GROUP_CONFIGS.values() if key.name.startswith(f"{kind}.")]
+    keys += [key for key in SERVER_CONFIGS.values() if key.name.startswith(f"group.{kind}.")]
+    acting = [key.name for key in keys if not key.no_effect]
+    assert acting == ([key.name for key in keys] if kind in SERVED else [])
+
+
+@pytest.mark.parametrize("kind", KINDS_WITH_CONFIGS)
+@pytest.mark.parametrize(
+    ("page", "title"), [("README.md", "Status"), ("docs/brokers.md", "Not implemented yet")]
+)
+def test_pages_name_kinds_that_are_not_served(kind, page, title):
+    assert (f"{kind} groups" in section(page, title)) == (kind not in SERVED)
