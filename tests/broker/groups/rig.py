@@ -92,10 +92,6 @@ class Rig:
 
     # -- leadership
 
-    def connect_from(self, host: str) -> None:
-        """Makes further requests come from that host."""
-        self._connection = ConnectionInfo(1, LISTENER, (host, 4567), ("10.0.0.1", 9092))
-
     def index_of(self, group_id: str) -> int:
         return partition_for(group_id, self.limits.partition_count)
 
