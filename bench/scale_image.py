@@ -23,7 +23,7 @@ from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.raft.listener import CommittedBatch
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import check_snapshot, encode_snapshot
-from trimaran.quorum.replica.appliers import RECORDS_PER_TURN
+from trimaran.quorum.replica.appliers import RECORDS_AT_ONCE
 from trimaran.wire.records.metadata import encode_metadata_record, metadata_record_version
 from trimaran.wire.records.topics import PartitionChangeRecord, PartitionRecord, TopicRecord
 from trimaran.wire.schema import Message
@@ -85,7 +85,7 @@ def _measure_reading(data: bytes, write_seconds: float) -> Measured:
     began = time.process_time()
     loader = MetadataLoader()
     long_lived = LongLived()
-    for piece in check_snapshot(SNAPSHOT, data).pieces(RECORDS_PER_TURN):
+    for piece in check_snapshot(SNAPSHOT, data).pieces(RECORDS_AT_ONCE):
         loader.load_snapshot(piece)
         long_lived.add(len(piece.records))
     del piece

@@ -28,16 +28,13 @@ from trimaran.log.compaction.cleaning import CleanerLimits, CleaningStopped, Unc
 from trimaran.log.compaction.planning import dirt_of, plan_round
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
+from trimaran.node.runtime.turns import Paced
 from trimaran.quorum.serving.node_configs import NodeConfigs
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import Offset
-from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-
-PARTITIONS_PER_TURN = 50  # partitions examined between two checkpoints of the loop
-
 
 # Limits for `log.cleaner.io.buffer.load.factor`: Kafka accepts any value, but the map must have some room and be of
 # use.
@@ -152,14 +149,12 @@ class LogCleaner:
 
     async def _choose(self) -> tuple[Partition, PartitionLog, Dirt] | None:
         best: tuple[Partition, PartitionLog, Dirt] | None = None
-        for number, partition in enumerate(self._partitions):
+        async for partition in Paced(self._partitions):
             partition_log = partition.open_log
             if partition_log is not None and partition_log.config.compacts:
                 dirt = self._dirt(partition, partition_log)
                 if dirt is not None and (best is None or dirt.ratio > best[2].ratio):
                     best = partition, partition_log, dirt
-            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await yield_to_loop()
         if best is None or best[0].open_log is not best[1]:
             return None
         return best

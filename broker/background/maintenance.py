@@ -17,25 +17,19 @@ from trimaran.broker import events
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.partitions.replica import HEADERS_PER_TURN
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import piece_by_piece, with_checkpoints
+from trimaran.node.runtime.turns import Paced, run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 log = logging.getLogger(__name__)
 
-# Partitions examined between two checkpoints of the loop.
-PARTITIONS_PER_TURN = 50
-# Leaders checked for lagging followers in one turn: 10 ms of work.
-LEADERS_PER_TURN = 5_000
-# Segments (with four files each) removed and producers checked in one turn: 10 ms of work.
-SEGMENTS_PER_TURN = 100
-PRODUCERS_PER_TURN = 50_000
+# Segments (with four files each) removed from a log at once: 10 ms of work.
+SEGMENTS_AT_ONCE = 100
 # The delay after startup, like Kafka's log.initial.task.delay.ms: short enough that a broker that repeatedly fails on a
 # full disk still reaches it.
 FIRST_RETENTION_SECONDS = 30.0
@@ -109,7 +103,7 @@ class Maintenance:
         """
         await self._open_due()
         count = 0
-        for number, partition in enumerate(self._partitions):
+        async for partition in Paced(self._partitions):
             partition_log = partition.open_log
             if partition_log is None:
                 continue
@@ -117,27 +111,25 @@ class Maintenance:
                 count += await self._shorten(partition_log, partition)
             except KafkaError as error:
                 events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
-            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await yield_to_loop()
         return count
 
     async def _shorten(self, partition_log: PartitionLog, partition: Partition) -> int:
         """Applies retention to a few segments at a time."""
-        count, removed = 0, SEGMENTS_PER_TURN
-        while removed == SEGMENTS_PER_TURN:
+        count, removed = 0, SEGMENTS_AT_ONCE
+        while removed == SEGMENTS_AT_ONCE:
             now_ms = self._now_ms()
-            dating = partition_log.date_oldest(now_ms, SEGMENTS_PER_TURN)
+            dating = partition_log.date_oldest(now_ms, SEGMENTS_AT_ONCE)
             try:
-                await with_checkpoints(dating, HEADERS_PER_TURN)
+                await run_paced(dating)
             except KafkaError as error:
                 if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
                     break  # truncated or closed meanwhile; the next round retries
                 raise
             removed = partition_log.apply_retention(
-                now_ms, partition.high_watermark, SEGMENTS_PER_TURN
+                now_ms, partition.high_watermark, SEGMENTS_AT_ONCE
             )
             count += removed
-            if count >= SEGMENTS_PER_TURN:
+            if count >= SEGMENTS_AT_ONCE:
                 await yield_to_loop()
         return count
 
@@ -159,15 +151,10 @@ class Maintenance:
             await self.expire_producers_once()
 
     async def expire_producers_once(self) -> None:
-        """Removes producers that have been idle for too long, a few logs at a time."""
-        looked_at = 0
-        for partition in self._partitions:
-            looked_at += PRODUCERS_PER_TURN // 1_000  # a thousand partitions per turn
+        """Removes producers that have been idle for too long."""
+        async for partition in Paced(self._partitions):
             if (partition_log := partition.open_log) is not None:
-                looked_at += partition_log.remove_expired_producers(self._now_ms())
-            if looked_at >= PRODUCERS_PER_TURN:
-                looked_at = 0
-                await yield_to_loop()
+                partition_log.remove_expired_producers(self._now_ms())
 
     async def _flush(self) -> None:
         while True:
@@ -178,12 +165,10 @@ class Maintenance:
         """Requests a flush of logs whose records have been unsynced for `flush.ms`, which write-behind does not
         flush.
         """
-        for number, partition in enumerate(self._partitions):
+        async for partition in Paced(self._partitions):
             partition_log = partition.open_log
             if partition_log is not None and self._flush_is_due(partition_log):
                 partition.services.commit.flush_soon(partition_log)
-            if number % PARTITIONS_PER_TURN == PARTITIONS_PER_TURN - 1:
-                await yield_to_loop()
 
     def _flush_is_due(self, partition_log: PartitionLog) -> bool:
         if partition_log.flushed_offset >= partition_log.log_end_offset:
@@ -198,19 +183,18 @@ class Maintenance:
 
     async def _open_due(self) -> None:
         resting = []
-        for partition in self._partitions:
+        async for partition in Paced(self._partitions):
             if partition.open_log is None:
                 directory = self._directories.holding(partition.topic_partition)
                 if directory is not None and directory.offline is None:
                     resting.append((directory, partition, partition.settings.log))
-        for partition in await run_blocking(_due, resting, self._now_ms()):
+        async for partition in Paced(await run_blocking(_due, resting, self._now_ms())):
             if partition.deleted:  # deleted meanwhile
                 continue
             try:
                 if partition.must_check:
                     await partition.check()
                 _ = partition.log
-                await yield_to_loop()
             except KafkaError as error:
                 events.MAINTENANCE_RETENTION_FAILED.log(log, partition=partition.name, error=error)
 
@@ -218,8 +202,8 @@ class Maintenance:
         """Drops lagging followers within half the allowed lag after it was exceeded, as in Kafka."""
         while True:
             await trio.sleep(self._times.replica_lag_max / 2)
-            drop = self._partitions.drop_lagging_followers
-            await piece_by_piece(self._partitions, LEADERS_PER_TURN, drop)
+            async for partition in Paced(self._partitions):
+                partition.drop_lagging_followers()
 
 
 def _due(

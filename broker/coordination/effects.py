@@ -29,7 +29,7 @@ E = ErrorCode
 
 # Follow-ups that begin between two checkpoints, one task each: 2 ms of work. After a fail-over there may be tens of
 # thousands.
-FOLLOW_UPS_PER_TURN = 200
+FOLLOW_UPS_AT_ONCE = 200
 
 
 def current_instant() -> Instant:
@@ -146,7 +146,7 @@ class EffectRunner(Generic[R]):
         if self.closed:
             return
         committed = self._progress.committed.offset
-        for _ in range(FOLLOW_UPS_PER_TURN):
+        for _ in range(FOLLOW_UPS_AT_ONCE):
             if not self._follow_ups or self._follow_ups[0][0] > committed:
                 break
             self._begin(self._follow_ups.popleft()[1])

@@ -9,7 +9,7 @@ to the leader before it is durable: a partition is `ready` to be fetched when it
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -119,7 +119,7 @@ class PartitionFollower:
             self._services.commit.mark_dirty(log, self._flushed, len(records))
         return log.log_end_offset > end
 
-    def drop_deleted(self, leader_log_start_offset: Offset) -> Iterator[None]:
+    def drop_deleted(self, leader_log_start_offset: Offset) -> Generator[None, None, None]:
         """Deletes the local records if the leader has deleted all of them; called before an append, in steps like
         `cut_segments_above`. These records may have diverged from the leader's without any epoch to show it, and would
         block a batch that spans the leader's log start. The replica therefore stays out of the ISR until this is done
@@ -184,7 +184,7 @@ class PartitionFollower:
                     target = min(target, leader_end_offset)
         return target
 
-    def cut_segments_above(self, offset: Offset) -> Iterator[None]:
+    def cut_segments_above(self, offset: Offset) -> Generator[None, None, None]:
         """Removes the last segments of a long log in steps, until few are left for `truncate_to`. Between two steps the
         log is a shorter log with the same epochs.
         """

@@ -14,14 +14,13 @@ from contextlib import suppress
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
+from trimaran.node.runtime.turns import Paced
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import BrokerId, TopicIdPartition, TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking, Handling
-from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 NO_FOLLOWER = BrokerId(-1)
-LOGS_BETWEEN_CHECKPOINTS = 8  # up to 16 ms to open them
 
 
 def opening(
@@ -65,9 +64,7 @@ async def open_leaders(
     partitions: Partitions, keys: Iterable[TopicPartition], *, for_writing: bool = False
 ) -> None:
     """Does the same as `opening`, for tasks outside of requests."""
-    for number, effect in enumerate(opening(partitions, keys, for_writing=for_writing), 1):
+    async for effect in Paced(opening(partitions, keys, for_writing=for_writing)):
         if isinstance(effect, Blocking):
             with suppress(KafkaError):  # as in `opened_leader`, which then continues
                 await effect.wait()
-        elif number % LOGS_BETWEEN_CHECKPOINTS == 0:
-            await yield_to_loop()

@@ -176,6 +176,10 @@ class Partition(Replica):
         if self.leader_or_none is not None:
             self.leader_or_none.settings_changed()
 
+    def drop_lagging_followers(self) -> None:
+        if self.leader_or_none is not None and self.leader_or_none.followers:
+            self.leader_or_none.drop_lagging()
+
     def release_log(self) -> None:
         """Releases the epoch and the log, because the log has moved or is gone; both are opened again on demand."""
         if self.leader_or_none is not None:

@@ -269,12 +269,6 @@ class Partitions:
         for partition in self if topic is None else self._topics.get(topic, {}).values():
             partition.settings_changed()
 
-    @staticmethod
-    def drop_lagging_followers(some: Iterable[Partition]) -> None:
-        for partition in some:
-            if (leader := partition.leader_or_none) is not None and leader.followers:
-                leader.drop_lagging()
-
     def watermarks(self) -> dict[TopicPartition, Offset]:
         """Returns the high watermarks for the checkpoint. Includes the saved values of partitions not opened since
         startup; omits those never used.

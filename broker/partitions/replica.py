@@ -13,7 +13,7 @@ from trimaran.broker.partitions.watchers import Watchers
 from trimaran.broker.storage.new_replicas import Standing
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.recovery import READ_AT_ONCE_BYTES
-from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.node.runtime.turns import run_paced
 from trimaran.quorum.metadata.image import NO_LEADER, PartitionImage
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import Offset, TopicIdPartition, TopicPartition
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # The objects that the garbage collector would scan: an open log with its segment, and the epoch.
 OBJECTS_OF_LOG = 50
-# Headers read between two checkpoints: 10 ms of work.
-HEADERS_PER_TURN = 1_000
 
 
 class Replica:
@@ -179,7 +177,7 @@ class Replica:
         the log was truncated or closed meanwhile.
         """
         if self._log is not None:
-            await with_checkpoints(self._log.load_producers(), HEADERS_PER_TURN)
+            await run_paced(self._log.load_producers())
             return
         await self.services.directories.check_log(
             self.topic_partition, self.topic_id, self.settings.log

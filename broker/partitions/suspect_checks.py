@@ -12,13 +12,13 @@ from contextlib import suppress
 
 from trimaran.broker import events
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.broker.partitions.replica import HEADERS_PER_TURN, why_incomplete
+from trimaran.broker.partitions.replica import why_incomplete
 from trimaran.broker.partitions.suspects import Suspect
 from trimaran.log.batches.batch import check_crc, iter_batches
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.node.runtime.turns import run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError, RemoteProtocolError
 from trimaran.wire.identity import LeaderEpoch, Offset
 
@@ -43,7 +43,7 @@ async def _check_suspect(suspect: Suspect, partitions: Partitions) -> None:
         return
     if opened.lacks_index:
         with suppress(KafkaError):  # the next read raises the error
-            await with_checkpoints(opened.rebuild_lost(), HEADERS_PER_TURN)
+            await run_paced(opened.rebuild_lost())
         return
     truncations = opened.truncations
     reason = await _damage_in(opened, offset, size, leader.epoch)

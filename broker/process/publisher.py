@@ -8,8 +8,8 @@ many partitions is visible at once, and `run` applies it in pieces.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
-from itertools import islice
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
 
 from trimaran.broker import events
 from trimaran.broker.metadata.metadata_cache import BrokerMetadata
@@ -17,6 +17,7 @@ from trimaran.broker.metadata.topic_settings import TopicSettingsSource
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.node.runtime.long_lived import LongLived
+from trimaran.node.runtime.turns import Paced
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import (
     BROKER_RESOURCE,
@@ -27,12 +28,12 @@ from trimaran.quorum.metadata.image import (
 from trimaran.quorum.metadata.loader import Manifest
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
 from trimaran.wire.identity import TopicIdPartition, TopicPartition
-from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
 
-# Partitions applied between two checkpoints: 5 to 10 ms of work.
-PARTITIONS_PER_TURN = 500
+# Partitions applied when they are published, otherwise later: 5 to 10 ms of work.
+PARTITIONS_AT_ONCE = 500
 
 
 class BrokerPublisher:
@@ -55,7 +56,7 @@ class BrokerPublisher:
         self._active = False
         self._long_lived = LongLived()
         # Pending (topic id, partition) in order of arrival; at most the partitions of an image.
-        self._behind: dict[TopicIdPartition, None] = {}
+        self._behind: OrderedDict[TopicIdPartition, None] = OrderedDict()
         self._gone: dict[bytes, TopicImage] = {}  # deleted topics of pending partitions
         self._news = AutoResetEvent()
 
@@ -79,7 +80,7 @@ class BrokerPublisher:
         touched: list[tuple[bytes, Collection[int]]] = []
         touched += [(topic.id, topic.partitions) for topic in delta.deleted.values()]
         touched += [(topic.id, topic.partitions) for topic in delta.changed.values()]
-        if sum(len(indices) for _, indices in touched) > PARTITIONS_PER_TURN:
+        if sum(len(indices) for _, indices in touched) > PARTITIONS_AT_ONCE:
             self._gone.update(delta.deleted)
             for topic_id, indices in touched:
                 self._behind.update(
@@ -110,12 +111,10 @@ class BrokerPublisher:
         image = self._metadata.image
         self._active = True
         self._partitions.begin_with(image.topics)
-        for topic in image.topics.by_id.values():
+        async for topic in Paced(image.topics.by_id.values()):
             self._behind.update(
                 dict.fromkeys(TopicIdPartition(topic.id, index) for index in topic.partitions)
             )
-            if len(topic.partitions) > PARTITIONS_PER_TURN:
-                await yield_to_loop()
         await self._catch_up()
         self._partitions.begin_with(None)
         await self._directories.drop_strays(_Wanted(self._metadata, self._partitions))
@@ -129,23 +128,20 @@ class BrokerPublisher:
                 await self._news.wait()
 
     async def _catch_up(self) -> None:
-        while self._behind:
-            topics = (
-                self._metadata.image.topics.by_id
-            )  # the newest: publishing continues in between
-            piece = list(islice(self._behind, PARTITIONS_PER_TURN))
-            for key in piece:
-                del self._behind[key]
-                topic_id, index = key
-                topic = topics.get(topic_id) or self._gone.get(topic_id)
-                if topic is not None:  # otherwise created and deleted in between
-                    self._apply_one(topic, index, is_gone=topic_id not in topics)
-            self._long_lived.add(len(piece))
-            await yield_to_loop()
+        async for topic_id, index in Paced(self._take_behind()):
+            topics = self._metadata.image.topics.by_id  # the newest: publishing continues
+            topic = topics.get(topic_id) or self._gone.get(topic_id)
+            if topic is not None:  # otherwise created and deleted in between
+                self._apply_one(topic, index, is_gone=topic_id not in topics)
+            self._long_lived.add(1)
         self._gone.clear()
         self._metadata.applied_offset = self._metadata.image.provenance.offset
         if _in_controlled_shutdown(self._metadata.image):
             self._report()
+
+    def _take_behind(self) -> Iterator[TopicIdPartition]:
+        while self._behind:
+            yield self._behind.popitem(last=False)[0]
 
     def _apply_one(self, topic: TopicImage, index: int, *, is_gone: bool) -> None:
         try:

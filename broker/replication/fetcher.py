@@ -10,7 +10,7 @@ Kafka's answer one after the other. Responses are processed in order.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import inf
 
@@ -28,7 +28,7 @@ from trimaran.broker.replication.fetch_client import (
     FetchSettings,
     PartitionFetchState,
 )
-from trimaran.node.runtime.turns import in_turns
+from trimaran.node.runtime.turns import Paced, run_paced
 from trimaran.wire.buffers.outgoing import records_view
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
@@ -46,9 +46,6 @@ from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_l
 
 log = logging.getLogger(__name__)
 
-# Logs opened between two checkpoints.
-OPENED_PER_TURN = 8
-
 # The long poll, and a request for changes in the meantime.
 IN_FLIGHT_MAX = 2
 # New partitions are empty. While a fetch is pending, they are sent to the leader at most this often, all together: if a
@@ -56,9 +53,8 @@ IN_FLIGHT_MAX = 2
 # this long (in Kafka, until the end of the long poll).
 NEW_PARTITION_BATCH_SECONDS = 0.1
 
-# The batches of a response appended, and its partitions processed, between two checkpoints: 5 ms of work.
-BATCHES_PER_TURN = 1_000
-ANSWERS_PER_TURN = 500
+# Batches of a response that are appended at once: 5 ms of work.
+BATCHES_AT_ONCE = 1_000
 
 LATEST = -1
 EARLIEST_LOCAL = -4
@@ -199,9 +195,7 @@ class Fetcher:
         """Begins the follower epochs of added partitions, which opens their logs."""
         if self._in_flight:
             self._start_new_at = trio.current_time() + NEW_PARTITION_BATCH_SECONDS
-        opened = 0
-        while self._new:
-            key, partition = self._new.popitem()
+        async for key, partition in Paced(self._take_new()):
             try:
                 if partition.must_check and not await self._check(partition):
                     continue
@@ -215,9 +209,10 @@ class Fetcher:
             follower.on_ready = self._on_flushed
             if not follower.ready:
                 self._flushing[key] = None
-            opened += 1
-            if opened % OPENED_PER_TURN == 0:
-                await yield_to_loop()
+
+    def _take_new(self) -> Iterator[tuple[TopicIdPartition, Partition]]:
+        while self._new:
+            yield self._new.popitem()
 
     async def _check(self, partition: Partition) -> bool:
         """Checks the log of `partition`; returns whether it is still followed afterwards (if it was removed and added
@@ -272,18 +267,12 @@ class Fetcher:
         self._last_error = ""
         await self._prepare_cuts(response, number)
         lost: dict[TopicIdPartition, PartitionFetchState] = {}
-        taken = 0
-        for topic in response.responses:
-            for data in topic.partitions:
-                key = TopicIdPartition(topic.topic_id, data.partition_index)
-                followed = self._client.find_asked(key, number)
-                if followed is not None and await self._take(followed, data):
-                    lost[followed.key] = followed
-                if followed is None or followed.follower.ended:
-                    self._client.dropped(key)
-                taken += 1
-                if taken % ANSWERS_PER_TURN == 0:
-                    await yield_to_loop()
+        async for key, data in Paced(_partitions_of(response)):
+            followed = self._client.find_asked(key, number)
+            if followed is not None and await self._take(followed, data):
+                lost[followed.key] = followed
+            if followed is None or followed.follower.ended:
+                self._client.dropped(key)
         for followed in lost.values():
             if (
                 not followed.follower.ended
@@ -295,17 +284,14 @@ class Fetcher:
         checkpoints.
         """
         cut = []
-        for topic in response.responses:
-            for data in topic.partitions:
-                diverging = data.diverging_epoch
-                if diverging.end_offset < 0 or data.error_code:
-                    continue
-                followed = self._client.find_asked(
-                    TopicIdPartition(topic.topic_id, data.partition_index), number
-                )
-                if followed is not None and followed.follower.replica.open_log is not None:
-                    at = followed.follower.diverging_at(*_place_in(diverging))
-                    cut.append((followed.follower, at))
+        for key, data in _partitions_of(response):
+            diverging = data.diverging_epoch
+            if diverging.end_offset < 0 or data.error_code:
+                continue
+            followed = self._client.find_asked(key, number)
+            if followed is not None and followed.follower.replica.open_log is not None:
+                at = followed.follower.diverging_at(*_place_in(diverging))
+                cut.append((followed.follower, at))
         if cut:
             await _prepare_cuts(cut)
 
@@ -313,7 +299,7 @@ class Fetcher:
         if follower.drops_files(log_start):
             await _prepare_cuts([(follower, Offset(0))])
         if not follower.ended:
-            await in_turns(follower.drop_deleted(log_start), 1)
+            await run_paced(follower.drop_deleted(log_start))
 
     async def _take(self, followed: PartitionFetchState, data: PartitionData) -> bool:
         """Applies one partition of a response. Returns True if our position is outside of the leader's log."""
@@ -327,7 +313,7 @@ class Fetcher:
             if data.diverging_epoch.end_offset >= 0:
                 diverging, before = data.diverging_epoch, follower.reached
                 at = follower.diverging_at(*_place_in(diverging))
-                await in_turns(follower.cut_segments_above(at), 1)
+                await run_paced(follower.cut_segments_above(at))
                 if follower.ended:
                     return False
                 follower.truncate_diverging(*_place_in(diverging))
@@ -357,7 +343,7 @@ class Fetcher:
         follower, is_news = followed.follower, False
         if follower.replica.must_check:  # truncated, and not appended to since
             await follower.replica.check()
-        for number, some in enumerate(in_runs(records, BATCHES_PER_TURN)):
+        for number, some in enumerate(in_runs(records, BATCHES_AT_ONCE)):
             if number:
                 self._after_change(followed)
                 await yield_to_loop()
@@ -414,14 +400,14 @@ class Fetcher:
                     to_offset=leader_end,
                 )
                 await _prepare_cuts([(follower, leader_end)])
-                await in_turns(follower.cut_segments_above(leader_end), 1)
+                await run_paced(follower.cut_segments_above(leader_end))
                 if not follower.ended:
                     follower.truncate_to(leader_end)
             else:
                 leader_start = await self._leader_offset(connection, follower, EARLIEST_LOCAL)
                 if not follower.ended and leader_start > follower.log.log_end_offset:
                     await _prepare_cuts([(follower, Offset(0))])
-                    await in_turns(follower.cut_segments_above(Offset(0)), 1)
+                    await run_paced(follower.cut_segments_above(Offset(0)))
                     if not follower.ended:
                         follower.start_at(leader_start)
             if not follower.ended:
@@ -455,6 +441,12 @@ class Fetcher:
         if follower.ended:
             raise _LeaderError(ErrorCode.FENCED_LEADER_EPOCH)
         return _offset_in(response, replica)
+
+
+def _partitions_of(response: FetchResponse) -> Iterator[tuple[TopicIdPartition, PartitionData]]:
+    for topic in response.responses:
+        for data in topic.partitions:
+            yield TopicIdPartition(topic.topic_id, data.partition_index), data
 
 
 def _place_in(diverging: EpochEndOffset) -> tuple[LeaderEpoch, Offset]:

@@ -23,7 +23,7 @@ from trimaran.log.config import LogConfig
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.node.runtime.threads import run_blocking
-from trimaran.node.runtime.turns import with_checkpoints
+from trimaran.node.runtime.turns import Paced, run_paced
 from trimaran.quorum.metadata.image import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import (
@@ -33,14 +33,9 @@ from trimaran.wire.identity import (
     TopicIdPartition,
     TopicPartition,
 )
-from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
+from trimaran.wire.transport.scheduling.events import AutoResetEvent
 
 log = logging.getLogger(__name__)
-
-# Logs whose offsets are collected for a checkpoint between two turns: 5 ms of work.
-NOTED_PER_TURN = 5_000
-# Costs in the search for strays, in microseconds: a look at a name, a rename, and the work between two checkpoints.
-LOOK, RENAME, WORK_PER_TURN = 2, 120, 5_000
 
 # Receives the id of a replica's current directory, which the controller does not know yet.
 OnPlaced = Callable[[TopicIdPartition, bytes], None]
@@ -419,19 +414,13 @@ class LogDirectories:
         """
         for directory in self.online:
             with self.noting_failure(f"strays in {directory.path}"):
-                work = 0
-                for key in directory.partitions():
-                    work += LOOK
+                async for key in Paced(directory.partitions()):
                     if key in directory and key not in wanted:
                         with self.noting_failure(f"{key}, which is not assigned, stays"):
                             directory.topic_id(key)
                             directory.put_aside(key)
                             events.REPLICA_NOT_ASSIGNED.log(log, topic=key[0], index=key[1])
                         self._out_of_service.forget(key)
-                        work += RENAME
-                    if work >= WORK_PER_TURN:
-                        work = 0
-                        await yield_to_loop()
                 for key in directory.futures:
                     if key not in wanted:
                         directory.futures.drop(key)
@@ -455,7 +444,7 @@ class LogDirectories:
         """Writes recovery points, log starts and high watermarks, in a thread."""
         for directory in self.online:
             held = _held(directory, high_watermarks, alone=len(self.all) == 1)
-            collected = await with_checkpoints(directory.collecting(held), NOTED_PER_TURN)
+            collected = await run_paced(directory.collecting(held))
             await run_blocking(directory.write_checkpoints, collected)
 
     async def lower_recovery_points(self, points: Mapping[TopicPartition, Offset]) -> None:

@@ -7,7 +7,7 @@ Markers of `__consumer_offsets` go through the group coordinator, because they c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,7 +20,7 @@ from trimaran.broker.partitions.watermark_waits import WatermarkWait, wait_for_a
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.node.runtime.turns import in_turns
+from trimaran.node.runtime.turns import run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
@@ -33,8 +33,6 @@ from trimaran.wire.messages.write_txn_markers import (
 )
 from trimaran.wire.transport.scheduling.effects import Handling, Wait
 
-# About 10 ms of work.
-MARKERS_BETWEEN_CHECKPOINTS = 100
 REPLICATION_SECONDS_MAX = 30.0  # Kafka's request.timeout.ms; the coordinator retries
 
 
@@ -94,7 +92,7 @@ class Marking:
         await open_leaders(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
-        await in_turns(self._append_all(request, results, waits), MARKERS_BETWEEN_CHECKPOINTS)
+        await run_paced(self._append_all(request, results, waits))
         await wait_for_all(waits, REPLICATION_SECONDS_MAX)
         return WriteTxnMarkersResponse(markers=results)
 
@@ -103,7 +101,7 @@ class Marking:
         request: WriteTxnMarkersRequest,
         results: list[WritableTxnMarkerResult],
         waits: list[WatermarkWait],
-    ) -> Iterator[None]:
+    ) -> Generator[None, None, None]:
         """Appends the markers and fills `results`, at most one partition in each step."""
         for marker in request.markers:
             result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])

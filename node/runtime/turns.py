@@ -1,42 +1,52 @@
-"""Long work on the loop, with checkpoints so that other tasks get their turns."""
+"""Long work of background tasks: the other tasks run whenever one task has held the loop for a while."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Generator, Iterable
+from typing import Generic, TypeVar
 
-from trimaran.node.runtime.steps import Steps, pieces
+import trio
+
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
 
+# Seconds for which a background task may hold the loop, plus one item: a request waits that much longer. 0 lets the
+# other tasks run before each item, which tests and simulations need, as the time of their clocks stands still.
+HOLD_SECONDS_MAX = 0.005
 
-async def piece_by_piece(items: Iterable[T], size: int, work: Callable[[list[T]], object]) -> None:
-    """Calls `work` with batches of the items. Other tasks run after each full batch, so a small one is neither delayed
-    nor delays them.
+
+class Paced(Generic[T]):
+    """Iterates over items (`async for`), and lets other tasks run between two of them once `HOLD_SECONDS_MAX` are over
+    by the clock of the run. The state may have changed then. No checkpoint lies between the last look at the items and
+    the end of the loop.
     """
-    for batch in pieces(items, size):
-        work(batch)
-        if len(batch) == size:
+
+    __slots__ = ("_ends", "_items")
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self._ends = trio.current_time() + HOLD_SECONDS_MAX
+
+    def __aiter__(self) -> Paced[T]:
+        return self
+
+    async def __anext__(self) -> T:
+        if trio.current_time() >= self._ends:
             await yield_to_loop()
+            self._ends = trio.current_time() + HOLD_SECONDS_MAX
+        try:
+            return next(self._items)
+        except StopIteration as end:
+            raise StopAsyncIteration(end.value) from None
 
 
-async def in_turns(items: Iterable[object], per_turn: int) -> None:
-    """Iterates over `items`, and lets other tasks run after every `per_turn` items."""
-    for count, _ in enumerate(items, 1):
-        if count % per_turn == 0:
-            await yield_to_loop()
-
-
-async def with_checkpoints(steps: Steps[T], per_turn: int) -> T:
-    """Runs the steps to their end; other tasks run after each `per_turn` of work."""
-    done = 0
+async def run_paced(steps: Generator[object, None, T]) -> T:
+    """Runs `steps` to the end as `Paced` does, and returns their result."""
+    paced = Paced(steps)
     while True:
         try:
-            done += next(steps)
-        except StopIteration as end:
-            result: T = end.value
+            await anext(paced)
+        except StopAsyncIteration as end:
+            result: T = end.args[0]
             return result
-        if done >= per_turn:
-            done = 0
-            await yield_to_loop()

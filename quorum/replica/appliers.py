@@ -25,7 +25,7 @@ from trimaran.wire.schema import Message
 from trimaran.wire.transport.scheduling.events import AutoResetEvent, yield_to_loop
 
 # The records passed to the listener between two checkpoints: about 10 ms of work.
-RECORDS_PER_TURN = 500
+RECORDS_AT_ONCE = 500
 
 
 class Applier:
@@ -127,7 +127,7 @@ class Applier:
         for batch in self._log.batches(self.applied.offset, self._high_watermark.offset):
             yield from self._apply(batch)
             records += batch.count
-            if records >= RECORDS_PER_TURN or self._snapshot is not None:
+            if records >= RECORDS_AT_ONCE or self._snapshot is not None:
                 break
         if records == 0:
             self._wait_for_more()
@@ -151,7 +151,7 @@ class Applier:
         epoch, proposed = self._proposed.pop(batch.base_offset, (-1, ()))
         records = proposed if epoch == batch.leader_epoch else metadata_records(batch)
         offset = batch.base_offset
-        for piece, ends in in_pieces(records, RECORDS_PER_TURN):
+        for piece, ends in in_pieces(records, RECORDS_AT_ONCE):
             self._refuse_unknown(piece)
             last_offset = batch.last_offset if ends else offset + len(piece) - 1
             self._listener.apply_committed(
@@ -191,7 +191,7 @@ class Applier:
             "R9 a snapshot takes nothing back",
             snapshot.id,
         )
-        for piece in snapshot.pieces(RECORDS_PER_TURN):
+        for piece in snapshot.pieces(RECORDS_AT_ONCE):
             self._refuse_unknown(piece.records)
             self._listener.load_snapshot(piece)
             self._long_lived.add(len(piece.records))

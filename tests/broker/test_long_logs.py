@@ -20,13 +20,13 @@ from trimaran.log.producers import snapshots
 from trimaran.log.segments import recovery, scan
 from trimaran.log.segments import segment as segment_module
 from trimaran.log.segments.segment import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from trimaran.node.runtime import turns
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
 BATCHES = 500
-PER_TURN = 20
-IN_STEP = 4 * PER_TURN
+IN_STEP = 80
 BATCH = build_batch([NewRecord(None, b"value", 1000)])
 
 
@@ -35,7 +35,7 @@ def little(monkeypatch):
     """Little is much already."""
     monkeypatch.setattr(recovery, "READ_AT_ONCE_BYTES", 1000)
     monkeypatch.setattr(replica, "READ_AT_ONCE_BYTES", 1000)
-    monkeypatch.setattr(replica, "HEADERS_PER_TURN", PER_TURN)
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
 
 
 def open_broker(path):
@@ -195,7 +195,6 @@ async def test_damaged_index_is_rebuilt_in_turns(tmp_path, monkeypatch, damage):
     (tmp_path / "t-0" / f"{0:020}{INDEX_SUFFIX}").write_bytes(damage)
     harness = open_broker(tmp_path)
     monkeypatch.setattr(segment_module, "REBUILT_AT_ONCE_BYTES", 1000)
-    monkeypatch.setattr("trimaran.broker.partitions.suspect_checks.HEADERS_PER_TURN", PER_TURN)
     looked_at = Work(monkeypatch, scan, "header_at")
     await ask(harness, fetch, fetch_request(BATCHES - 3), 17, ErrorCode.KAFKA_STORAGE_ERROR)
     async with trio.open_nursery() as nursery:

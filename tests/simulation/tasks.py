@@ -19,6 +19,7 @@ from trio._core import _run as scheduler
 
 from tests.simulation.checker import Violation
 from tests.simulation.here import patched_here
+from trimaran.node.runtime import turns
 
 T = TypeVar("T")
 
@@ -89,6 +90,8 @@ class Tasks:
             stack.enter_context(
                 mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True)
             )
+            # The time of the world stands still while its tasks run.
+            stack.enter_context(mock.patch.object(turns, "HOLD_SECONDS_MAX", 0))
             for patch in patches:
                 stack.enter_context(patch)
             try:

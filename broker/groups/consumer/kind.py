@@ -21,7 +21,7 @@ from trimaran.broker.groups.records import GroupRecord, RecordType
 from trimaran.broker.groups.store import GroupStore
 from trimaran.broker.metadata.topic_patterns import TopicPatterns, Topics
 from trimaran.node.config.server import ServerConfig
-from trimaran.node.runtime.steps import pieces
+from trimaran.node.runtime.turns import Paced
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.records.consumer_groups import (
@@ -29,10 +29,6 @@ from trimaran.wire.records.consumer_groups import (
     ConsumerGroupKey,
     ConsumerGroupValue,
 )
-from trimaran.wire.transport.scheduling.events import yield_to_loop
-
-# Topics authorized at once for a pattern.
-_AUTHORIZED_PER_TURN = 200
 
 DEFAULTS = ConsumerGroupSettings()
 
@@ -99,11 +95,7 @@ async def _resolved(
         names = await patterns.matching(regex, topics)
     except KafkaError:
         return None
-    found: set[str] = set()
-    for some in pieces(names, _AUTHORIZED_PER_TURN):
-        found.update(filter(may_see, some))
-        await yield_to_loop()
-    return frozenset(found)
+    return frozenset([name async for name in Paced(names) if may_see(name)])
 
 
 def _take_over(

@@ -61,8 +61,8 @@ async def test_old_segments_of_idle_partition_are_removed(tmp_path):
 
 async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
     """Their files are not looked at all at once either."""
-    monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_PER_TURN", 10)
-    monkeypatch.setattr("trimaran.broker.background.maintenance.HEADERS_PER_TURN", 100)
+    monkeypatch.setattr("trimaran.broker.background.maintenance.SEGMENTS_AT_ONCE", 10)
+    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     for _ in range(45):
@@ -90,7 +90,7 @@ async def test_thousands_of_segments_go_some_at_a_time(tmp_path, monkeypatch):
 @pytest.mark.parametrize("is_made_again", [False, True])
 async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatch, is_made_again):
     """Its files have other names then, or there are those of another topic: nothing is rolled there."""
-    monkeypatch.setattr(maintenance, "SEGMENTS_PER_TURN", 10)
+    monkeypatch.setattr(maintenance, "SEGMENTS_AT_ONCE", 10)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     for _ in range(15):
@@ -119,7 +119,7 @@ async def test_topic_deleted_during_retention_is_left_alone(tmp_path, monkeypatc
 
 
 async def test_producers_of_many_logs_expire_in_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimaran.broker.background.maintenance.PRODUCERS_PER_TURN", 2)
+    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 9))
     for index in range(9):
@@ -130,7 +130,7 @@ async def test_producers_of_many_logs_expire_in_steps(tmp_path, monkeypatch):
     )
     await maintenance.expire_producers_once()
     assert expired.calls == 9
-    assert expired.in_longest_step == 2
+    assert expired.in_longest_step == 1
     assert all(len(harness.leader(index=index).log.producers) == 0 for index in range(9))
 
 
@@ -180,7 +180,7 @@ async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
 
 
 async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypatch):
-    monkeypatch.setattr("trimaran.broker.storage.directories.NOTED_PER_TURN", 4)
+    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", *[partition()] * 11))
     for index in range(11):
@@ -188,7 +188,7 @@ async def test_checkpoint_of_many_logs_is_collected_in_steps(tmp_path, monkeypat
     harness.flush()
     noted = Work(monkeypatch, LogDirectory, "_note_offsets")
     await harness.directories.save_checkpoints(harness.partitions.watermarks())
-    assert (noted.calls, noted.in_longest_step) == (11, 4)
+    assert (noted.calls, noted.in_longest_step) == (11, 1)
     points = read_offsets(tmp_path / RECOVERY_POINTS, REAL_FILES)
     assert points == {("t", index): 1 for index in range(11)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -15,13 +14,14 @@ from tests.broker.batches import append
 from tests.checks import check_each
 from tests.cluster.data_side import config, open_harness, partition, topic
 from tests.counted_work import Work
-from trimaran.broker.background import log_cleaner, maintenance
+from trimaran.broker.background import log_cleaner
 from trimaran.broker.background.log_cleaner import CleanerSettings, LogCleaner
 from trimaran.broker.background.maintenance import Maintenance, MaintenanceTimes
 from trimaran.broker.partitions.partition import Partition
 from trimaran.log.compaction.cleaning import CleaningStopped, Round
 from trimaran.log.disk.files import Files
 from trimaran.log.partitions.partition_log import PartitionLog
+from trimaran.node.runtime import turns
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.image import ConfigsImage
 from trimaran.quorum.serving.node_configs import NodeConfigs
@@ -134,28 +134,28 @@ async def test_log_with_unknown_dirt_is_skipped(tmp_path, monkeypatch):
 
 
 async def test_log_removed_during_search_is_not_compacted(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 1)
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
     harness = harness_with(tmp_path, "a", "b")
     write(harness, "a")
 
     async def meanwhile():
         harness.partitions.find(TopicPartition("a", 0)).release_log()
 
-    monkeypatch.setattr(log_cleaner, "yield_to_loop", meanwhile)
+    monkeypatch.setattr(turns, "yield_to_loop", meanwhile)
     planned = Work(monkeypatch, log_cleaner, "plan_round")
     assert not await cleaner_of(harness).clean_dirtiest()
     assert planned.calls == 0
 
 
 async def test_many_logs_are_examined_in_several_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(log_cleaner, "PARTITIONS_PER_TURN", 3)
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
     names = [f"t{number}" for number in range(8)]
     harness = harness_with(tmp_path, *names)
     for name in names:
         append(harness, b"a", name=name)
     looked = Work(monkeypatch, LogCleaner, "_dirt")
     await cleaner_of(harness).clean_dirtiest()
-    assert (looked.calls, looked.in_longest_step) == (8, 3)
+    assert (looked.calls, looked.in_longest_step) == (8, 1)
 
 
 async def test_segments_changed_meanwhile_are_not_called_compacted(tmp_path, monkeypatch):
@@ -307,20 +307,6 @@ async def test_each_part_begins_after_its_first_pause(
     assert at == expected
 
 
-async def test_producers_of_unopened_partitions_expire_in_turns(tmp_path, monkeypatch):
-    turns = []
-
-    async def turn():
-        turns.append(True)
-
-    monkeypatch.setattr(maintenance, "yield_to_loop", turn)
-    many = [SimpleNamespace(open_log=None)] * 2_500
-    await Maintenance(
-        many, open_harness(tmp_path).directories, MaintenanceTimes(), now_ms
-    ).expire_producers_once()
-    assert len(turns) == 2
-
-
 @pytest.mark.parametrize("is_clean", [True, False])
 async def test_only_unclean_logs_are_checked_before_retention(tmp_path, monkeypatch, is_clean):
     harness = with_logs(tmp_path, 1)
@@ -393,15 +379,14 @@ async def test_log_truncated_during_retention_waits_for_next_round(tmp_path, mon
 
 
 async def test_retention_and_flush_of_many_logs_take_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(maintenance, "PARTITIONS_PER_TURN", 3)
-    monkeypatch.setattr(maintenance, "HEADERS_PER_TURN", 1_000)
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
     harness = with_logs(tmp_path, 8)
     retained = Work(monkeypatch, PartitionLog, "apply_retention")
     await maintained(harness).retain_once()
-    assert (retained.calls, retained.in_longest_step) == (8, 3)
+    assert (retained.calls, retained.in_longest_step) == (8, 1)
     looked = Work(monkeypatch, Maintenance, "_flush_is_due")
     await maintained(harness).flush_once()
-    assert (looked.calls, looked.in_longest_step) == (8, 3)
+    assert (looked.calls, looked.in_longest_step) == (8, 1)
 
 
 async def test_deleted_files_stay_for_their_delay_in_milliseconds(tmp_path, monkeypatch, caplog):
@@ -423,9 +408,7 @@ async def test_lagging_followers_are_checked_twice_per_allowed_lag(
 ):
     harness, at, began = with_logs(tmp_path, 1), [], trio.current_time()
     monkeypatch.setattr(
-        harness.partitions,
-        "drop_lagging_followers",
-        lambda _some: at.append(trio.current_time() - began),
+        Partition, "drop_lagging_followers", lambda _: at.append(trio.current_time() - began)
     )
     nursery.start_soon(maintained(harness, replica_lag_max=60.0)._drop_lagging)
     await trio.sleep(95)

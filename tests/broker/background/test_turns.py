@@ -1,10 +1,9 @@
-"""Rounds over many partitions: after how many others have their turn, as the constants are; and which logs at rest a
-round of retention opens.
-"""
+"""Rounds over many partitions let other tasks run; and which logs at rest a round of retention opens."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -25,66 +24,61 @@ from trimaran.wire.identity import TopicPartition
 CLOSED = SimpleNamespace(open_log=None)
 
 
-class Registry(list):
-    """Partitions, and in `dropped` the number of them checked for lagging followers at a time."""
-
-    def __init__(self, partitions):
-        super().__init__(partitions)
-        self.dropped = []
-
-    def drop_lagging_followers(self, some):
-        self.dropped.append(len(some))
-
-
 def maintenance_of(partitions, directories=None):
     return Maintenance(partitions, directories, MaintenanceTimes(), lambda: 0)
 
 
 @pytest.fixture
 def turns(monkeypatch):
-    """One entry for each turn that others have had."""
+    """One entry for each turn that others have had: one before each item, as no time may pass for any."""
     taken = []
 
     async def turn():
         taken.append(True)
 
-    for module in (log_cleaner, maintenance, turns_module):
+    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
+    for module in (maintenance, turns_module):
         monkeypatch.setattr(module, "yield_to_loop", turn)
     return taken
 
 
-COUNTS = {0: 0, 49: 0, 50: 1, 99: 1, 100: 2, 101: 2}
+COUNTS = (0, 1, 5)
 
 
-@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
-async def test_fifty_logs_are_checked_per_turn(turns, count, expected):
+@pytest.mark.parametrize("count", COUNTS)
+async def test_loop_yields_while_logs_are_checked_for_dirt(turns, count):
     cleaner = LogCleaner([CLOSED] * count, None, CleanerSettings, lambda: 0)
     assert not await cleaner.clean_dirtiest()
-    assert len(turns) == expected, "and once, as nothing is postponed"
+    assert len(turns) == count + 1, "and once, as nothing is postponed"
 
 
-@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
-async def test_fifty_logs_are_flushed_in_a_turn(turns, count, expected):
+@pytest.mark.parametrize("count", COUNTS)
+async def test_loop_yields_while_logs_are_flushed(turns, count):
     await maintenance_of([CLOSED] * count).flush_once()
-    assert len(turns) == expected
+    assert len(turns) == count + 1
 
 
-@pytest.mark.parametrize(("count", "expected"), COUNTS.items())
-async def test_fifty_logs_have_their_retention_in_a_turn(turns, monkeypatch, count, expected):
+@pytest.mark.parametrize("count", COUNTS)
+async def test_loop_yields_while_retention_is_applied(turns, monkeypatch, count):
     async def shortened(_maintenance, partition_log, partition):
         assert partition_log is partition.open_log
         return 3
 
+    async def nothing(_maintenance):
+        pass
+
+    monkeypatch.setattr(Maintenance, "_open_due", nothing)
     monkeypatch.setattr(Maintenance, "_shorten", shortened)
     partitions = [SimpleNamespace(open_log="a log")] * count
     assert await maintenance_of(partitions).retain_once() == 3 * count
-    assert len(turns) == expected
+    assert len(turns) == count + 1
 
 
 @pytest.mark.parametrize(
     ("segments", "expected"), [(0, 0), (99, 0), (100, 2), (150, 2), (199, 2), (200, 3)]
 )
-async def test_hundred_segments_are_removed_per_turn(turns, segments, expected):
+async def test_hundred_segments_are_removed_per_turn(turns, monkeypatch, segments, expected):
+    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", math.inf)
     asked = []
 
     class Log:
@@ -103,39 +97,20 @@ async def test_hundred_segments_are_removed_per_turn(turns, segments, expected):
     assert len(turns) == expected
 
 
-@pytest.mark.parametrize(
-    ("producers", "expected"),
-    [
-        ([49_949], 0),
-        ([49_950], 1),
-        ([49_949, 0], 1),
-        ([24_000, 24_000], 0),
-        ([25_000, 24_900], 1),
-        ([49_950, 49_949], 1),
-        ([49_950, 49_950], 2),
-    ],
-)
-async def test_fifty_thousand_producers_are_checked_in_a_turn(turns, producers, expected):
-    """A log counts as fifty of them."""
+async def test_loop_yields_while_producers_expire(turns):
     asked = []
-
-    def log_of(count):
-        return SimpleNamespace(
-            remove_expired_producers=lambda at_ms: (asked.append(at_ms), count)[1]
-        )
-
-    partitions = [SimpleNamespace(open_log=log_of(count)) for count in producers]
-    await maintenance_of(partitions).expire_producers_once()
-    assert asked == [0] * len(producers)
-    assert len(turns) == expected
+    opened = SimpleNamespace(open_log=SimpleNamespace(remove_expired_producers=asked.append))
+    await maintenance_of([opened, CLOSED, opened]).expire_producers_once()
+    assert asked == [0, 0]
+    assert len(turns) == 4
 
 
-async def test_five_thousand_leaders_are_checked_per_turn(turns, nursery, autojump_clock):
-    partitions = Registry([CLOSED] * 12_000)
-    nursery.start_soon(maintenance_of(partitions)._drop_lagging)
+async def test_loop_yields_while_lagging_followers_are_dropped(turns, nursery, autojump_clock):
+    dropped = []
+    partition = SimpleNamespace(drop_lagging_followers=lambda: dropped.append(len(turns)))
+    nursery.start_soon(maintenance_of([partition] * 3)._drop_lagging)
     await trio.sleep(16)
-    assert partitions.dropped == [5_000, 5_000, 2_000]
-    assert len(turns) == 2
+    assert dropped == [1, 2, 3]
 
 
 # -- logs at rest
@@ -267,7 +242,8 @@ async def test_each_log_opened_for_retention_takes_one_turn(tmp_path, monkeypatc
     monkeypatch.setattr(LogDirectory, "open_log", fails)
     await maintained(harness)._open_due()
     opened = [partition.open_log is not None for partition in harness.partitions]
-    assert (opened, len(turns)) == ([True, False, True], 2)
+    assert opened == [True, False, True]
+    assert len(turns) == (3 + 1) + (3 + 1), "of the look at them, and of their opening"
     assert "it is damaged" in caplog.text
 
 

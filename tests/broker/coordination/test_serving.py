@@ -220,7 +220,7 @@ async def test_follow_up_starts_after_all_earlier_commits(tmp_path):
 
 
 async def test_thousands_of_follow_ups_start_in_turns(tmp_path, monkeypatch):
-    monkeypatch.setattr(effects, "FOLLOW_UPS_PER_TURN", 10)
+    monkeypatch.setattr(effects, "FOLLOW_UPS_AT_ONCE", 10)
     begun, done = [], trio.Event()
 
     async def follow_up(_epoch, name):

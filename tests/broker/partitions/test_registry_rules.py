@@ -249,7 +249,8 @@ def test_leaders_check_their_followers_periodically(harness):
     for index in (0, 2):
         append(harness, b"a", index=index)
     harness.now += 100
-    harness.partitions.drop_lagging_followers(harness.partitions)
+    for each_partition in harness.partitions:
+        each_partition.drop_lagging_followers()
     [(owner, change)] = harness.isr_changes.submitted
     assert owner is harness.leader()
     assert [member for member, _ in change.new_isr] == [11]

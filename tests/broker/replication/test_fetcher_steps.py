@@ -35,7 +35,7 @@ PER_TURN = 10
 
 @pytest.fixture(autouse=True)
 def little(monkeypatch):
-    monkeypatch.setattr(fetcher, "BATCHES_PER_TURN", PER_TURN)
+    monkeypatch.setattr(fetcher, "BATCHES_AT_ONCE", PER_TURN)
 
 
 async def test_many_small_batches_are_appended_in_turns(tmp_path, monkeypatch):
@@ -129,6 +129,7 @@ async def test_epoch_end_during_note_keeps_log(tmp_path, monkeypatch):
 async def test_truncation_of_many_segments_takes_turns(
     tmp_path, monkeypatch, answer, offsets, kept
 ):
+    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     monkeypatch.setattr(follower_module, "SEGMENTS_AT_ONCE", 4)
     async with followed(tmp_path, records=0) as (harness, leader):
         log = harness.leader().log

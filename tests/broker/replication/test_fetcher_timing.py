@@ -15,10 +15,10 @@ from tests.broker.replication.stub_leader import answered, data, record
 from tests.cluster.data_side import open_harness, partition, topic
 from trimaran.broker.events import REPLICA_UNUSABLE
 from trimaran.broker.partitions.partition import Partition
-from trimaran.broker.replication import fetcher as fetcher_module
 from trimaran.broker.replication.fetch_client import BACKOFF_SECONDS, FetchSettings
 from trimaran.broker.replication.fetcher import NEW_PARTITION_BATCH_SECONDS, Fetcher
 from trimaran.node.quotas.replication_throttle import ReplicationThrottle
+from trimaran.node.runtime import turns
 from trimaran.wire.client.errors import ConnectionLost
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
@@ -196,7 +196,7 @@ async def test_no_more_than_two_fetches_are_under_way(harness, autojump_clock):
 
 async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeypatch):
     opened = []
-    monkeypatch.setattr(fetcher_module, "OPENED_PER_TURN", 2)
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
 
     async def others():
         opened.append(
@@ -210,14 +210,14 @@ async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeyp
         )
         await trio.lowlevel.checkpoint()
 
-    monkeypatch.setattr(fetcher_module, "yield_to_loop", others)
+    monkeypatch.setattr(turns, "yield_to_loop", others)
     leader = HeldLeader()
     async with fetching(harness, leader) as add:
         opened.clear()
         for index in (1, 2, 3, ELECTED):
             add(index)
         await trio.sleep(1)
-        assert opened == [3, 5]
+        assert opened == [1, 2, 3, 4, 5, 5], "before each, before the end, and for the response"
 
 
 async def test_leader_is_asked_only_for_its_partitions(harness, autojump_clock):

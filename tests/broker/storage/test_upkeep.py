@@ -8,7 +8,6 @@ import pytest
 import trio
 
 from tests.broker.storage.directories import TOPIC_ID, Disks, id_of
-from trimaran.broker.storage import directories as directories_module
 from trimaran.broker.storage.directories import LogDirectories
 from trimaran.log.directories.directory import LogDirectory
 from trimaran.log.durability.health import DirectoryHealth
@@ -41,7 +40,6 @@ class Standin:
         self.directory_id = id_of(name)
         self.health = DirectoryHealth()
         self.offsets = self
-        self.logs = 1
 
     @property
     def offline(self):
@@ -65,8 +63,7 @@ class Standin:
         self._note("purge", delay_ms, in_thread())
 
     def collecting(self, high_watermarks):
-        for _ in range(self.logs):
-            yield 1
+        yield 1
         return high_watermarks
 
     def write_checkpoints(self, collected):
@@ -153,18 +150,17 @@ async def test_single_directory_keeps_watermarks_of_unopened_replicas(count):
     ]
 
 
-@pytest.mark.parametrize(("logs", "expected"), [(4_999, 0), (5_000, 1), (10_000, 2)])
-async def test_offsets_of_5000_logs_take_one_turn(monkeypatch, logs, expected):
+async def test_loop_yields_while_offsets_are_collected(monkeypatch):
     turns, asked = [], []
 
     async def turn():
         turns.append(True)
 
     monkeypatch.setattr(turns_module, "yield_to_loop", turn)
+    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
     directories = LogDirectories(three(asked)[:1])
-    directories.all[0].logs = logs
     await directories.save_checkpoints(MARKS)
-    assert len(turns) == expected
+    assert len(turns) == 2, "before the step and before the end"
     assert asked == [("a", "write", MARKS, True)]
 
 
@@ -240,20 +236,19 @@ async def test_failing_metadata_directory_is_reported():
 # -- strays
 
 
-async def test_wanted_names_are_checked_in_turns(disks, monkeypatch):
+async def test_loop_yields_while_wanted_names_are_checked(disks, monkeypatch):
     directories = disks.start("a")
     turns = []
 
     async def turn():
         turns.append(True)
 
-    monkeypatch.setattr(directories_module, "yield_to_loop", turn)
-    for count, expected in ((2_499, 0), (2_500, 1), (4_999, 1), (5_000, 2)):
-        names = {("t", index) for index in range(count)}
-        monkeypatch.setattr(LogDirectory, "partitions", lambda _directory, names=names: names)
-        turns.clear()
-        await directories.drop_strays(names)
-        assert len(turns) == expected, count
+    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
+    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
+    names = {("t", index) for index in range(5)}
+    monkeypatch.setattr(LogDirectory, "partitions", lambda _directory: names)
+    await directories.drop_strays(names)
+    assert len(turns) == 5 + 1
 
 
 async def test_strays_are_moved_aside_in_turns(disks, monkeypatch):
@@ -272,11 +267,13 @@ async def test_strays_are_moved_aside_in_turns(disks, monkeypatch):
 
     async def turn():
         turns.append(len(put_aside))
-        a._names.clear()
+        if len(put_aside) == 4:
+            a._names.clear()
 
-    monkeypatch.setattr(directories_module, "yield_to_loop", turn)
+    monkeypatch.setattr(turns_module, "yield_to_loop", turn)
+    monkeypatch.setattr(turns_module, "HOLD_SECONDS_MAX", 0)
     await directories.drop_strays(())
-    assert (turns, len(put_aside)) == ([41], 41)
+    assert (turns[:5], len(put_aside)) == ([0, 1, 2, 3, 4], 4)
 
 
 async def test_unmovable_stray_stays_alone(disks, caplog):

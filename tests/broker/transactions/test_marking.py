@@ -10,7 +10,6 @@ from tests.broker.batches import batch
 from tests.cluster.data_side import open_harness, partition, registration, topic
 from tests.counted_work import Work
 from trimaran.broker.partitions.isr import FetchClock
-from trimaran.broker.transactions import marking
 from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_all
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
@@ -194,12 +193,11 @@ async def test_followers_have_thirty_seconds_to_fetch_a_marker(rig, mock_clock, 
 
 
 async def test_many_markers_are_written_some_in_a_turn(rig, nursery, monkeypatch):
-    """A marker and a topic of it are steps as its partitions are."""
-    monkeypatch.setattr(marking, "MARKERS_BETWEEN_CHECKPOINTS", 6)
+    monkeypatch.setattr("trimaran.node.runtime.turns.HOLD_SECONDS_MAX", 0)
     rig.write("t", 0, 1)
     written = Work(monkeypatch, Marking, "_append_to")
     await marked(rig, nursery, *[marker(1, ("t", 0), epoch=epoch) for epoch in range(20)])
-    assert (written.calls, written.in_longest_step) == (20, 2)
+    assert (written.calls, written.in_longest_step) == (20, 1)
 
 
 def test_common_code_names_every_partition():

@@ -6,23 +6,7 @@ import pytest
 
 from trimaran.node.runtime import turns
 from trimaran.node.runtime.steps import pieces
-from trimaran.node.runtime.turns import in_turns, piece_by_piece, with_checkpoints
-
-
-@pytest.mark.parametrize(
-    ("count", "pieces", "done_at_turns"),
-    [(0, [], []), (2, [2], []), (3, [3], [1]), (5, [3, 2], [1]), (6, [3, 3], [1, 2])],
-)
-async def test_loop_yields_after_each_whole_piece(monkeypatch, count, pieces, done_at_turns):
-    done, had = [], []
-
-    async def others():
-        had.append(len(done))
-
-    monkeypatch.setattr(turns, "yield_to_loop", others)
-    await piece_by_piece(range(count), 3, done.append)
-    assert [len(some) for some in done] == pieces
-    assert had == done_at_turns
+from trimaran.node.runtime.turns import HOLD_SECONDS_MAX, Paced, run_paced
 
 
 @pytest.fixture
@@ -37,31 +21,51 @@ def yielded(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize(("count", "had"), [(0, 0), (2, 0), (3, 1), (5, 1), (6, 2)])
-async def test_loop_yields_after_given_item_count(yielded, count, had):
-    seen = []
-
-    def items():
-        for number in range(count):
-            seen.append(len(yielded))
-            yield number
-
-    await in_turns(items(), 3)
-    assert len(yielded) == had
-    assert seen == [number // 3 for number in range(count)]
+def steps_of(clock, seconds, had, yielded):
+    """Takes each of `seconds`, in parts of what a task may hold the loop."""
+    for part in seconds:
+        had.append(len(yielded))
+        clock.jump(part * HOLD_SECONDS_MAX)
+        yield part
+    return "result"
 
 
-async def test_loop_yields_after_each_share_of_work(yielded):
+CASES = [
+    ([], [], 0),
+    ([0.9], [0], 0),
+    ([0.4, 0.4, 0.4, 0.4, 0.4, 0.4], [0, 0, 0, 1, 1, 1], 2),
+    ([3, 0.5, 3], [0, 1, 1], 2),
+]
+
+
+@pytest.mark.parametrize(("seconds", "turns_before", "turns_after"), CASES)
+async def test_loop_yields_after_bounded_time(
+    mock_clock, yielded, seconds, turns_before, turns_after
+):
     had = []
+    items = [item async for item in Paced(steps_of(mock_clock, seconds, had, yielded))]
+    assert items == seconds
+    assert had == turns_before
+    assert len(yielded) == turns_after
 
-    def steps():
-        for done in (1, 1, 1, 5, 2, 1, 2):
-            yield done
-            had.append(len(yielded))
-        return "result"
 
-    assert await with_checkpoints(steps(), 3) == "result"
-    assert had == [0, 0, 1, 2, 2, 3, 3]
+@pytest.mark.parametrize(("seconds", "turns_before", "turns_after"), CASES)
+async def test_paced_run_returns_the_result(
+    mock_clock, yielded, seconds, turns_before, turns_after
+):
+    had = []
+    assert await run_paced(steps_of(mock_clock, seconds, had, yielded)) == "result"
+    assert had == turns_before
+    assert len(yielded) == turns_after
+
+
+async def test_zero_hold_yields_before_each_item(mock_clock, yielded, monkeypatch):
+    monkeypatch.setattr(turns, "HOLD_SECONDS_MAX", 0)
+    assert [len(yielded) async for _ in Paced(range(3))] == [1, 2, 3]
+
+
+def test_hold_is_a_tenth_of_the_longest_step():
+    assert HOLD_SECONDS_MAX <= 0.005
 
 
 @pytest.mark.parametrize(

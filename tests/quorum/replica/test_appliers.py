@@ -19,14 +19,14 @@ from trimaran.quorum.raft_log.snapshot_format import (
     decode_snapshot,
     encode_snapshot,
 )
-from trimaran.quorum.replica.appliers import RECORDS_PER_TURN, Applier
+from trimaran.quorum.replica.appliers import RECORDS_AT_ONCE, Applier
 from trimaran.wire.records.metadata import (
     decode_metadata_record,
     encode_metadata_record,
     metadata_record_version,
 )
 
-COUNT = 3 * RECORDS_PER_TURN
+COUNT = 3 * RECORDS_AT_ONCE
 
 
 def values(count: int) -> list[bytes]:
@@ -70,7 +70,7 @@ class Turns:
 
     def ensure_in_turns(self) -> None:
         turns = [turn for turn, _ in self.seen]
-        assert len(turns) == COUNT // RECORDS_PER_TURN
+        assert len(turns) == COUNT // RECORDS_AT_ONCE
         assert turns[0] < turns[-1]  # of two tasks in one round of the loop either may run first
         assert {topics for _, topics in self.seen} == {0}
         assert len(self.loader.image.topics.by_name["t"].partitions) == COUNT - 1

@@ -428,7 +428,8 @@ class SimBroker:
     async def _drop_lagging(self) -> None:
         while True:
             await trio.sleep(LAG_SECONDS_MAX / 2)
-            self.partitions.drop_lagging_followers(self.partitions)
+            for partition in self.partitions:
+                partition.drop_lagging_followers()
 
     # --- requests
 
