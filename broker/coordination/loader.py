@@ -17,7 +17,6 @@ from typing import Any, Generic, TypeVar, cast
 import trio
 
 from trimaran.broker import events
-from trimaran.broker.coordination.ports import CoordinatorLog
 from trimaran.broker.coordination.shard import (
     CoordinatorShard,
     CoordinatorSpec,
@@ -28,6 +27,7 @@ from trimaran.broker.coordination.shard import (
 from trimaran.broker.coordination.transactions import PendingTransactions
 from trimaran.log.batches.batch import ATTRIBUTES_COMPRESSION, BatchView, iter_batches
 from trimaran.log.batches.columns import Columns, decode_columns
+from trimaran.log.partitions.partition_log import PartitionLog
 from trimaran.log.producers.marker import read_end_marker
 from trimaran.log.segments.slices import LogSlice
 from trimaran.node.replicated.state_machine import Producer
@@ -164,7 +164,7 @@ def _runs(batches: Sequence[BatchView]) -> Iterator[Sequence[BatchView]]:
 
 
 async def load_shard(
-    spec: CoordinatorSpec[S, R], name: str, source: CoordinatorLog, is_wanted: Callable[[], bool]
+    spec: CoordinatorSpec[S, R], name: str, source: PartitionLog, is_wanted: Callable[[], bool]
 ) -> tuple[S, Offset]:
     """Returns the shard after a replay of the log, and the end of the log.
 

@@ -6,38 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Protocol
 
 from trimaran.log.batches.batch import BatchView
-from trimaran.log.partitions.partition_log import AppendInfo
-from trimaran.log.producers.state import ProducerState
-from trimaran.log.segments.slices import LogSlice
+from trimaran.log.partitions.partition_log import AppendInfo, PartitionLog
 from trimaran.node.runtime.watermark import Watermark
 from trimaran.quorum.metadata.image import MetadataImage
-from trimaran.wire.identity import Offset
-
-
-class CoordinatorLog(Protocol):
-    """The part of `trimaran.log.partitions.partition_log.PartitionLog` that coordinators use in the event loop.
-
-    Slices may be read in a thread.
-    """
-
-    @property
-    def log_start_offset(self) -> Offset: ...
-
-    @property
-    def log_end_offset(self) -> Offset: ...
-
-    @property
-    def producers(self) -> ProducerState: ...
-
-    def read(
-        self, offset: Offset, max_bytes: int, *, upto_offset: Offset, min_one: bool
-    ) -> LogSlice | None: ...
-
-    def storage(self, what: str) -> AbstractContextManager[None]: ...
 
 
 class CoordinatorPartition(Protocol):
@@ -51,7 +25,8 @@ class CoordinatorPartition(Protocol):
         """The high watermark, closed when the epoch ends; the whole ISR has everything below it on disk."""
 
     @property
-    def log(self) -> CoordinatorLog: ...
+    def log(self) -> PartitionLog:
+        """The log; slices of it may be read in a thread."""
 
     def append(
         self, records: memoryview, views: Sequence[BatchView], *, is_awaited: bool = True

@@ -14,7 +14,6 @@ from contextlib import suppress
 from trimaran.broker.partitions.leader import PartitionLeader
 from trimaran.broker.partitions.partition import Partition
 from trimaran.broker.partitions.registry import Partitions
-from trimaran.node.runtime.turns import Paced
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import KafkaError
 from trimaran.wire.identity import BrokerId, TopicIdPartition, TopicPartition
@@ -58,13 +57,3 @@ def opened_leader(partition: Partition) -> Handling[PartitionLeader]:
         with suppress(KafkaError):  # `open_leader` raises the error
             yield Blocking(partition.check)
     return partition.open_leader()
-
-
-async def open_leaders(
-    partitions: Partitions, keys: Iterable[TopicPartition], *, for_writing: bool = False
-) -> None:
-    """Does the same as `opening`, for tasks outside of requests."""
-    async for effect in Paced(opening(partitions, keys, for_writing=for_writing)):
-        if isinstance(effect, Blocking):
-            with suppress(KafkaError):  # as in `opened_leader`, which then continues
-                await effect.wait()

@@ -28,6 +28,7 @@ from trimaran.broker.transactions.ports import has_partition
 from trimaran.broker.transactions.records import TransactionRecord, partitions_by_topic
 from trimaran.broker.transactions.shard import TransactionCoordinatorShard
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
+from trimaran.node.runtime.turns import run_handling
 from trimaran.wire.client.backoff import ExponentialBackoff
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import BrokerId, TopicPartition
@@ -200,7 +201,7 @@ class MarkerWriter:
         self, broker_id: BrokerId, request: WriteTxnMarkersRequest
     ) -> WriteTxnMarkersResponse:
         if broker_id == self._node_id:
-            return await self._marking.write(request)
+            return await run_handling(self._marking.writing(request))
         response = await self._channels.call(broker_id, request, timeout=self._seconds)
         assert isinstance(response, WriteTxnMarkersResponse)
         return response

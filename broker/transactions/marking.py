@@ -7,20 +7,19 @@ Markers of `__consumer_offsets` go through the group coordinator, because they c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
 from trimaran.broker.partitions.end_markers import append_end_marker
 from trimaran.broker.partitions.leader import PartitionLeader
-from trimaran.broker.partitions.opening import open_leaders, opening
+from trimaran.broker.partitions.opening import opening
 from trimaran.broker.partitions.registry import Partitions
 from trimaran.broker.partitions.watermark_waits import WatermarkWait, wait_for_all
 from trimaran.log.partitions.partition_log import AppendInfo
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.replicated.state_machine import Producer
-from trimaran.node.runtime.turns import run_paced
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
 from trimaran.wire.messages.write_txn_markers import (
@@ -76,45 +75,26 @@ class Marking:
     now_ms: Callable[[], int]
 
     def writing(self, request: WriteTxnMarkersRequest) -> Handling[WriteTxnMarkersResponse]:
-        """Writes the markers of a request from another broker. Returns when the whole ISR has each marker, or the wait
-        is over.
+        """Writes the markers of a request, at most one between two pauses. Returns when the whole ISR has each marker,
+        or the wait is over.
         """
         yield from opening(self.partitions, keys_of(request), for_writing=True)
         waits: list[WatermarkWait] = []
         results: list[WritableTxnMarkerResult] = []
-        for _ in self._append_all(request, results, waits):
-            yield None
-        yield Wait(partial(wait_for_all, waits, REPLICATION_SECONDS_MAX))
-        return WriteTxnMarkersResponse(markers=results)
-
-    async def write(self, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-        """Writes the markers of the coordinator on this broker, in the same way."""
-        await open_leaders(self.partitions, keys_of(request), for_writing=True)
-        waits: list[WatermarkWait] = []
-        results: list[WritableTxnMarkerResult] = []
-        await run_paced(self._append_all(request, results, waits))
-        await wait_for_all(waits, REPLICATION_SECONDS_MAX)
-        return WriteTxnMarkersResponse(markers=results)
-
-    def _append_all(
-        self,
-        request: WriteTxnMarkersRequest,
-        results: list[WritableTxnMarkerResult],
-        waits: list[WatermarkWait],
-    ) -> Generator[None, None, None]:
-        """Appends the markers and fills `results`, at most one partition in each step."""
         for marker in request.markers:
             result = WritableTxnMarkerResult(producer_id=marker.producer_id, topics=[])
             results.append(result)
-            yield
+            yield None
             for topic in marker.topics:
                 of_topic = WritableTxnMarkerTopicResult(name=topic.name, partitions=[])
                 result.topics.append(of_topic)
-                yield
+                yield None
                 for index in topic.partition_indexes:
                     key = TopicPartition(topic.name, index)
                     of_topic.partitions.append(self._append_to(key, marker, waits))
-                    yield
+                    yield None
+        yield Wait(partial(wait_for_all, waits, REPLICATION_SECONDS_MAX))
+        return WriteTxnMarkersResponse(markers=results)
 
     def _append_to(
         self, key: TopicPartition, marker: WritableTxnMarker, waits: list[WatermarkWait]

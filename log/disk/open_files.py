@@ -34,8 +34,8 @@ def open_files_max(descriptors: int) -> int:
 
 
 class Reopenable(Protocol):
-    """The interface of a file that may be closed at any time, because the next use reopens it. Implemented by
-    `trimaran.log.disk.named_file.NamedFile`.
+    """The interface of a file that may be closed at any time, because the next use reopens it. The one implementation
+    is `trimaran.log.disk.named_file.NamedFile`, which is above this module.
     """
 
     listed: bool  # registered with the clock

@@ -107,7 +107,9 @@ def limits_of(config: ServerConfig) -> ConnectionLimits:
 
 
 class Values(Protocol):
-    """The values of a node's configs: from its file, or as altered since."""
+    """The values of a node's configs: from its file, or as altered since. The one implementation is
+    `trimaran.quorum.serving.node_configs.NodeConfigs`, which is in a layer above.
+    """
 
     def now(self, key: str) -> Any: ...
 

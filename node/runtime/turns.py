@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Generic, TypeVar
 
 import trio
 
+from trimaran.wire.errors import KafkaError
+from trimaran.wire.transport.scheduling.effects import Compute, Effect, Handling
 from trimaran.wire.transport.scheduling.events import yield_to_loop
 
 T = TypeVar("T")
@@ -31,10 +33,13 @@ class Paced(Generic[T]):
     def __aiter__(self) -> Paced[T]:
         return self
 
-    async def __anext__(self) -> T:
+    async def pause_if_due(self) -> None:
         if trio.current_time() >= self._ends:
             await yield_to_loop()
             self._ends = trio.current_time() + HOLD_SECONDS_MAX
+
+    async def __anext__(self) -> T:
+        await self.pause_if_due()
         try:
             return next(self._items)
         except StopIteration as end:
@@ -50,3 +55,26 @@ async def run_paced(steps: Generator[object, None, T]) -> T:
         except StopAsyncIteration as end:
             result: T = end.args[0]
             return result
+
+
+async def run_handling(handling: Handling[T]) -> T:
+    """Runs a part of a handler for a task that is no request: as `run_paced` does, with its waits. Not implemented:
+    `Compute`.
+    """
+    paced = Paced[None](())
+    resume: Callable[[Any], Effect] = handling.send
+    value: Any = None
+    while True:
+        await paced.pause_if_due()
+        try:
+            effect = resume(value)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        resume, value = handling.send, None
+        if effect is not None:
+            assert not isinstance(effect, Compute)
+            try:
+                value = await effect.wait()
+            except KafkaError as error:
+                resume, value = handling.throw, error

@@ -125,38 +125,3 @@ async def _carried_out(steps: Any, effect: Any, whom: int | None) -> tuple[Any, 
         return steps.send, given
     except Exception as error:  # noqa: BLE001 - it is for the handler
         return steps.throw, error
-
-
-class Begun:
-    """A handler that is a generator, run to its first effect. An error before that is raised at once."""
-
-    def __init__(self, steps: Any, effects: list[Any] | None = None) -> None:
-        self._steps = steps
-        self._effects = [] if effects is None else effects
-        self._has_ended = False
-        self._response: Any = None
-        self._run(steps.send, None)
-
-    def _run(self, step: Any, given: Any) -> None:
-        try:
-            self._effects.append(step(given))
-        except StopIteration as end:
-            self._has_ended, self._response = True, end.value
-
-    def ready(self) -> bool:
-        """Whether the response is known, or would be without waiting."""
-        return self._has_ended or self._effects[-1].ready()
-
-    async def finish(self) -> Any:
-        while not self._has_ended:
-            step, effect = self._steps.send, self._effects[-1]
-            try:
-                if effect is None:
-                    given = await trio.lowlevel.checkpoint()
-                else:
-                    is_compute = isinstance(effect, Compute)
-                    given = effect.call() if is_compute else await effect.wait()
-            except Exception as error:  # noqa: BLE001 - it is for the handler
-                step, given = self._steps.throw, error
-            self._run(step, given)
-        return self._response

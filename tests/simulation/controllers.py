@@ -17,7 +17,7 @@ from unittest import mock
 
 import trio
 
-from tests.broker.calls import Begun, finished
+from tests.broker.calls import finished, started
 from tests.quorum.config_of import config_of
 from tests.simulation.member import Member
 from tests.simulation.storage import Entry
@@ -229,7 +229,7 @@ class ControllerMember(Member):
         before, error = self._standing(), ""
         try:
             with mock.patch.object(operations, "STEPS_PER_TURN", math.inf):
-                Begun(HANDLERS[type(request)](request, self._context, Call(HEADER, None)))  # type: ignore[arg-type]
+                started(HANDLERS[type(request)](request, self._context, Call(HEADER, None)))  # type: ignore[arg-type]
         except KafkaError as refusal:
             error = refusal.code.name
         after = self._standing()

@@ -12,8 +12,9 @@ from tests.broker.batches import append
 from tests.broker.calls import finished
 from tests.cluster.data_side import open_harness, partition, topic, topic_id
 from trimaran.broker.partitions import replica
-from trimaran.broker.partitions.opening import open_leaders, opening
+from trimaran.broker.partitions.opening import opening
 from trimaran.log.directories.directory import LogDirectory
+from trimaran.node.runtime.turns import run_handling
 from trimaran.quorum.metadata.image import TopicImage
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.transport.scheduling.effects import Blocking
@@ -107,12 +108,12 @@ async def test_partition_deleted_during_check_releases_waiters(
 
     monkeypatch.setattr(LogDirectory, "check_log", check_log)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(open_leaders, harness.partitions, [("t", 0)])
+        nursery.start_soon(run_handling, opening(harness.partitions, [("t", 0)]))
         await trio.to_thread.run_sync(begun.wait)
         harness.set_image()
         if is_made_again:
             harness.set_image(TopicImage("t", b"2" * 16, Map({0: partition()})))
-            nursery.start_soon(open_leaders, harness.partitions, [("t", 0)])
+            nursery.start_soon(run_handling, opening(harness.partitions, [("t", 0)]))
             await trio.testing.wait_all_tasks_blocked()
         goes_on.set()
     assert waited[:1] == [False], "the loop waited for the thread"
@@ -130,6 +131,6 @@ async def test_unopenable_partition_does_not_delay_others(tmp_path):
     append(harness, b"a")
     gone, other = list(harness.partitions)
     harness.partitions.take_out(gone, "a bit flipped")
-    await open_leaders(harness.partitions, [("t", 0), ("t", 1)])
+    await run_handling(opening(harness.partitions, [("t", 0), ("t", 1)]))
     assert gone.leader_or_none is None
     assert other.leader_or_none is not None

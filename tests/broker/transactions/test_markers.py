@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 
 import trio
@@ -13,6 +14,7 @@ from trimaran.broker.transactions.marking import the_same_for_all
 from trimaran.broker.transactions.transaction import Transaction, TransactionState
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
+from trimaran.wire.transport.scheduling.effects import Wait
 
 HERE = 1
 
@@ -23,6 +25,9 @@ class Marking:
     def __init__(self):
         self.asked = []
         self.goes_on = trio.Event()
+
+    def writing(self, request):
+        return (yield Wait(partial(self.write, request)))
 
     async def write(self, request):
         self.asked.append([marker.producer_id for marker in request.markers])

@@ -14,6 +14,7 @@ from trimaran.broker.transactions.marking import Marking, keys_of, the_same_for_
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.log.producers.marker import EndMarker
+from trimaran.node.runtime.turns import run_handling
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -95,7 +96,7 @@ class Rig:
 
     async def mark(self, *markers):
         request = WriteTxnMarkersRequest(markers=list(markers))
-        return await self.marking.write(request)
+        return await run_handling(self.marking.writing(request))
 
 
 @pytest.fixture

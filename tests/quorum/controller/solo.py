@@ -7,14 +7,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from types import GeneratorType
 from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import Begun
+from tests.broker.calls import finished, started
 from tests.quorum.config_of import config_of
 from trimaran.quorum.controller.active_controller import ActiveController
 from trimaran.quorum.controller.context import ControllerContext
@@ -111,14 +110,13 @@ class Solo:
         return dict(self.image.topics.by_name[name].partitions)
 
     def begin(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
-        """Returns the response of a plain handler, or a generator at its first effect (`Begun`)."""
+        """Returns the response of a handler, or `Paused` at its first effect that takes time."""
         header = RequestHeader(request.KEY, version, 1, "client")
         found = handler(request, self.context, Call(header, self.connection))
-        return Begun(found) if isinstance(found, GeneratorType) else found
+        return started(found)
 
     async def call(self, handler: Callable[..., Any], request: Message, version: int = 0) -> Any:
-        begun = self.begin(handler, request, version)
-        return await begun.finish() if isinstance(begun, Begun) else begun
+        return await finished(self.begin(handler, request, version))
 
     def beat_request(
         self, broker_id: int, *, epoch: int | None = None, offset: int = 1 << 40, **wishes: Any

@@ -4,7 +4,7 @@ import pytest
 import trio
 import trio.testing
 
-from tests.broker.calls import Begun
+from tests.broker.calls import started
 from tests.quorum.config_of import config_of
 from tests.quorum.controller.solo import CLUSTER_ID, EPOCH, Log, solo
 from tests.quorum.metadata.build import broker, config, features, image_of, partition, topic
@@ -39,7 +39,7 @@ def decision(*records, response="made"):
 async def test_inactive_controller_decides_nothing(mock_clock):
     controller = standby()
     assert not controller.is_active
-    assert not_controller(lambda: Begun(controller.submit(decision(topic("t", 1)))))
+    assert not_controller(lambda: started(controller.submit(decision(topic("t", 1)))))
     assert not_controller(controller.active)
     controller.connection_ended(1, 1)  # concerns no broker
 
@@ -47,8 +47,8 @@ async def test_inactive_controller_decides_nothing(mock_clock):
 async def test_answer_comes_after_commit(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
-        answer = Begun(one.controller.submit(decision(topic("t", 1))))
-        asked_later = Begun(one.controller.submit(decision(response="looked")))
+        answer = started(one.controller.submit(decision(topic("t", 1))))
+        asked_later = started(one.controller.submit(decision(response="looked")))
         assert (answer.ready(), asked_later.ready()) == (False, False)
         assert "t" in one.active.image.topics.by_name
         assert "t" not in one.image.topics.by_name
@@ -58,7 +58,7 @@ async def test_answer_comes_after_commit(mock_clock):
         assert await asked_later.finish() == "looked"
         assert answer.ready()
         assert "t" in one.image.topics.by_name
-        assert Begun(one.controller.submit(decision())).ready(), "nothing is under way"
+        assert started(one.controller.submit(decision())) == "made", "nothing is under way"
 
 
 async def test_decision_longer_than_a_turn_is_answered(mock_clock):
@@ -69,7 +69,7 @@ async def test_decision_longer_than_a_turn_is_answered(mock_clock):
             yield 1_000_000
             return Result([topic("t", 1)], "made")
 
-        answer = Begun(one.controller.submit(long))
+        answer = started(one.controller.submit(long))
         assert not answer.ready()
         assert await answer.finish() == "made"
         assert answer.ready()
@@ -85,9 +85,9 @@ async def test_waiting_request_fails_when_epoch_ends(mock_clock, steps):
                 yield 1_000_000
             return Result([topic("t", 1)], "made")
 
-        answer = Begun(one.controller.submit(decide))
+        answer = started(one.controller.submit(decide))
         one.active.close()
-        assert not_controller(lambda: Begun(one.controller.submit(decision())))
+        assert not_controller(lambda: started(one.controller.submit(decision())))
         with pytest.raises(KafkaError) as refused:
             await answer.finish()
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
@@ -138,7 +138,7 @@ async def test_begin_and_end_of_epoch_are_logged(mock_clock, caplog):
 async def test_epoch_ends_with_first_commit_of_later_one(mock_clock):
     async with solo(features()) as one:
         one.log.held = True
-        answer = Begun(one.controller.submit(decision(topic("t", 1))))
+        answer = started(one.controller.submit(decision(topic("t", 1))))
         end = one.log.log_end_offset
         for last, epoch, ends in ((end - 2, EPOCH, True), (end - 1, EPOCH, False)):
             one.controller.apply_committed(CommittedBatch(last, last, epoch, 1, 1, [], ends=ends))

@@ -14,7 +14,7 @@ from tests.simulation.partitions.network import CLIENT, Lost
 from tests.simulation.partitions.replica_logs import entries_in
 from tests.simulation.slices import slice_of_requests
 from trimaran.broker.partitions.end_markers import append_end_marker
-from trimaran.broker.partitions.opening import open_leaders
+from trimaran.broker.partitions.opening import opening
 from trimaran.broker.producing.append import append
 from trimaran.broker.producing.await_replicas import await_replicas
 from trimaran.broker.producing.partition_append import PartitionAppend
@@ -22,6 +22,7 @@ from trimaran.log.batches.batch import BatchView, iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.log.producers.marker import EndMarker
 from trimaran.node.runtime.errors import NotLeaderError
+from trimaran.node.runtime.turns import run_handling
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -370,7 +371,8 @@ async def _epoch_told(
 async def _opened(broker: SimBroker, key: Key) -> str:
     """The topic's name. Raises KafkaError."""
     name = broker.partitions.topic_name(key[0])
-    await open_leaders(broker.partitions, [TopicPartition(name, key[1])], for_writing=True)
+    keys = [TopicPartition(name, key[1])]
+    await run_handling(opening(broker.partitions, keys, for_writing=True))
     return name
 
 

@@ -14,7 +14,8 @@ import socket
 import ssl
 import struct
 import time
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Generic, Protocol, TypeVar
 
 import trio
 
@@ -30,6 +31,8 @@ from trimaran.wire.security.principal import (
 from trimaran.wire.transport.endpoint.file_piece import FilePiece, is_cold, warm
 from trimaran.wire.transport.endpoint.send_queue import SendQueue
 from trimaran.wire.transport.scheduling.events import yield_to_loop
+
+S = TypeVar("S", bound=socket.socket)
 
 # Bytes of files given to the kernel between two checkpoints: about a quarter of a millisecond of copying.
 _TURN_BYTES = 1 << 20
@@ -97,17 +100,55 @@ class TransportLayer(Protocol):
         """Closes at once; waiting tasks get an error."""
 
 
-class SocketEndpoint:
+class _TcpEndpoint(ABC, Generic[S]):
+    """The common part of plain connections and those with TLS: a non-blocking socket, owned by this object."""
+
+    _socket: S
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.received_at = time.perf_counter()
+
+    async def send(self, queue: SendQueue) -> None:
+        while queue.size:
+            began = time.perf_counter()
+            wanted = self._send_some(queue)
+            self.seconds += time.perf_counter() - began
+            if queue.size:
+                await _wait(self._socket, wanted, queue)
+
+    @abstractmethod
+    def _send_some(self, queue: SendQueue) -> _Next:
+        """Sends up to a turn's worth."""
+
+    def peer_is_gone(self) -> bool:
+        """Reads the state of TCP, the first byte of Linux's TCP_INFO (tcp(7)); returns False on other systems."""
+        sock = self._socket
+        if not hasattr(socket, "TCP_INFO") or sock.family not in (socket.AF_INET, socket.AF_INET6):
+            return False
+        return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
+
+    def give_up(self) -> None:
+        if self._socket.fileno() >= 0:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_TIME_TO_LINGER)
+
+    async def aclose(self) -> None:
+        if self._socket.fileno() >= 0:
+            trio.lowlevel.notify_closing(self._socket)
+            self._socket.close()
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+
+class SocketEndpoint(_TcpEndpoint[socket.socket]):
     """A connected non-blocking TCP socket, owned by this object."""
 
     def __init__(self, sock: socket.socket) -> None:
+        super().__init__()
         sock.setblocking(False)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
         self._fd = sock.fileno()
-        self.seconds = 0.0
-        self.received_at = time.perf_counter()
 
     async def receive(self, frames: FrameBuffer) -> int:
         clock = time.perf_counter
@@ -154,16 +195,7 @@ class SocketEndpoint:
             return
         queue.sent_bytes(sent)
 
-    async def send(self, queue: SendQueue) -> None:
-        while queue.size:
-            began = time.perf_counter()
-            wanted = self._send_some(queue)
-            self.seconds += time.perf_counter() - began
-            if queue.size:
-                await _wait(self._socket, wanted, queue)
-
     def _send_some(self, queue: SendQueue) -> _Next:
-        """Sends up to a turn's worth."""
         budget = queue.sent + _TURN_BYTES
         while queue.size and queue.sent < budget:
             piece = queue.pieces[0]
@@ -199,20 +231,8 @@ class SocketEndpoint:
             raise OSError("a file ends before the end of a slice of it")
         queue.sent_of_file(sent)
 
-    def peer_is_gone(self) -> bool:
-        return _peer_is_gone(self._socket)
 
-    def give_up(self) -> None:
-        _reset_when_closed(self._socket)
-
-    async def aclose(self) -> None:
-        if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
-            self._socket.close()
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-
-class TlsEndpoint:
+class TlsEndpoint(_TcpEndpoint[ssl.SSLSocket]):
     """A connected TCP socket with TLS over it, owned by this object; reader and writer are tasks of one thread."""
 
     def __init__(
@@ -230,6 +250,7 @@ class TlsEndpoint:
             OSError: the peer has reset the connection; the caller still owns `sock`.
             ValueError: `server_name` is no name that a certificate can have.
         """
+        super().__init__()
         self._names = names
         sock.setblocking(False)
         sock.getpeername()  # `wrap_socket` takes over the descriptor even of a reset socket
@@ -240,8 +261,6 @@ class TlsEndpoint:
             server_hostname=server_name,
             do_handshake_on_connect=False,
         )
-        self.seconds = 0.0
-        self.received_at = time.perf_counter()
 
     async def handshake(self) -> Principal:
         while True:
@@ -295,14 +314,6 @@ class TlsEndpoint:
     def send_nowait(self, queue: SendQueue) -> None:
         self._send_some(queue)
 
-    async def send(self, queue: SendQueue) -> None:
-        while queue.size:
-            began = time.perf_counter()
-            wanted = self._send_some(queue)
-            self.seconds += time.perf_counter() - began
-            if queue.size:
-                await _wait(self._socket, wanted, queue)
-
     def _send_some(self, queue: SendQueue) -> _Next:
         """Sends up to a turn's worth. Bytes that OpenSSL accepted and could not send must be passed first again, so
         pieces only grow.
@@ -327,36 +338,12 @@ class TlsEndpoint:
             queue.sent_bytes(sent)
         return _Next.TURN
 
-    def peer_is_gone(self) -> bool:
-        return _peer_is_gone(self._socket)
-
-    def give_up(self) -> None:
-        _reset_when_closed(self._socket)
-
     async def aclose(self) -> None:
+        """Sends close_notify if there is room for it, and closes; does not wait for the peer's."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
-            _say_goodbye(self._socket)
-            self._socket.close()
-        await trio.lowlevel.cancel_shielded_checkpoint()
-
-
-def _say_goodbye(sock: ssl.SSLSocket) -> None:
-    """Sends close_notify if there is room for it; does not wait for the peer's."""
-    with contextlib.suppress(OSError, ValueError):
-        sock.unwrap()
-
-
-def _reset_when_closed(sock: socket.socket) -> None:
-    if sock.fileno() >= 0:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_TIME_TO_LINGER)
-
-
-def _peer_is_gone(sock: socket.socket) -> bool:
-    """Reads the state of TCP, the first byte of Linux's TCP_INFO (tcp(7)); returns False on other systems."""
-    if not hasattr(socket, "TCP_INFO") or sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return False
-    return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _TCP_ESTABLISHED
+            with contextlib.suppress(OSError, ValueError):
+                self._socket.unwrap()
+        await super().aclose()
 
 
 async def _wait(sock: socket.socket, wanted: _Next, queue: SendQueue) -> None:
