@@ -49,6 +49,17 @@ def test_a_new_epoch_needs_more(tmp_path):
     assert log.prepare_flush().descriptors() is None
 
 
+def test_epoch_that_began_during_flush_needs_more(tmp_path):
+    log = opened(tmp_path / "t-0")
+    append(log, epoch=1)
+    flush = log.prepare_flush()
+    append(log, epoch=2)
+    flush.run()
+    log.finish_flush(flush)
+    assert not log.needs_only_a_sync
+    assert log.prepare_flush().descriptors() is None
+
+
 def test_megabytes_are_written_out_first(tmp_path):
     log = fill(open_log(tmp_path / "t-0", replace(SMALL, segment_bytes=64 << 20)), 3)
     log.flush()

@@ -11,7 +11,7 @@ from tests.log.helpers import append, batch_bytes, open_log, view_of
 from trimaran.log.batches.batch import BatchView
 from trimaran.log.config import RELATIVE_OFFSET_MAX, LogConfig
 from trimaran.log.disk.files import Files
-from trimaran.log.segments.rolling import must_roll, runs_within_segment
+from trimaran.log.segments.rolling import must_roll, room_left, runs_within_segment
 from trimaran.log.segments.segment import NO_ROOM, Segment
 
 CONFIG = LogConfig(segment_bytes=10_000, segment_ms=1000, segment_index_bytes=1000)
@@ -105,6 +105,23 @@ def test_jitter_shortens_age_by_a_constant_share(tmp_path_factory, jitter_ms, ag
     within = min(jitter_ms, age_max)
     age_max -= crc32c.crc32c(name) % within if within else 0
     assert rolls(active, config, timestamp_ms=5000 + age_ms) is (age_ms > age_max)
+
+
+@pytest.mark.parametrize("jitter_ms", [0, 7, 400, 1000])
+def test_known_room_ends_before_jitter_may_roll(tmp_path, jitter_ms):
+    active, config = segment(tmp_path), replace(CONFIG, segment_jitter_ms=jitter_ms)
+    room = room_left(active, config)
+    assert room.newest_ms == 5000 + CONFIG.segment_ms - jitter_ms
+    assert not rolls(active, config, timestamp_ms=room.newest_ms)
+
+
+def test_changed_config_applies_to_next_append(tmp_path):
+    log = open_log(tmp_path / "t-0", CONFIG)
+    append(log)
+    append(log)
+    log.config = replace(CONFIG, segment_bytes=log.active_segment.size)
+    append(log)
+    assert log.segment_base_offsets == (0, 2)
 
 
 CONFIGS = st.builds(

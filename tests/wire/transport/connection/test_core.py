@@ -138,6 +138,15 @@ def test_blocking_request_keeps_next_one_from_beginning():
     assert (peer.began, peer.received()) == (["1", "2"], [99, 2])
 
 
+def test_request_still_blocks_after_earlier_one_ends():
+    peer = Peer()
+    peer.send(heartbeat_frame("1 waits") + heartbeat_frame("2 blocks") + heartbeat_frame("3"))
+    peer.finish()
+    assert (peer.core.is_blocked(), peer.core.is_full()) == (True, True)
+    peer.begin()
+    assert peer.began == ["1", "2"]
+
+
 def test_requests_in_flight_are_bounded():
     peer = Peer()
     peer.send(b"".join(heartbeat_frame(f"{number} waits") for number in range(5)))

@@ -34,6 +34,23 @@ async def test_stopped_deadlines_leave_heap(autojump_clock):
     assert (found._heap, found.stopped) == ([], 0)
 
 
+async def test_callback_may_stop_and_add_deadlines(autojump_clock):
+    """Adding removes the stopped ones from the heap, which is being walked then."""
+    found, now, rung = deadlines(), trio.current_time(), []
+    stopped = [found.add(now + 60, lambda: None) for _ in range(10)]
+
+    def ring():
+        for deadline in stopped:
+            deadline.stop()
+        found.add(now + 1, lambda: rung.append(trio.current_time() - now))
+
+    found.add(now + 1, ring)
+    found.add(now + 1, lambda: rung.append("second"))
+    await trio.sleep(100)
+    assert rung == ["second", 1]
+    assert (found._heap, found.stopped) == ([], 0)
+
+
 async def test_event_says_whether_its_deadline_came_first(autojump_clock):
     event, began = AutoResetEvent(), trio.current_time()
     assert not await event.wait(began + 1)
