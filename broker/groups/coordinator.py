@@ -30,10 +30,11 @@ from trimaran.broker.groups.kinds import (
     Settings,
 )
 from trimaran.broker.groups.limits import GroupLimits
+from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.memory import GroupMemory
 from trimaran.broker.groups.records import OFFSETS_TOPIC, GroupRecord
 from trimaran.broker.groups.registry import KINDS, serde_of
-from trimaran.broker.groups.shard import GroupCoordinatorShard, LoadedRows
+from trimaran.broker.groups.shard import GroupCoordinatorShard
 from trimaran.broker.groups.topics import newest_topics
 from trimaran.broker.metadata.topic_patterns import TopicPatterns
 from trimaran.log.partitions.partition_log import AppendInfo

@@ -1,4 +1,4 @@
-"""Offsets: commits and fetches. Pure decisions, returned as records; see `removals` for the removal of offsets.
+"""Offsets: commits, fetches and deletions. Pure decisions, returned as records; see `removals` for the removal of offsets.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
 topic ids, KIP-447 for stable offsets). Any committed number is accepted: some clients commit -2 for "the earliest".
@@ -6,11 +6,11 @@ topic ids, KIP-447 for stable offsets). Any committed number is accepted: some c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trimaran.broker.groups.kinds import CheckPartition, all_may
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.records import GroupRecord, KnowsTopic
+from trimaran.broker.groups.records import GroupRecord, KnowsTopic, offset_tombstone
 from trimaran.broker.groups.store import GroupStore
 from trimaran.node.replicated.state_machine import Result
 from trimaran.wire.buffers.primitives import NIL_UUID
@@ -206,3 +206,23 @@ def not_found(index: int, code: ErrorCode = ErrorCode.NONE) -> OffsetFetchRespon
     return OffsetFetchResponsePartitions(
         partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
     )
+
+
+def decide_delete(
+    store: GroupStore,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    is_subscribed_to: Callable[[str, str], bool],
+) -> Result[GroupRecord, dict[TopicPartition, ErrorCode]]:
+    """Returns tombstones of the offsets that the group has, and a code for each partition. Topics to which a member of
+    the group subscribes are refused.
+    """
+    codes, records = {}, []
+    for key in partitions:
+        if is_subscribed_to(group_id, key.topic):
+            codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+            continue
+        codes[key] = ErrorCode.NONE
+        if store.is_pending(group_id, key) or store.offset(group_id, key) is not None:
+            records.append(offset_tombstone(group_id, key))
+    return Result(records, codes, atomic=False)

@@ -7,12 +7,11 @@ Source: Kafka's `GroupCoordinatorShard`.
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from trimaran.broker import events
-from trimaran.broker.coordination.shard import Effects, LoadedRow, Write
+from trimaran.broker.coordination.shard import Effects, Write
 from trimaran.broker.coordination.timers import Instant, Timers
 from trimaran.broker.groups import offsets
 from trimaran.broker.groups.classic.joining import Join
@@ -32,10 +31,8 @@ from trimaran.broker.groups.memory import Account, GroupMemory
 from trimaran.broker.groups.outputs import Answer, Outputs, Timer, TimerKey
 from trimaran.broker.groups.records import (
     GroupRecord,
-    GroupRecordSerde,
     KnowsTopic,
     Tombstones,
-    offset_tombstone,
 )
 from trimaran.broker.groups.registry import KINDS
 from trimaran.broker.groups.removals import Removals
@@ -51,11 +48,7 @@ from trimaran.wire.messages.list_groups import ListedGroup
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup, OffsetFetchResponseGroup
 from trimaran.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from trimaran.wire.records.groups import (
-    OffsetCommitKey,
-    OffsetCommitValue,
-    decode_offset_commit_values,
-)
+from trimaran.wire.records.groups import OffsetCommitKey
 
 _EXPIRY = TimerKey(Timer.EXPIRY)
 _WALK = TimerKey(Timer.WALK)
@@ -187,9 +180,7 @@ class GroupCoordinatorShard:
     def commit_offsets_in_transaction(
         self, request: OffsetCommitRequest, at: Instant, producer: Producer
     ) -> Result[GroupRecord, OffsetCommitResponse]:
-        """Returns the same as `commit_offsets`, to be written in the producer's transaction. Raises KafkaError
-        likewise.
-        """
+        """Does the same as `commit_offsets` for records that are written in the producer's transaction."""
         check = self.kind_of(request.group_id).check_transactional_commit(request)
         return self._decide_commit(request, at, check, producer)
 
@@ -207,10 +198,8 @@ class GroupCoordinatorShard:
     def fetch_offsets(
         self, request: OffsetFetchRequestGroup, *, require_stable: bool = False
     ) -> Result[GroupRecord, OffsetFetchResponseGroup]:
-        """Returns the offsets without records: the response waits until they are committed (invariant G3).
-
-        Raises:
-            KafkaError: the requesting member is not in the group.
+        """Returns the offsets without records: the response waits until they are committed (invariant G3). Raises
+        KafkaError if the requesting member is not in the group.
         """
         self.kind_of(request.group_id).check_fetch(request)
         found = offsets.fetch(self.store, request, self._knows_topic, require_stable=require_stable)
@@ -224,16 +213,7 @@ class GroupCoordinatorShard:
         """
         kind = self.kind_of(group_id)
         kind.check_offset_delete(group_id)
-        codes = dict.fromkeys(partitions, ErrorCode.NONE)
-        records = []
-        for key in partitions:
-            if kind.is_subscribed_to(group_id, key.topic):
-                codes[key] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                continue
-            is_pending = self.store.is_pending(group_id, key)
-            if is_pending or self.store.offset(group_id, key) is not None:
-                records.append(offset_tombstone(group_id, key))
-        return Result(records, codes, atomic=False)
+        return offsets.decide_delete(self.store, group_id, partitions, kind.is_subscribed_to)
 
     def topics_deleted(self, topic_ids: Mapping[str, bytes], at: Instant) -> None:
         """Begins to remove the offsets of deleted topics, given by name and deleted id."""
@@ -316,74 +296,3 @@ class GroupCoordinatorShard:
                 return
             if due is Due.OTHER_GROUPS:
                 decided.add(key.group_id)
-
-
-# The end of an OffsetCommitKey.
-_PARTITION = struct.Struct(">i")
-
-
-class LoadedRows:
-    """Applies the rows of a loaded log to an empty shard, in order, except those of open transactions. This takes less
-    than half of the time of decoding and replaying each row.
-
-    Nearly all rows of a large log are offsets, and most have the group and topic of an earlier one: their keys only
-    differ in the partition, the last field of a key. The resulting state is that of `decode` and `replay`, without
-    creating a key and a record for each offset.
-    """
-
-    def __init__(self, serde: GroupRecordSerde, shard: GroupCoordinatorShard) -> None:
-        self._serde = serde
-        self._shard = shard
-        # The offsets in the store of one group and topic, by the bytes of a key before the partition.
-        self._known: dict[bytes, dict[int, OffsetCommitValue]] = {}
-        # Consecutive rows of known groups and topics: the place, key and value of each.
-        self._places: list[dict[int, OffsetCommitValue]] = []
-        self._keys: list[bytes] = []
-        self._values: list[bytes] = []
-
-    def take(self, rows: Iterable[LoadedRow]) -> None:
-        """Applies rows without a transaction.
-
-        Raises:
-            RemoteProtocolError: a row is malformed, or of a version that this coordinator does not know.
-        """
-        known, size = self._known, _PARTITION.size
-        for offset, key, value in rows:
-            place = known.get(key[:-size])
-            if place is None or value is None:
-                self._store()
-                self._replay(offset, key, value)
-            else:
-                self._places.append(place)
-                self._keys.append(key)
-                self._values.append(value)
-        self._store()
-
-    def _store(self) -> None:
-        values = decode_offset_commit_values(self._values)
-        size, partition_of = _PARTITION.size, _PARTITION.unpack_from
-        new = 0
-        for place, key, value in zip(self._places, self._keys, values, strict=True):
-            partition = partition_of(key, len(key) - size)[0]
-            before = place.get(partition)
-            place[partition] = value
-            new += before is None
-            if value.metadata or before is not None:
-                self._shard.store.note_metadata(before, value)
-        self._shard.store.note_offsets(new)
-        self._places.clear()
-        self._keys.clear()
-        self._values.clear()
-
-    def _replay(self, offset: Offset, key: bytes, value: bytes | None) -> None:
-        record = self._serde.decode(key, value)
-        if record is None:
-            return
-        self._shard.replay(offset, record)
-        if not isinstance(record.key, OffsetCommitKey):
-            return
-        if value is None:  # the store may have dropped an empty dictionary
-            self._known.clear()
-        else:
-            of_group = self._shard.store.offsets[record.key.group]
-            self._known[key[: -_PARTITION.size]] = of_group[record.key.topic]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.broker.groups.driver import Driver
+from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.registry import serde_of
-from trimaran.broker.groups.shard import LoadedRows
 from trimaran.wire.errors import RemoteProtocolError
 from trimaran.wire.records.groups import (
     GroupMetadataKey,

@@ -8,9 +8,9 @@ from tests.broker.groups.driver import Driver
 from tests.broker.groups.kafka_logs import PAIR, SIMPLE, TRANSACTIONAL
 from trimaran.broker.coordination.loader import CoordinatorLoader
 from trimaran.broker.groups.classic.group import GroupState, restore_group
+from trimaran.broker.groups.loaded_rows import LoadedRows
 from trimaran.broker.groups.records import GroupRecord
 from trimaran.broker.groups.registry import serde_of
-from trimaran.broker.groups.shard import LoadedRows
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import NewRecord, build_batch, decode_records
 from trimaran.log.codecs.compression import Compression
