@@ -1,4 +1,4 @@
-"""Offsets: commits, fetches and deletions. Pure decisions, returned as records; see `removals` for the removal of offsets.
+"""Offsets: commits, fetches, deletions. Pure decisions, returned as records; see `removals` for expiry.
 
 Source: Kafka's `OffsetMetadataManager` and `ClassicGroup.validateOffsetCommit` (KIP-211 retention, KIP-709, KIP-848 for
 topic ids, KIP-447 for stable offsets). Any committed number is accepted: some clients commit -2 for "the earliest".

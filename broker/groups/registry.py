@@ -1,4 +1,6 @@
-"""The table of the kinds of groups: one line a kind. The shard, the store and the serde know them from here alone."""
+"""The table of the kinds of groups: one line per kind. The shard, the store and the serde learn the kinds only from
+here.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from trimaran.broker.groups.consumer import kind as consumer
 from trimaran.broker.groups.kinds import GroupKind
 from trimaran.broker.groups.records import OFFSET_VALUE_VERSION, GroupRecordSerde
 
-# The first is that of groups that are not known, or by their offsets alone. A kind may use the groups of those above.
+# The first kind also has the groups that are unknown, or known only by their offsets. A kind may use those above it.
 KINDS: tuple[GroupKind[Any], ...] = (
     classic.KIND,
     consumer.KIND,

@@ -146,7 +146,7 @@ class Lifecycle:
         self._wanted.set()
 
     def report(self) -> None:
-        """Sends a heartbeat now, because the controller waits for this broker's metadata offset."""
+        """Sends a heartbeat now, which names the failed log directories."""
         self._wanted.set()
 
     async def shut_down(self, seconds: float) -> bool:

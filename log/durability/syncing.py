@@ -160,7 +160,7 @@ class KernelSyncs:
         done = slice_end()
         while True:
             await trio.lowlevel.wait_readable(self._fdatasyncs.eventfd)
-            done.begin_slice()  # answers leave when all that has completed is noted
+            done.begin_slice()  # responses are sent once all completions are recorded
             for tag, number in self._fdatasyncs.completed():
                 self._completed(tag, number)
             done.end_slice()

@@ -123,7 +123,7 @@ _KEYS = (
 
 
 def _with_effect_of_kind(key: ConfigKey) -> ConfigKey:
-    """Returns the config of a group with the reason for which the broker's configs of this kind do not act, if any."""
+    """Returns the config of a group with the reason why the broker's configs of this kind have no effect, if any."""
     kind = key.name.partition(".")[0]
     return replace(key, no_effect=SERVER_CONFIGS[f"group.{kind}.session.timeout.ms"].no_effect)
 

@@ -251,8 +251,8 @@ TOPIC_CONFIGS = ConfigDef(
     )
 )
 
-# Topic key -> server keys with its default, of which the first one that is set is used; with the factor to the topic
-# key's unit.
+# Topic key -> the server keys that supply its default, each with the factor to the topic key's unit. The first one that
+# is set is used.
 SERVER_SYNONYMS: Mapping[str, tuple[tuple[str, int], ...]] = {
     "cleanup.policy": (("log.cleanup.policy", 1),),
     "compression.type": (("compression.type", 1),),

@@ -91,11 +91,11 @@ def first_levels(chosen: Mapping[str, int]) -> dict[str, int]:
     for name, level in chosen.items():
         if name not in served:
             raise ValueError(
-                f"{name} is no feature that can be chosen: those are {', '.join(served)}"
+                f"{name} is not a feature that can be chosen; choose from {', '.join(served)}"
             )
         _, low, high = served[name]
         if not low <= level <= high:
-            raise ValueError(f"{name} {level} cannot be: it is between {low} and {high}")
+            raise ValueError(f"{name} {level} is out of range: it must be between {low} and {high}")
         for other, least in needs_of(name, level).items():
             if levels[other] < least:
                 raise ValueError(f"{name} {level} needs {other} {least}, not {levels[other]}")

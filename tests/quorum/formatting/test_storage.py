@@ -98,7 +98,7 @@ def test_new_cluster_has_features_of_its_release(tmp_path, chosen, others):
 @pytest.mark.parametrize(
     ("chosen", "why"),
     [
-        ({"share.version": 1}, "share.version is no feature that can be chosen"),
+        ({"share.version": 1}, "share.version is not a feature that can be chosen"),
         ({"eligible.leader.replicas.version": 2}, "between 0 and 1"),
         (
             {"metadata.version": 22, "eligible.leader.replicas.version": 1},
