@@ -86,6 +86,7 @@ class GroupCoordinator:
     ) -> None:
         """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults."""
         self.limits = limits
+        self.settings = settings
         self._metadata = metadata
         dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
         self._kinds = kinds

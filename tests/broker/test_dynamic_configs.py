@@ -21,6 +21,7 @@ from tests.broker.handlers.configs import BROKER, described, description, increm
 from tests.broker.tls_broker import open_tls_broker
 from tests.certificates import Certificates
 from tests.node.config import kafka_dynamic
+from trimaran.broker.groups.consumer.describe import CONSUMER
 from trimaran.log.batches.batch import TimestampType
 from trimaran.log.codecs.compression import Compression
 from trimaran.node.config.config_def import INT_MAX
@@ -95,7 +96,7 @@ ACTS = {
     "follower.replication.throttled.rate": Acts("11", lambda one: one.throttles.follower.bound, 11),
     "group.consumer.assignment.interval.ms": Acts(
         "77",
-        lambda one: one.broker.context.groups._dependencies.settings("g").assignment_interval_ms,
+        lambda one: one.broker.context.groups.settings[CONSUMER]("g").assignment_interval_ms,
         77,
     ),
     "leader.replication.throttled.rate": Acts("12", lambda one: one.throttles.leader.bound, 12),

@@ -21,6 +21,7 @@ from trimaran.wire.messages.write_txn_markers import (
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersResponse,
 )
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 E = ErrorCode
 ALL = (HERE, THERE, ELSEWHERE)
@@ -116,9 +117,9 @@ class Brokers:
         u = topic("u", *[partition(ALL, leader=leader) for leader in leaders])
         self.metadata.set(t, u, brokers=brokers, **fields)
 
-    async def write(self, request):
+    def writing(self, request):
         """As `Marking`: of this broker."""
-        return await self.here.call(HERE, request, timeout=0)
+        return (yield Blocking(lambda: self.here.call(HERE, request, timeout=0)))
 
     def answer(self, broker_id, request):
         if failures := self.failures.get(broker_id):
