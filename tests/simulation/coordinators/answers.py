@@ -208,14 +208,19 @@ class Answers(CoordinatorChecker):
     def _generation_told(
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
-        """G1: members of an old generation never get a success."""
+        """G1: members of an old generation never get a success, except for a heartbeat by a broker that does not know
+        of the next leader yet. As in Kafka, nothing fences that: a heartbeat writes nothing.
+        """
         is_loading, newest, _ = before
+        is_deposed = False
         if isinstance(request, HeartbeatRequest) and not response.error_code:
             index = broker.groups.partition_of(request.group_id)
             state = broker.partitions.state_of(TopicPartition(CONSUMER_OFFSETS, index))
             leads = state is not None and state.leader == broker.id
             self.rule(leads, "G5", broker.id, "answers", request.group_id, "and does not lead it")
-        if not response.error_code and not is_loading:
+            now = self.world.controller.image.topics.by_name[CONSUMER_OFFSETS].partitions[index]
+            is_deposed = state is not None and state.leader_epoch < now.leader_epoch
+        if not response.error_code and not is_loading and not is_deposed:
             self.rule(
                 request.generation_id >= newest,
                 *("G1", request.group_id, "is at", newest, "and answers", request.generation_id),
