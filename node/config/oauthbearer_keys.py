@@ -78,13 +78,13 @@ OAUTHBEARER_CLIENT = (
         "sasl.oauthbearer.client.credentials.client.id",
         "string",
         None,
-        "Client id towards the identity provider.",
+        "Client id for the identity provider.",
     ),
     ConfigKey(
         "sasl.oauthbearer.client.credentials.client.secret",
         "password",
         None,
-        "Client secret towards the identity provider.",
+        "Client secret for the identity provider.",
     ),
     ConfigKey("sasl.oauthbearer.scope", "string", None, "The requested scope."),
 )

@@ -57,7 +57,7 @@ num.replica.alter.log.dirs.threads | int | null | high
 num.replica.fetchers | int 1.. | 1 | high dynamic
     Fetchers of a broker for each leader.
 """,
-    no_effect="an event loop and threads that come as needed do this work",
+    no_effect="an event loop and threads that are started as needed do this work",
 )
 PURGATORIES = rows(
     """

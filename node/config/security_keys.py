@@ -115,10 +115,16 @@ SERVER_SECURITY = (
         f"SASL mechanisms offered: {', '.join(MECHANISMS)}.",
     ),
     ConfigKey(
-        "sasl.mechanism.inter.broker.protocol", "string", "GSSAPI", "Mechanism between brokers."
+        "sasl.mechanism.inter.broker.protocol",
+        "string",
+        "GSSAPI",
+        "Mechanism for connections between brokers.",
     ),
     ConfigKey(
-        "sasl.mechanism.controller.protocol", "string", "GSSAPI", "Mechanism towards controllers."
+        "sasl.mechanism.controller.protocol",
+        "string",
+        "GSSAPI",
+        "Mechanism for connections to controllers.",
     ),
     ConfigKey(
         "sasl.server.max.receive.size",

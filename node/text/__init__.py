@@ -1,1 +1,1 @@
-"""Text for people, and the memory that text uses."""
+"""Human-readable text, and the memory that text uses."""

@@ -1,4 +1,4 @@
-"""Text for people: numbers with their nouns, and quota entities."""
+"""Human-readable text: numbers with their nouns, and quota entities."""
 
 from __future__ import annotations
 

@@ -26,25 +26,25 @@ This page is written from the tables in `node/config/`:
 A node takes the value of `--override`, else of the environment, else of its file, else the default.
 In the environment `log.dirs` is `KAFKA_LOG_DIRS`. There `_` is written `__`, and `-` is written `___`.
 An unknown key is a warning in the log. DescribeConfigs names it, without its value.
-A wrong value ends the node, and says what is right.
+An invalid value stops the node with an error that shows the valid values.
 
 ```sh
 trimaran config init --roles broker --node-id 11 --controllers ctrl-1:9093 > broker.properties
-trimaran config check -c broker.properties            # what the node would refuse or warn of; 1 if it would not start
+trimaran config check -c broker.properties            # what it would refuse or warn about; 1 if it would not start
 trimaran config effective -c broker.properties        # every value that was set, and where: file:line, environment, …
 trimaran config diff broker.properties other.properties
 trimaran config explain retention.ms                  # one key of this page
 ```
 
-`check` reads certificates, too. It looks at no directories, addresses or other nodes. Secrets are never shown.
+`check` reads certificates, too. It does not check directories, addresses or other nodes. Secrets are never shown.
 
 - *read-only*: read when the node starts.
 - *per-broker*: `trimaran configs set broker/ID` may alter it for one broker while it runs.
 - *cluster-wide*: it may be altered for all brokers (`trimaran configs set broker`) or for one.
-  [What may be altered](#what-may-be-altered-while-a-node-runs) lists all that Apache Kafka lets one alter.
+  [What may be altered](#what-may-be-altered-while-a-node-runs) lists all keys that can be altered in Apache Kafka.
 """
 DEV = """
-`trimaran.dev.mode=true` sets these where nothing else does:
+`trimaran.dev.mode=true` sets these keys if nothing else sets them:
 """
 SECTIONS = {
     "Keys of topics": (
@@ -81,9 +81,9 @@ def section(title, text, keys, *, scope=True):
 
 
 ALTERED = """
-All keys that Apache Kafka 4.3 lets one alter. Those that act hold at once.
-Those without effect are taken, since Kafka's tools and clients set some; DescribeConfigs tells the reason, too.
-A name that is no key is kept, as Kafka keeps it for plug-ins. The log warns of it, and its value is never shown.
+All keys that can be altered in Apache Kafka 4.3.
+Keys without effect are accepted, since Kafka's tools and clients set some; DescribeConfigs shows the reason, too.
+An unknown name is stored, as in Kafka, for plug-ins. The log warns about it, and its value is never shown.
 *of listeners*: also for one listener, as `listener.name.LISTENER.KEY`. Keystores, truststores and the rest of TLS
 are altered for one listener only.
 """
@@ -94,7 +94,7 @@ def altered_row(name):
     of_listener = dynamic_key(f"listener.name.x.{name}")
     of = "one broker" if name in kafka_dynamic.PER_BROKER else "all, or one broker"
     if key is None and of_listener is not None and not of_listener.only_default:
-        return name, "one broker, of listeners only", "acts on new connections"
+        return name, "one broker, of listeners only", "takes effect for new connections"
     if key is None:
         return name, of, f"refused: {NOT_WHILE_RUNNING[name]}"
     if of_listener is not None:
@@ -103,7 +103,7 @@ def altered_row(name):
         return name, of, f"no effect: {why}"
     if why := key.no_effect_while_running:
         return name, of, f"no effect before a restart: {why}"
-    return name, of, "acts"
+    return name, of, "takes effect at once"
 
 
 def altered_section():
@@ -117,7 +117,7 @@ def page():
     acting = [key for key in keys if not key.no_effect and not key.only_default]
     wrapped = "\n".join(f"- `{name}`" for name in LISTENER_CONFIGS)
     dev = "\n".join(f"- `{key}={value}`" for key, value in DEV_MODE.items())
-    parts = [HEAD, section("Keys of nodes", "All that act.", acting), DEV, dev, ""]
+    parts = [HEAD, section("Keys of nodes", "All keys that have an effect.", acting), DEV, dev, ""]
     of_listeners = "`listener.name.LISTENER.` before one of these sets it for one listener:"
     parts += ["\n## Keys of listeners\n", of_listeners, "", wrapped, ""]
     for title, (text, table) in SECTIONS.items():
