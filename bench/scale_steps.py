@@ -30,7 +30,7 @@ class LongestStep(trio.abc.Instrument):
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._began = float("inf")  # the step in which the instrument is added has no beginning
+        self._began = float("inf")  # the step that adds the instrument is not measured
 
     def before_task_step(self, _task: trio.lowlevel.Task) -> None:
         self._began = time.thread_time()

@@ -73,7 +73,7 @@ def kafka_bootstrap(embedded_kafka: testing.EmbeddedKafka) -> str:
 def kafka_topics(
     embedded_kafka: testing.EmbeddedKafka, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., str]]:
-    """Makes topics that no other test has; takes what `create_topic` takes, and deletes them behind the test."""
+    """Makes topics that no other test has; takes what `create_topic` takes, and deletes them after the test."""
     made = []
 
     def make(name: str = "", **options: Any) -> str:

@@ -28,7 +28,7 @@ STEP = 104_729  # a prime, so that reads cover the whole log
 
 
 class Line(NamedTuple):
-    """The CPU that a command used, and its work: bytes, or reads. CPU is that of all threads."""
+    """The CPU that a command used, and its work: bytes, or reads. CPU time is that of all threads."""
 
     seconds: float
     cpu_seconds: float

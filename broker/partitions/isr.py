@@ -148,8 +148,8 @@ def may_join(
     """Returns whether a follower has everything that a member of the ISR must have (KAFKA-7128: also the epoch's
     start), and nothing else.
 
-    A log that ends at or before the leader's log start may have diverged without an epoch to show it: it may join when
-    it has dropped its records, as the leader's next response makes it do. Kafka does not wait for that.
+    A log that ends at or before the leader's log start may have diverged without an epoch to show it: it may join once
+    it has dropped its records, which the leader's next response makes it do. Kafka does not wait for that.
     """
     end = progress.end_offset
     is_of_our_history = end > log_start_offset or progress.log_start_offset >= log_start_offset

@@ -478,7 +478,7 @@ class Walker:
         if not 6 <= self.number <= self.stop - at:
             return _RECORD_SIZE
         self.end = end = at + self.number
-        at = self._groups(at + 1, end, 10, _MASK_64)  # behind a byte of unused attributes
+        at = self._groups(at + 1, end, 10, _MASK_64)  # after a byte of unused attributes
         if at < 0:
             return at
         self.timestamp_delta = self.number

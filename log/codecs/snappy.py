@@ -24,7 +24,7 @@ from trimaran.log.codecs.output import Bytes, TooManyParts, damaged, too_large
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER = struct.Struct(">8sii")
 _SIZE = struct.Struct(">i")
-(_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # a header in the place of a size
+(_SIZE_OF_HEADER,) = _SIZE.unpack_from(XERIAL_MAGIC)  # a header in place of a size
 BLOCK_BYTES = 32 * 1024  # snappy-java's default
 # The most blocks: each costs a step of Python and may be empty, so a megabyte of them could hold the loop. Old versions
 # of snappy-java wrote blocks of at least 1 KiB, so this suffices for at least 8 MiB.

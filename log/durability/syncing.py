@@ -198,7 +198,7 @@ def of_this_run() -> KernelSyncs | None:
 
 
 def use(fdatasyncs: Fdatasyncs, keep: Callable[[Fdatasyncs], object] | None = None) -> KernelSyncs:
-    """Makes this trio run use `fdatasyncs`, and call `keep` with them at its end."""
+    """Makes this trio run use `fdatasyncs`; calls `keep` with them when the run ends."""
     syncs = KernelSyncs(fdatasyncs)
     _of_run.set(syncs)
 

@@ -65,7 +65,7 @@ from trimaran.wire.transport.server.server import Listener, Server, serve_listen
 log = logging.getLogger(__name__)
 
 # The time that a stopping leader waits for a successor, and then for pending responses. An election takes a tenth of
-# it; if all controllers stop together, the last ones wait in vain.
+# it; if all controllers stop together, the last ones wait for nothing.
 HAND_OVER_SECONDS = 0.5
 DRAIN_SECONDS = 1.0
 

@@ -1,4 +1,4 @@
-"""The complete state of the metadata log as JSON, for people and scripts. It never contains secrets (SCRAM keys,
+"""The complete state of the metadata log as JSON, for users and scripts. It never contains secrets (SCRAM keys,
 tokens' HMACs, sensitive configs).
 """
 

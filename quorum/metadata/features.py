@@ -152,7 +152,7 @@ def check_supported(features: FeaturesImage, ranges: Iterable[FeatureRange], who
 
 
 def unsupported_levels(features: FeaturesImage, ranges: Iterable[FeatureRange]) -> str:
-    """Returns the finalized levels outside a node's supported ranges, as text for people; empty if there are none."""
+    """Returns the finalized levels outside a node's supported ranges, as readable text; empty if there are none."""
     supported = {range_.name: range_ for range_ in ranges}
     finalized: Mapping[str, int] = {
         METADATA_VERSION: features.metadata_version,

@@ -232,7 +232,7 @@ class UnknownRecords:
 
     @property
     def text(self) -> str:
-        """Returns the count and the types as text for people; empty if there are none."""
+        """Returns the count and the types as readable text; empty if there are none."""
         kinds = ", ".join(str(kind) for kind in self.kinds)
         many = "record" if self.count == 1 else "records"
         return f"{self.count} {many} of a later Kafka ({kinds})" if self.count else ""

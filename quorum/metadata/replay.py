@@ -60,7 +60,7 @@ class MetadataState:
 
     @property
     def unknown(self) -> str:
-        """Returns the skipped records, which only a later Kafka version understands, as text for people; empty if there
+        """Returns the skipped records, which only a later Kafka version understands, as readable text; empty if there
         are none.
         """
         control = self.unknown_control

@@ -155,7 +155,7 @@ class Identity:
     `voters` are the static voters by id; they are in effect until the log has a voter set. `bootstrap` are servers that
     may know more. `endpoints` are our own listeners, for the other voters; `listener` is the name of the one that
     voters use among themselves. `is_controller`: the node may become a voter while it runs, so it flushes like one;
-    `auto_join`: it requests that by itself.
+    `auto_join`: it requests that automatically.
     """
 
     node_id: NodeId

@@ -209,7 +209,7 @@ TIMES = {
 # not a log: the state of ZooKeeper, in a file beside the directories of the nodes
 ZNODES = "znodes"
 ZNODES_FILE = "znodes.json"
-LASTING = "to_ts"  # a row with this column is an interval, of which only the part since then counts
+LASTING = "to_ts"  # a row with this column is an interval; only the part after the start of the report counts
 
 
 def _loader(spark: SparkSession, job: Job) -> Callable[[str, str], DataFrame]:

@@ -1,4 +1,4 @@
-"""The output of all commands: tables for people, JSON and YAML for scripts, and the text of Kafka's tools.
+"""The output of all commands: tables for users, JSON and YAML for scripts, and the text of Kafka's tools.
 
 stdout carries data only (`put`); everything else goes to stderr (`say`). Names and texts are chosen by clients and
 peers, so characters that would move the cursor of the terminal are escaped here, for every command.
@@ -84,7 +84,7 @@ def show_fields(fields: Mapping[str, Any], output: str) -> None:
 
 
 def show_data(value: Any, output: str) -> bool:
-    """Prints `value` if the format is for programs; otherwise returns False, and the caller prints text for people."""
+    """Prints `value` if the format is for programs; otherwise returns False, and the caller prints a table."""
     if output == "json":
         show_json(value)
     elif output == "jsonl":
@@ -142,7 +142,7 @@ def text_of(value: Any) -> str:
 
 
 def put(text: object = "", *, flush: bool = False) -> None:
-    """Prints data for people to stdout."""
+    """Prints human-readable data to stdout."""
     print(printable(str(text)), flush=flush)
 
 

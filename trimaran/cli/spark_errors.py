@@ -1,4 +1,4 @@
-"""Failures of the room `spark/` as errors for people, without frames of Python or the JVM."""
+"""User-facing errors for failures of `spark/`, without stack frames of Python or the JVM."""
 
 from __future__ import annotations
 

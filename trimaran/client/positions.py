@@ -46,7 +46,7 @@ class Position(NamedTuple):
 
 
 def parse_position(text: str) -> Position:
-    """Parses a position. Raises UserError if the text is none."""
+    """Parses a position. Raises UserError if the text is not a position."""
     if text in ("start", "earliest"):
         return Position(timestamp_ms=EARLIEST_TIMESTAMP)
     if text in ("end", "latest"):

@@ -1,6 +1,4 @@
-"""Access to ZooKeeper and the mirror: the settings in a file, and failures of the room `zkcompat/` as errors for
-people.
-"""
+"""Access to ZooKeeper and the mirror: the settings in a file, and failures of `zkcompat/` as user-facing errors."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ _WHERE_IT_BREAKS = (
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turns failures of the room `zkcompat/` into errors for people."""
+    """Turns failures of `zkcompat/` into user-facing errors."""
     try:
         yield
     except ZooKeeperUnavailableError as error:

@@ -1,4 +1,4 @@
-"""Templates, and the formats of numbers, times and bytes for people. Everything is escaped."""
+"""Templates, and human-readable formats of numbers, times and bytes. Everything is escaped."""
 
 from __future__ import annotations
 

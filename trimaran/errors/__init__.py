@@ -1,1 +1,1 @@
-"""Errors for people, in three lines: the problem, the cause, the remedy."""
+"""User-facing errors, in three lines: the problem, the cause, the remedy."""

@@ -1,4 +1,4 @@
-"""A wrong config value as an error for people."""
+"""A user-facing error for an invalid config value."""
 
 from __future__ import annotations
 

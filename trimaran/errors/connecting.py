@@ -1,4 +1,4 @@
-"""Errors for people about failed connections to a cluster: what is at the address instead, and what to change.
+"""User-facing errors for failed connections to a cluster: what listens at the address instead, and what to change.
 
 The cause is found by probes: a listener that closes the connection is probed for TLS and for ZooKeeper.
 """

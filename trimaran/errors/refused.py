@@ -1,4 +1,4 @@
-"""Refusals of the cluster as errors for people: error codes of its responses, and unknown names."""
+"""User-facing errors for refusals of the cluster: error codes in its responses, and unknown names."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_group(name: str, code: int) -> None:
 
 
 def refused(error: KafkaError) -> UserError:
-    """Returns the error for people for an error code of the cluster."""
+    """Returns the user-facing error for an error code of the cluster."""
     name = error.code.name
     said = "" if error.is_bare else f": {error.message}"
     return UserError("the cluster refused", f"{name}{said}", _fix_of(name), exit_code=Exit.REFUSED)

@@ -1,4 +1,4 @@
-"""Errors for people: the problem, the cause, and the remedy, one line each."""
+"""User-facing errors: the problem, the cause, and the remedy, one line each."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Logs and metadata on disk as rows for people and scripts."""
+"""Logs and metadata on disk as rows for users and scripts."""

@@ -1,4 +1,4 @@
-"""`cluster.json`: the parts of a local cluster and the running nodes, for people, scripts and the command line.
+"""`cluster.json`: the parts of a local cluster and the running nodes, for users, scripts and the command line.
 
 The supervisor writes it after every change, by rename, so that a reader always sees a complete file.
 """
@@ -20,8 +20,8 @@ TEMPORARY_NAME = FILE_NAME + ".tmp"
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """One node as scripts see it. `started` is the kernel's start time of `pid`: together they name a
-    process for good.
+    """One node as scripts see it. `started` is the kernel's start time of `pid`: together they identify a process
+    uniquely.
     """
 
     id: int | None

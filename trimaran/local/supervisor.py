@@ -2,7 +2,7 @@
 
 It owns the child processes and `cluster.json`, and obeys commands on its socket. It imports the servers once and forks
 each node, so that six processes start in about a second and share the pages of the code. Once it has children, only a
-stop ends it: a full disk, a broken terminal or a failed command is reported, and the loop goes on.
+stop ends it: a full disk, a broken terminal or a failed command is reported, and the loop continues.
 """
 
 from __future__ import annotations

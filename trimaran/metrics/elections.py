@@ -9,7 +9,7 @@ from trimaran.quorum.metadata.loader import Manifest, MetadataLoader
 
 
 class ElectionCounts:
-    """A `Publisher`. Counts since this process follows the metadata; a snapshot tells of no elections."""
+    """A `Publisher`. Counts since this process follows the metadata; a snapshot contains no elections."""
 
     def __init__(self) -> None:
         self.elections = 0

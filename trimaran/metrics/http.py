@@ -49,7 +49,7 @@ Respond = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
 async def serve_http(listener: trio.SocketListener, respond: Respond) -> None:
-    """Serves until it is cancelled; an answer that fails is a 500, and told in the log."""
+    """Serves until it is cancelled; an answer that fails is a 500, and is logged."""
     places = _Places()
     limited_log = LimitedLog(log)
 

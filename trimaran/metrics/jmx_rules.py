@@ -23,7 +23,7 @@ class Rule(NamedTuple):
 
 # Other beans cost the exporter nothing; it reads every attribute of the beans in this list.
 DOMAINS = ("kafka.cluster", "kafka.controller", "kafka.log", "kafka.network", "kafka.server")
-# Four fifths of all numbers are parts of the time of a request, for each API; the whole is `TotalTimeMs`.
+# Four fifths of all values are components of the request time of each API; `TotalTimeMs` is the total.
 PARTS_OF_REQUESTS = (
     *("LocalTimeMs", "RemoteTimeMs", "ThrottleTimeMs", "RequestQueueTimeMs", "ResponseQueueTimeMs"),
     *("ResponseSendTimeMs", "MessageConversionsTimeMs", "RequestBytes", "TemporaryMemoryBytes"),

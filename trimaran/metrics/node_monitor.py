@@ -126,7 +126,7 @@ def _broker_metrics(broker: RunningBroker) -> Families:
 
 
 def lacking_to_controller(controller: RunningController | None) -> list[str]:
-    """Returns sentences for people, in the response of /readyz; nothing for one that knows the leader. `controller` is
+    """Returns readable sentences for the response of /readyz; none for a node that knows the leader. `controller` is
     None until it serves.
     """
     if controller is None:

@@ -42,7 +42,7 @@ class Text(NamedTuple):
 
 
 class _Collected(Collector):
-    """Families that were made already, in the place of a registry."""
+    """Families that already exist, as a replacement for a registry."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
@@ -117,7 +117,7 @@ class MetricsServer:
     def __init__(self, monitor: Monitor, address: Address) -> None:
         self.address = address
         self._monitor = monitor
-        # Two scrapes at a time would cost the loop twice as much, and tell the same.
+        # Two concurrent scrapes would cost the loop twice as much and return the same values.
         self._scraping = trio.Lock()
 
     async def respond(self, request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,4 @@
-"""Log lines of a node: to stderr, as text for people or JSON for machines (`trimaran.log.level`,
+"""Log lines of a node: to stderr, as text for humans or JSON for machines (`trimaran.log.level`,
 `trimaran.log.format`).
 
 A message is one line, whatever a client has put into it. The lines of a traceback are kept, and indented: so none of

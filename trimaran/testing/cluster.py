@@ -77,11 +77,11 @@ class KafkaCluster(Kafka):
         self._run("chaos", "restart", str(node))
 
     def pause(self, node: int | str) -> None:
-        """Freezes a node: its connections stay, and it says nothing."""
+        """Freezes a node: its connections stay open, and it sends nothing."""
         self._run("chaos", "pause", str(node))
 
     def resume(self, node: int | str) -> None:
-        """Lets a frozen node go on."""
+        """Resumes a frozen node."""
         self._run("chaos", "resume", str(node))
 
     def isolate(self, node: int | str) -> None:

@@ -133,7 +133,7 @@ class _Node:
         self._started.result(START_SECONDS)
 
     def stop(self) -> None:
-        """Raises what the node has ended by, if it did so by itself."""
+        """Raises the error that ended the node, if it was not stopped."""
         if self._token is not None and not self._ended.done():
             with contextlib.suppress(trio.RunFinishedError):
                 self._token.run_sync_soon(self._scope.cancel)

@@ -136,7 +136,7 @@ class Kafka(ABC):
         return BlockingClient(self.bootstrap, client_id="trimaran-testing")
 
     def _wait_for_leaders(self, client: BlockingClient, name: str, partitions: int) -> None:
-        """A broker that has not heard of the topic yet would tell a client that there is none."""
+        """A broker that does not know the topic yet would report it as unknown to a client."""
         request = MetadataRequest(
             topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False
         )

@@ -139,7 +139,7 @@ class Decoder:
             return self.refused(buf, elements_max, tags_max)
 
     def read_all(self, bufs, prefix, elements_max, tags_max):
-        """Returns the messages of these bytes behind `prefix`; None if one is refused: reading them one by one finds
+        """Returns the messages of these bytes after `prefix`; None if one is refused: reading them one by one finds
         which.
         """
         cursor: Cursor = Cursor.__new__(Cursor)

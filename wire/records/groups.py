@@ -125,8 +125,8 @@ def decode_group_value(view: bytes | memoryview, cls: type[V]) -> V:
 
 @cache
 def group_value_decoder(cls: type[V], prefix: bytes) -> Callable[[bytes | memoryview], V]:
-    """Returns the decoder of the values behind the two bytes of a version. It is made once for each, as a coordinator
-    decodes millions of values when it loads.
+    """Returns the decoder of the values that follow the two bytes of a version. It is made once for each, as a
+    coordinator decodes millions of values when it loads.
 
     Raises:
         RemoteProtocolError: the class has no such version.

@@ -111,7 +111,7 @@ async def _until_signal(work: Callable[[], Awaitable[None]]) -> None:
 
 @contextmanager
 def _locked(state_dir: Path) -> Iterator[None]:
-    """Holds the lock of the directory: two processes with one session would overtake each other for ever."""
+    """Holds the lock of the directory: two processes with one session would replace each other forever."""
     handle = os.open(state_dir / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

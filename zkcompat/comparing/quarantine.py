@@ -51,7 +51,7 @@ class Refusal:
             self.waiting.add(operation.path)
 
     def sentence(self) -> str:
-        """Returns a sentence for people: the refused action and its reason."""
+        """Returns a readable sentence: the refused action and its reason."""
         what = {
             "create": "be created",
             "set": "be written",

@@ -54,9 +54,9 @@ class ReportedDifference:
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
     """`lag_records` is how far the published offset is behind the quorum's newest, `lag_ms` for how long already; None
-    where the image is one of the past. `settled` is False when the tree never held still (or nothing was published)
-    within the time limit, and the differences are against the nearest image. `unknown` names the records of a later
-    Kafka, by which image and tree may both be stale.
+    if the image is a past one. `settled` is False when the tree never held still (or nothing was published) within the
+    time limit, and the differences are against the nearest image. `unknown` names the records of a later Kafka, by
+    which image and tree may both be stale.
     """
 
     compared: int
@@ -75,7 +75,7 @@ class VerifyReport:
         return self.settled and not self.differences
 
     def summary(self) -> str:
-        """One line for people; what seldom happens is named when it did."""
+        """One readable line; rare events are named only if they happened."""
         seldom = [
             f"{self.count(kind)} {words}"
             for kind, words in (("unreadable", "unreadable"), ("acl", "with another ACL"))

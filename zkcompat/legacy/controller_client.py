@@ -34,7 +34,9 @@ class ControllerClient:
         self._security = security
 
     async def call(self, request: Message) -> Any:
-        """Returns the response. Raises UndecidedError: there is none, and the request may have been obeyed."""
+        """Returns the response. Raises UndecidedError: there is no response, and the request may have been carried
+        out.
+        """
         address = self._address()
         if address is None:
             raise UndecidedError("the quorum has no leader")

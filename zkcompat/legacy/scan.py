@@ -70,7 +70,9 @@ async def scan_notes(tenure: Tenure, pending: PendingToolRequests) -> None:
 async def read_notes(
     keeper: Keeper, pending: PendingToolRequests, gone_since: GoneSince = _always
 ) -> None:
-    """Adds the entities that some of the notes tell of, if a tool wrote those. `gone_since`: see `written_by_tools`."""
+    """Adds the entities that some of the notes refer to, if a tool wrote those notes. `gone_since`: see
+    `written_by_tools`.
+    """
     paths = list(pending.notes)[:ZNODES_AT_ONCE]
     if not paths:
         return

@@ -1,1 +1,1 @@
-"""The mirror at work: one task leads, others stand by; what it writes, verifies, sweeps and tells."""
+"""The running mirror: one task leads, others are on standby; its writes, verification, sweeps and reports."""

@@ -75,7 +75,7 @@ class OperationKind(Enum):
 @dataclass(frozen=True, slots=True)
 class TreeOperation:
     """`version` is the required version of the znode, -1 for any. A `secret` znode can be read by its creator only.
-    `keeps`: the znode is read first, and foreign keys in it stay. `about`: the znode of which a note tells.
+    `keeps`: the znode is read first, and foreign keys in it stay. `about`: the znode that a note refers to.
     """
 
     kind: OperationKind

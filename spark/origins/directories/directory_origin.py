@@ -182,7 +182,7 @@ def share_of(total_bytes: int, cores: int) -> int:
     """Returns the bytes of a task by Spark's rule for files (`spark.sql.files.maxPartitionBytes`): large tasks, but at
     least one for each core.
 
-    The cores are those of the planning machine: Spark does not tell a source those of a cluster.
+    The cores are those of the planning machine: Spark does not pass those of a cluster to a source.
     """
     return max(SHARE_BYTES_MIN, min(SHARE_BYTES_MAX, total_bytes // cores))
 

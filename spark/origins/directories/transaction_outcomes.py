@@ -1,4 +1,4 @@
-"""Outcomes of producers' transactions: the first marker behind a batch decides.
+"""Outcomes of producers' transactions: the first marker after a batch decides.
 
 A batch of a transaction is in a log only as long as its marker is (compaction keeps markers for that), so a reader of
 any part of a log can look ahead and does not need earlier batches: trimmed logs and any split give the same result. The

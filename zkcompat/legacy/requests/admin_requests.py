@@ -61,8 +61,8 @@ class QuorumRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
-    """`description` is a sentence for the log. `refused` are refusals that need no quorum; the other parts are sent all
-    the same. `secrets` are znodes that must be hidden from others first.
+    """`description` is a sentence for the log. `refused` are refusals that need no quorum; the other parts are sent
+    nevertheless. `secrets` are znodes that must be hidden from others first.
     """
 
     kind: RequestKind

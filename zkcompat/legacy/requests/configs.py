@@ -2,7 +2,7 @@
 requested.
 
 Topics and brokers have configs; users, clients and addresses have quotas, and users may have credentials
-(`credentials.py`). Passwords among the configs of brokers are encrypted with a secret of theirs. Source:
+(`credentials.py`). Passwords among the configs of brokers are encrypted with a secret of the brokers. Source:
 `AdminZkClient`, `ConfigCommand` of Kafka 2.8; `TopicConfigManager` of 0.8.2 for the oldest notes.
 """
 
