@@ -124,7 +124,7 @@ LOGGERS = {"log", "_log", "logger", "_logger", "audit", "limited", "limited_log"
 
 
 def test_every_line_from_info_on_has_a_name():
-    """`log.info("…")` says something that no script can wait for: it is an event, or of DEBUG."""
+    """No script can wait for a line of `log.info("…")`: it must be an event, or have level DEBUG."""
     nameless = [
         f"{path}:{call.lineno}"
         for path, call, of in logged()

@@ -212,9 +212,7 @@ def test_second_class_of_a_name_is_found(tmp_path):
 
 
 def asserts(function: ast.AST) -> bool:
-    """Whether it says by itself what it would fail by: an assertion, an expected error, a helper named for
-    asserting.
-    """
+    """Whether it shows what makes it fail: an assertion, an expected error, or a helper named for asserting."""
     for node in ast.walk(function):
         name = node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
         if isinstance(node, ast.Assert | ast.Raise) or CHECK.match(name):

@@ -1,4 +1,4 @@
-"""A peer that sends whatever it likes over a plain socket, and reads frames."""
+"""A peer that sends arbitrary bytes over a plain socket, and reads frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def sized(body: bytes) -> bytes:
 def header(
     key: int, version: int, correlation_id: int = 7, client_id: bytes | None = b"x"
 ) -> bytes:
-    """A request header v1; those of flexible versions need tags behind it."""
+    """A request header v1; flexible versions need tags after it."""
     size = -1 if client_id is None else len(client_id)
     return struct.pack(">hhih", key, version, correlation_id, size) + (client_id or b"")
 
@@ -93,7 +93,7 @@ class Peer:
         return self.answer(request.KEY, version)
 
     def end(self) -> None:
-        """Says that nothing more is coming."""
+        """Shuts down the sending side."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def reset(self) -> None:
@@ -115,7 +115,7 @@ def connected(address: Address, **options: int) -> Iterator[Peer]:
 
 
 def ask(address: Address, request: Message, version: int) -> Any:
-    """The response on a connection of its own; None when it was closed instead."""
+    """The response on a connection of its own; None if it was closed instead."""
     with connected(address) as peer:
         return peer.ask(request, version)
 

@@ -1,5 +1,5 @@
-"""Wrong configuration and directories, by the command line: three lines, what, why and fix, and the exit code that says
-whose fault.
+"""Wrong configuration and directories, by the command line: three lines (what, why and fix), and an exit code for the
+side at fault.
 """
 
 import contextlib

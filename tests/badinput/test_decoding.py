@@ -55,7 +55,7 @@ def test_me1_compact_counts_that_are_not_there(node, count):
 
 
 def test_me1_every_api_and_version(node):
-    """Whatever stands where a count is: each body is answered or closes, and nothing is made from it."""
+    """Any value in place of a count: each body is answered or closes the connection, and nothing is created from it."""
     node.forget_peak()
     before = node.peak_kib()
     for body in (b"\x7f\xff\xff\xff" * 30, b"\xff" * 120, b"\x80" * 120, b"\x7f" * 120, b""):

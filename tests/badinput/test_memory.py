@@ -1,6 +1,6 @@
 """B1: a thousand hostile connections take no more memory than is budgeted, and others are served meanwhile.
 
-The nodes are processes of their own; their peak is what the kernel says (VmHWM).
+The nodes are processes of their own; their peak memory is the kernel's VmHWM.
 """
 
 import contextlib

@@ -59,7 +59,7 @@ def epoch_of(controller) -> int:
 
 @pytest.fixture
 def same_epoch(controller):
-    """Nothing that a stranger says ends the leader's epoch."""
+    """No request of a non-voter ends the leader's epoch."""
     before = epoch_of(controller)
     yield controller
     assert epoch_of(controller) == before
@@ -181,7 +181,7 @@ def test_ma14_any_number_of_successors(same_epoch, count, answer):
 
 @pytest.mark.parametrize("offset", [-1, -(2**63), 2**63 - 1, 1 << 40])
 def test_ma14_fetches_beyond_the_log(same_epoch, offset):
-    """Whatever a stranger has, the leader says where to cut; he does not move the watermark."""
+    """The leader tells a non-voter where to truncate; its fetch does not move the watermark."""
     epoch = epoch_of(same_epoch)
     asked = fetch(fetch_offset=offset, last_fetched_epoch=epoch, current_leader_epoch=epoch)
     found = codes(ask(same_epoch.address, asked, 17))
@@ -241,7 +241,7 @@ def test_me10_empty_requests_in_any_quorum_api(same_epoch):
         assert "UNKNOWN_SERVER_ERROR" not in found, REQUESTS[key].__name__
 
 
-# Brokers that are none
+# Nodes that are not brokers
 
 
 def registration(cluster, **given) -> BrokerRegistrationRequest:

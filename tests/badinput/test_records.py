@@ -76,7 +76,7 @@ def test_a_good_batch_is_appended(broker):
 
 @pytest.mark.parametrize("bit", [0x40, 0x80, 0x4000])
 def test_attributes_that_are_not_for_clients(broker, bit):
-    """0x40: the log cleaner would take the tombstone for old enough to go (KIP-534)."""
+    """0x40: the log cleaner would consider the tombstone old enough to be removed (KIP-534)."""
     tombstone = batch(NewRecord(b"k", None, now_ms()))
     assert produced(broker, patched(tombstone, 21, ">h", bit), topic=COMPACTED) == INVALID_RECORD
 
@@ -146,7 +146,7 @@ COMPRESSED = [c for c in Compression if c is not Compression.NONE]
 
 
 def with_payload(data: bytes, payload: bytes, count: int | None = None) -> bytes:
-    """The batch with other bytes behind its header, perhaps another count, and a right size and CRC."""
+    """The batch with other bytes after its header, perhaps another count, and the correct size and CRC."""
     changed = bytearray(data[:61]) + payload
     struct.pack_into(">i", changed, 8, len(changed) - 12)
     if count is not None:

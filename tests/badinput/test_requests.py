@@ -1,4 +1,4 @@
-"""Sections 4.2 (mE9, mE10) and 4.4: requests that are whole and make no sense, at a broker."""
+"""Sections 4.2 (mE9, mE10) and 4.4: requests to a broker that are complete but make no sense."""
 
 import pytest
 
@@ -152,7 +152,7 @@ def test_ma3_epochs_of_the_future(broker, name, epoch, expected):
 
 @pytest.mark.parametrize("replica_id", [11, 12, 99, INT32_MAX])
 def test_ma4_a_stranger_fetches_as_a_replica(cluster, broker, replica_id):
-    """CVE-2018-1288: what he says about offsets moves neither the watermark nor the ISR."""
+    """CVE-2018-1288: the offsets in its requests move neither the watermark nor the ISR."""
     asked = ProduceRequest(
         acks=-1,
         timeout_ms=TIMEOUT_MS,

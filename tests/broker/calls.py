@@ -63,7 +63,7 @@ def started(found: Any, whom: int | None = None) -> Any:
 
 
 def computed(steps: Any, effect: Compute) -> tuple[Any, Any]:
-    """How the handler goes on after pure work."""
+    """Continues the handler after pure computation."""
     try:
         return steps.send, effect.call()
     except Exception as error:  # noqa: BLE001 - it is for the handler

@@ -14,7 +14,7 @@ Path = tuple[str, ...]
 
 
 def array_paths(cls: type[Struct], version: int) -> Iterator[Path]:
-    """The arrays of a message, each by the fields that lead to it; outer ones first."""
+    """The paths of a message's arrays, as field names; outer arrays first."""
     plan = plan_struct(cls, version)
     for field in (*plan.plain, *plan.tagged):
         if field.shape.item is not None:

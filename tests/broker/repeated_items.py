@@ -22,8 +22,8 @@ _BOTH_ONCE = Repeated(ONCE)
 _BOTH_REFUSE = Repeated(REFUSED)
 _BOTH_EACH = Repeated(EACH)
 
-# By API; a request with several arrays has the rule of the requested items. Those that brokers and controllers alone
-# may send are answered as the first array says.
+# By API; a request with several arrays has the rule of the requested items. Requests that only brokers and controllers
+# may send are answered by the rule of the first array.
 REPEATED = {
     "AddPartitionsToTxn": Repeated(EACH, ONCE),
     "AddRaftVoter": _BOTH_REFUSE,

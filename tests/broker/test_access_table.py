@@ -129,7 +129,7 @@ def of_configs(operation: Operation, *, altered: bool, loggers: bool = False) ->
 
 
 def fetch(w, version):
-    """Behind the end, so that no records come."""
+    """Beyond the end, so that no records are returned."""
     values = LISTENERS["CLIENTS"]["Fetch"](w, version)
     for topic in values["topics"]:
         topic["partitions"][0]["fetch_offset"] = 1_000_000

@@ -92,7 +92,7 @@ async def test_unauthorized_client_gets_nothing(contexts):
 
 
 async def test_requests_fail_before_acls_are_loaded(contexts):
-    """Nor is anything told: the answer is an error, for every API that is judged at once."""
+    """Nothing is revealed, either: the answer is an error, for every API that is authorized at once."""
     contexts, ids = contexts
     context = contexts["CLIENTS"]
     unloaded = type(context.authorizer)()

@@ -256,7 +256,7 @@ async def test_effective_listener_configs_apply_and_revert(tmp_path):
 
 
 async def test_min_insync_replicas_is_that_of_the_cluster(tmp_path):
-    """With eligible leader replicas it is never one broker's, and cannot be taken away (KIP-966)."""
+    """With eligible leader replicas it is never one broker's, and cannot be removed (KIP-966)."""
     async with node(tmp_path) as one:
         for number in (2, 1):
             assert (await alter(one, "", {"min.insync.replicas": str(number)})).error_code == 0

@@ -1,4 +1,4 @@
-"""Other people's clients against a real controller and real brokers, over sockets and disks."""
+"""Third-party clients against a real controller and real brokers, over sockets and disks."""
 
 from __future__ import annotations
 

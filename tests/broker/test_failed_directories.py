@@ -1,6 +1,4 @@
-"""A broker some of whose log directories are away: what it serves, what it refuses, and what it finds when they are
-back.
-"""
+"""A broker with missing log directories: what it serves, what it refuses, and what it finds when they are back."""
 
 from __future__ import annotations
 

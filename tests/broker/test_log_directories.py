@@ -409,7 +409,7 @@ async def test_broker_ends_without_usable_or_metadata_directory(tmp_path, which)
     ],
 )
 def test_clean_epoch_needs_agreement_of_all_directories(tmp_path, epochs, failed, previous):
-    """KIP-966: the controller goes on trusting a broker that says it; as Kafka's
+    """KIP-966: the controller keeps trusting a broker that reports it; as Kafka's
     `readBrokerEpochFromCleanShutdownFiles`.
     """
     opened = []

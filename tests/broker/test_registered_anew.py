@@ -1,4 +1,4 @@
-"""A broker that was taken out of the cluster while it runs comes back under another epoch, and into every ISR."""
+"""A broker that was unregistered while it runs comes back with another epoch, and into every ISR."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from trimaran.wire.buffers.response_size import ENCODED_BYTES_MAX
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 CALLS_MAX = 120_000
-# Counting calls takes its time; an answer that is later is none.
+# Counting calls takes time; a later answer counts as none.
 SECONDS = 120
 # Number of repetitions of the item in the array, in small requests and in large ones; `--exhaustive` takes all that are
 # legal.
@@ -47,7 +47,7 @@ REGISTRIES = {"broker": broker_registry(), "controller": controller_registry()}
 
 
 def cases(node):
-    """By request and array; those that take away what others name come last."""
+    """By request and array; requests that remove things that others name come last."""
     found = [
         (handled, path)
         for handled in REGISTRIES[node].handled().values()

@@ -4,7 +4,7 @@ acknowledged.
 A run: 3 controllers, 3 brokers, ZooKeeper and mirror; producers with acks=all; every two seconds for half a minute a
 random controller or broker dies by SIGKILL and is started again a second later; then everything is read back and `zk
 verify` must find no difference. A run without an acknowledgement or a killed node counts as failed. Failed cases are
-never tried again. `CHAOS_SECONDS` in the environment says for how long nodes die.
+never tried again. The environment variable `CHAOS_SECONDS` sets for how long nodes are killed.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def kill_and_restart(
 
 
 def verify_zookeeper(cluster: LocalCluster) -> tuple[bool, str]:
-    """`zk verify` once the cluster has settled: the mirror may be a moment behind, never for long."""
+    """Runs `zk verify` once the cluster has settled: the mirror may lag for a moment, but not for long."""
     done = cluster.run("zk", "verify", check=False)
     lines = (done.stdout + done.stderr).strip().splitlines()
     return done.returncode == 0, lines[-1] if lines else "said nothing"

@@ -1,1 +1,1 @@
-"""Other people's clients against a local cluster of ours: one adapter a client, one matrix of tests."""
+"""Third-party clients against a local cluster of ours: one adapter per client, one matrix of tests."""

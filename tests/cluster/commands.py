@@ -132,7 +132,7 @@ def main(channel: socket.socket) -> None:
     import trimaran.wire.blocking  # noqa: F401
 
     gc.collect()
-    gc.freeze()  # a command would copy its pages by looking for garbage
+    gc.freeze()  # otherwise a garbage collection in a forked command would copy these pages
     while True:
         message, fds, _, _ = socket.recv_fds(channel, REQUEST_BYTES_MAX, 4)
         if not message:

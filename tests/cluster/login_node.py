@@ -73,7 +73,8 @@ def _pkcs12(key, chain):
 
 
 class LoginNode:
-    """`ports` by listener; alice's password is `secret` wherever she needs one. `settings` are more keys of it."""
+    """`ports` by listener; alice's password is `secret` wherever she needs one. `settings` are additional keys of the
+    node."""
 
     def __init__(self, directory: Path, ports, settings: Mapping[str, str] = NO_SETTINGS) -> None:
         self.dir, self.settings = directory, settings

@@ -1,6 +1,6 @@
 """A login by each mechanism, fuzzed: any input is answered or refused, and no invalid login succeeds.
 
-The input's first byte says how long the first token is; the rest is the second. Clients are given the same as answers
+The input's first byte is the length of the first token; the rest is the second. Clients are given the same as answers
 of a node.
 """
 
@@ -54,7 +54,7 @@ def converse(exchange: Exchange, tokens: list[bytes]) -> Done | None:
 
 
 def ask(client: ClientMechanism, answers: list[bytes]) -> bool:
-    """Whether the client takes the node for the one that it wants."""
+    """Whether the client accepts the node as authenticated."""
     tokens = client.exchange()
     next(tokens)
     try:
@@ -99,7 +99,8 @@ def fuzz_oauthbearer(data: bytes) -> None:
 
 
 def fuzz_login(data: bytes) -> None:
-    """Frames of an unauthenticated connection, each behind its length: answered, refused, or the end of it."""
+    """Frames of an unauthenticated connection, each after its length: they are answered, refused, or end the
+    connection."""
     exchange = partial(ScramExchange, MECHANISM, lambda *_: ALICE, lambda: "server")
     mechanisms = {"PLAIN": partial(PlainExchange, {}), MECHANISM: exchange}
     authenticator = SaslAuthenticator(SaslSettings(mechanisms))

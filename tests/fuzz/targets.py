@@ -1,4 +1,5 @@
-"""The fuzzed functions of bytes, which answer or refuse as their contract says. Any other exception is a finding."""
+"""The fuzzed functions of bytes, which answer or refuse according to their contract. Any other exception is a
+finding."""
 
 from __future__ import annotations
 
@@ -144,7 +145,7 @@ def fuzz_message_set(data: bytes) -> None:
 
 
 def refusing(function: Callable[..., object], *arguments: object, **named: object):
-    """The answer, or None where the bytes are refused as contracts say."""
+    """The answer, or None if the bytes are refused according to the contract."""
     try:
         return function(*arguments, **named)
     except (RemoteProtocolError, KafkaError):

@@ -43,7 +43,7 @@ class Ours:
 
 @pytest.fixture(scope="session")
 def minutes(pytestconfig):
-    """How long a test lasts in which nodes die all the time."""
+    """The duration of tests in which nodes are killed repeatedly."""
     return pytestconfig.getoption("--minutes")
 
 

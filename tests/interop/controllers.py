@@ -30,8 +30,8 @@ METADATA_QUORUM = describe_quorum_request()
 @dataclass
 class Controllers:
     """Nodes by id, each "ours" or "kafka", with a properties file that both can read: `kinds` are the controllers',
-    `brokers` the brokers', `settings` what else their files say, `of_brokers` what only those of brokers say. In these
-    `{id}` and `{address}` are the node's own, and None is for nothing. With a `protocol` brokers have a listener
+    `brokers` the brokers', `settings` further lines of their files, `of_brokers` further lines of brokers' files. In
+    these `{id}` and `{address}` are the node's own, and None is for nothing. With a `protocol` brokers have a listener
     CLIENTS of it beside the plain one.
     """
 

@@ -49,7 +49,7 @@ def trimaran(*words, stdin=None):
 
 
 def check_what_is_installed(compiled):
-    """Every module is the environment's; the compiled ones are compiled, or not, as was said."""
+    """Every module comes from the environment; the compilable ones are compiled, or not, as expected."""
     files = distribution("trimaran").files
     modules = [
         f for f in files if f.suffix == ".py" and f.parts[1:2] not in {("spark",), ("zkcompat",)}

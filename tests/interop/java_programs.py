@@ -41,7 +41,7 @@ def command(path, main, *arguments, heap="256m", version=apache_kafka.VERSION):
 
 @contextlib.contextmanager
 def running(line, log):
-    """A program that ends with the block, by SIGTERM; what it says goes to the file `log`, after what is there."""
+    """A program that is ended with SIGTERM at the end of the block; its output is appended to the file `log`."""
     with Path(log).open("ab") as output:
         process = subprocess.Popen(line, stdout=output, stderr=output, start_new_session=True)
     try:

@@ -1,4 +1,4 @@
-"""Pages of the manual, read by one who follows them: files to write and commands to type, in their order."""
+"""Pages of the manual, read as a user follows them: files to write and commands to type, in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Command:
 
 @dataclass(frozen=True)
 class PropertiesFile:
-    """`name` is what its first line says, a comment."""
+    """`name` is in its first line, a comment."""
 
     name: str
     text: str

@@ -1,10 +1,10 @@
 """A quorum of our controllers and of Apache Kafka's whose leaders are killed, of either kind, under a stream of topic
 creations.
 
-Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. So many leaders of each kind get kill
--9 and are started again. Before a kill the successor is chosen: the third voter, if it is of the other kind than the
-one that shall lead next, is frozen until the successor has committed what it has not, so it cannot win. A broker of
-ours asks for one topic after another all the time.
+Run: `python -m tests.interop.mixed_quorum [--kills 20] [--ours 2|1] [DIRECTORY]`. That many leaders of each kind are
+killed with kill -9 and started again. Before a kill the successor is chosen: the third voter, unless it is of the kind
+that is to lead next, is frozen until the successor has committed records that it lacks, so it cannot win. Meanwhile,
+one of our brokers keeps requesting new topics.
 
 Afterwards every topic that was acknowledged is in the metadata of each controller, the three logs are equal byte by
 byte up to the high watermark, and `trimaran metadata verify` finds nothing.
@@ -31,12 +31,12 @@ from trimaran.wire.messages.create_topics import CreatableTopic, CreateTopicsReq
 
 BROKER = 11
 CREATE_SECONDS = 5.0
-AHEAD = 3  # topics that the successor has and the frozen voter has not
+AHEAD = 3  # topics that the successor has and the frozen voter lacks
 LAG_MAX = 5  # records: the stream goes on
 
 
 class Outcome(NamedTuple):
-    """`kills` by kind; `bytes_compared` of each log."""
+    """`kills` counts kills by kind; `bytes_compared` of each log."""
 
     kills: dict[str, int]
     acknowledged: int
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
 
 
 class Creations:
-    """Asks a broker for one topic after another until it is closed; `acknowledged` grows."""
+    """Requests one topic after another from a broker until it is closed; `acknowledged` grows."""
 
     def __init__(self, address):
         self._address = address

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector beside our source, in a Spark of its own: how many rows either has that the other lacks.
+"""Spark's own Kafka connector and our source in a Spark of their own: how many rows each has that the other lacks.
 
 A program, as the connector's jars must be on the class path when the JVM starts:
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.interop import maven
 
-# The newest in Maven Central; there is none of the PySpark that we use, 4.3.
+# The newest in Maven Central; there is none for our version of PySpark, 4.3.
 VERSION = "4.2.0"
 
 

@@ -1,6 +1,6 @@
 """A user's job, which knows nothing of this checkout: `spark_job.py MASTER DIRECTORY`.
 
-Without a master `spark-submit` has told it. Prints a JSON object: what it counted, and where executors found our code.
+Without MASTER, `spark-submit` has set it. Prints a JSON object: what it counted, and where executors found our code.
 """
 
 import json

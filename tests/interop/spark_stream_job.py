@@ -1,6 +1,6 @@
-"""A stream of ours into files, which is to be killed: `spark_stream_job.py BOOTSTRAP FOLDER follow|drain`.
+"""A stream from our source into files, which the test kills: `spark_stream_job.py BOOTSTRAP FOLDER follow|drain`.
 
-`follow` goes on for ever, a line on stdout for each micro-batch. `drain` reads what is left, and prints what the files
+`follow` runs forever and prints a line for each micro-batch. `drain` reads what is left, and prints what the files
 hold: of each partition the rows, the distinct offsets, the first and the last.
 """
 

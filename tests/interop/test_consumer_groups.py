@@ -74,13 +74,13 @@ def java_member(version, bootstrap, group, topic, protocol):
 
 
 def records_of(*outputs):
-    """Partition and offset of every record that verifiable consumers told of."""
+    """Partition and offset of every record that verifiable consumers reported."""
     lines = [json.loads(line) for text in outputs for line in text.splitlines()]
     return [(line["partition"], line["offset"]) for line in lines if line["name"] == "record_data"]
 
 
 def described(bootstrap, group):
-    """Type, state and number of members; asked by a client without a memory, and not by a JVM each time."""
+    """Type, state and number of members; a new client asks for them, which is cheaper than a JVM each time."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     asked = admin.describe_consumer_groups([group], request_timeout=ANSWER_SECONDS)
     try:

@@ -33,7 +33,7 @@ NAMESPACE = "kafka"
 
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory):
-    """Reads YAML as others do."""
+    """Reads YAML with a common parser."""
     path = tmp_path_factory.mktemp("yaml")
     reader = Environment(path / "venv")
     reader.pip("install", VALIDATOR, PIP_CONSTRAINT="", PIP_BUILD_CONSTRAINT="")

@@ -1,8 +1,8 @@
 """DescribeConfigs of every resource: Apache Kafka 4.3's answer and ours, field by field, words letter by letter.
 
 Kafka's tools fold the case of what they print, so the answers are compared as they come from the wire. Allowed
-differences are listed here: the configs and loggers of one of the two, values that are this node's, our words of
-documentation, and what may only be read here (`ONLY_READ`).
+differences are listed here: configs and loggers that only one of the two has, values that are specific to a node, the
+documentation texts, and configs that are read-only here (`ONLY_READ`).
 """
 
 import pytest
@@ -152,7 +152,7 @@ def describe(peer, kind, name, version, keys=None):
 
 
 def all_are_known(peer):
-    """Brokers hear of alterations a moment later."""
+    """Brokers learn of alterations a moment later."""
     return all(
         name
         in {

@@ -93,7 +93,7 @@ def without_times(text):
 
 
 def test_quorum(cluster):
-    """How far replicas are moves between two questions; columns, ids and directories do not."""
+    """The progress of replicas changes between two calls; columns, ids and directories do not."""
     told = text_of_tool(cluster, "metadata-quorum", "describe", "--replication", controllers=True)
     ours = ours_of(cluster, "quorum", "replication", controllers=True)
     assert [_fixed(line) for line in ours.splitlines()] == [_fixed(o) for o in told.splitlines()]

@@ -1,5 +1,5 @@
-"""docs/migration.md, done as it says: a cluster in ZooKeeper mode becomes one of KRaft by Apache Kafka 3.9, and the
-mirror takes over the tree that was left, without one needless write. And a tree that Kafka's user has secured.
+"""docs/migration.md, followed step by step: a cluster in ZooKeeper mode becomes one of KRaft by Apache Kafka 3.9, and
+the mirror takes over the tree that was left, without one needless write. And a tree that Kafka's user has secured.
 """
 
 import json
@@ -68,7 +68,7 @@ def background(folder, name, command):
 
 
 class Reader:
-    """Types what the page says, in a folder of its own."""
+    """Runs the commands of the page, in a folder of its own."""
 
     def __init__(self, folder, places):
         self.folder, self.places = folder, places

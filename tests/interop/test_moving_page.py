@@ -1,5 +1,5 @@
-"""docs/moving.md, done as it says: a cluster of Apache Kafka 4.3 becomes one of ours node by node, while clients write
-and a group reads; and a broker goes back.
+"""docs/moving.md, followed step by step: a cluster of Apache Kafka 4.3 becomes one of ours node by node, while clients
+write and a group reads; and a broker goes back.
 """
 
 import json
@@ -22,7 +22,7 @@ SECONDS = 180.0  # a JVM starts within a minute on a machine that is busy
 
 
 class Clients:
-    """One that writes and a group that reads, the same all the time."""
+    """A producer and a consumer group that run throughout the test."""
 
     def __init__(self, bootstrap):
         settings = {"bootstrap.servers": bootstrap}
@@ -141,7 +141,7 @@ class Moving:
         return json.loads(status.stdout)["leader_id"]
 
     def close(self):
-        """Brokers first: they leave by way of a controller."""
+        """Brokers first: they need a controller for their shutdown."""
         for _, process in sorted(self.ours.items(), reverse=True):
             process.terminate()
             try:

@@ -1,4 +1,4 @@
-"""docs/operations.md, done as it says on a local cluster: a rolling restart, a broker's disk and a voter's replaced.
+"""docs/operations.md, followed on a local cluster: a rolling restart, a broker's disk and a voter's replaced.
 A client writes meanwhile, and nothing that was acknowledged is lost.
 """
 
@@ -24,7 +24,7 @@ OF_BENCH = {"-n 1000000": "-n 2000", "--rate 5000": "--rate 500 -n 1000"}
 
 
 class Writing:
-    """A client that writes all the time, with acks=all."""
+    """A client that keeps writing with acks=all."""
 
     def __init__(self, bootstrap):
         self._bootstrap = bootstrap

@@ -150,7 +150,7 @@ def test_the_records_that_kafkas_consumer_is_given(stopped, spark, level):
 
 
 def test_levels_differ(stopped):
-    """By what was aborted and what lies behind an open transaction: else the comparison says little."""
+    """The aborted records and those after an open transaction differ; otherwise the comparison would prove little."""
     _, _, given = stopped
     assert 300 < len(given["read_committed"]) < len(given["read_uncommitted"])
     assert set(given["read_committed"]) < set(given["read_uncommitted"])

@@ -85,7 +85,8 @@ def text(data):
 
 
 def differences(version, directory):
-    """Files of which Kafka's DumpLogSegments does not print what we read; and how many were compared."""
+    """Files for which Kafka's DumpLogSegments prints something other than what we read; and the number of files
+    compared."""
     rows = printed(version, directory)
     files = dict.fromkeys(row["file"] for row in rows if row["kind"] == "batch")
     found = []

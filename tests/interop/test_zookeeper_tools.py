@@ -40,7 +40,7 @@ def topics_tool(ours, version, *arguments):
 
 
 def described(ours, topic):
-    """Partitions of a topic by the brokers' own word; nothing while there is none."""
+    """Partitions of a topic as the brokers report them; none if the topic does not exist."""
     found = ours.run("topics", "describe", topic, "-o", "json", check=False)
     if found.returncode:
         return {}

@@ -71,7 +71,7 @@ def is_there(zookeeper, path):
 
 
 def described(kafka, topic):
-    """By Kafka's own word; nothing while there is none."""
+    """As Kafka reports it; none if it does not exist."""
     found = trimaran("topics", "describe", topic, "-o", "json", "-b", kafka.bootstrap, check=False)
     if found.returncode:
         return {}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def interpreted(module):
-    """`module` from its source, whether or not a compiled one lies beside it."""
+    """`module` from its source, whether or not there is a compiled one beside it."""
     name = module.__name__.rpartition(".")[2]
     source = Path(module.__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"{name}_interpreted", source)

@@ -244,7 +244,7 @@ class Replica:
         self._keys.clear()
 
     def rank(self) -> tuple[Any, ...]:
-        """Something of it that has no ids in it."""
+        """A part of its state that contains no ids."""
         state = self.raft._state
         role = state.role
         return (

@@ -1,7 +1,7 @@
-"""A state of the whole model: three replicas, the letters between them, and what has happened for good; and what may
-happen next.
+"""A state of the whole model: three replicas, the messages between them, the facts that cannot be undone, and the
+possible next events.
 
-Letters may be delivered in any order, lost, or delivered again. The asker notices a lost request or answer, and then
+Messages may be delivered in any order, lost, or delivered again. The asker notices a lost request or answer, and then
 asks again as it sees fit. Only answers to votes take their time: others arrive at once or never. `Bounds` makes the
 space finite; each bound only leaves runs out, it never allows what could not happen.
 """
@@ -26,7 +26,7 @@ SYMMETRIES: tuple[Permutation, ...] = tuple((0, *p, 0) for p in permutations((1,
 class Bounds(NamedTuple):
     """How far the model goes.
 
-    strays: letters in flight at the same time that the asker gave up or that were copied.
+    strays: messages in flight at the same time that the sender gave up or that were duplicated.
     letters: requests and answers in flight, strays among them, at the same time; states with more are not looked at.
     discovery: fetches of a replica that looks for a leader arrive; else they stay on their way for ever.
     """
@@ -285,7 +285,7 @@ class World(Watcher):
     # --- what must hold
 
     def check(self) -> list[str]:
-        """Every invariant over this state; returns which of them had something to say."""
+        """Checks every invariant in this state; returns those that applied."""
         said: list[str] = []
         for replica in self.replicas.values():
             role = replica.raft.role

@@ -1,4 +1,4 @@
-"""`./dev mutate FOLDER ...`: whether a test holds each rule of a folder. Fails if a mutant survives that
+"""`./dev mutate FOLDER ...`: checks whether a test covers each rule of a folder. Fails if a mutant survives that
 `survivors.toml` does not argue for.
 
 FOLDER is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries each K-th mutant,

@@ -19,8 +19,8 @@ from trimaran.wire.security.acls import ResourceType
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.requests.access import Need, needs_of
 
-# Parts of the names of tests that ask for rights, or go through all messages: they meet a declaration without coming
-# by a line of it.
+# Parts of the names of tests that ask for rights, or go through all messages: they depend on a declaration without
+# executing a line of it.
 OF_RIGHTS = ("access", "denied", "authoriz", "test_served_versions")
 OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/")
 EASED = {"with_error_of_whole", "or_cluster"}

@@ -1,7 +1,7 @@
-"""Small mistakes in one node of a function, like those of people.
+"""Small mistakes in one node of a function, like those that programmers make.
 
-`mutations` gives the nodes that may stand in the place of another, `swaps` those of a list of statements. Not made is
-what no test could notice: texts, what is only logged or printed, types.
+`mutations` gives the nodes that may stand in the place of another, `swaps` those of a list of statements. Changes that
+no test could notice are not made: texts, logged or printed values, types.
 """
 
 import ast
@@ -126,7 +126,7 @@ def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
 def swaps(statements: list[ast.stmt]) -> Iterator[tuple[int, list[ast.stmt]]]:
     """The index of the first of two neighbours that both do something, and the list with the two swapped.
 
-    Not of two where the second needs a name that the first gives: every test would notice.
+    Not if the second needs a name that the first defines: every test would notice.
     """
     for index, (first, second) in enumerate(pairwise(statements)):
         needs = _names(first, ast.Store) & _names(second)
@@ -148,7 +148,7 @@ def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) ->
 
 
 def _without_one(node: ast.AST, name: str, parts: list[ast.expr]) -> Iterator[ast.AST]:
-    """`node` without each of its parts in turn; of two parts that is the other one."""
+    """`node` without each of its parts in turn; of two parts, the other one remains."""
     for index in range(len(parts) if len(parts) > 1 else 0):
         rest = [*parts[:index], *parts[index + 1 :]]
         yield rest[0] if len(rest) == 1 else replaced(node, **{name: rest})
@@ -175,7 +175,7 @@ def _tells_version(node: ast.Compare) -> bool:
 
 
 def _of_test(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
-    """A condition that is neither compared nor combined, turned round."""
+    """Negates a condition that is neither a comparison nor a combination."""
     is_test = isinstance(parent, ast.If | ast.IfExp | ast.While) and node is parent.test
     if is_test and not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
         yield ast.copy_location(ast.UnaryOp(ast.Not(), node), node)

@@ -1,9 +1,9 @@
 """Runs the tests of one mutant after another, each in a process forked from this one, in which everything is imported
 and collected.
 
-First all tests run once, traced, in such a process: so a mutant meets the tests that come by its lines, those first
-that are quick and that killed another one nearby. `swap` puts a mutant in place: the functions of its file get the code
-of the mutated one.
+First all tests run once, traced, in such a process: so a mutant is tested by the tests that execute its lines; quick
+tests and those that killed a nearby mutant run first. `swap` puts a mutant in place: the functions of its file get the
+code of the mutated one.
 """
 
 import gc
@@ -33,7 +33,7 @@ SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
 # Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
 SECONDS_OF_MUTANT = 30
-# A mutant that makes lists without end.
+# Stops a mutant that grows lists endlessly.
 MEMORY_BYTES_MAX = 6 << 30
 
 Lines = dict[str, list[int]]
@@ -49,7 +49,7 @@ class Mutation:
         patience_seconds: int = PATIENCE_SECONDS,
         seconds_of_mutant: int = SECONDS_OF_MUTANT,
     ) -> None:
-        """`tell` hears of each mutant what became of it, by which test, and the seconds that it took."""
+        """`tell` is called for each mutant with its outcome, the test that decided it, and the seconds taken."""
         self._seconds_of_mutant = seconds_of_mutant
         self._mutants = mutants
         self._patience_seconds = patience_seconds
@@ -268,7 +268,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -> bool:
-    """Puts the mutant in place in this process, for good; False if there is nothing to put it into."""
+    """Installs the mutant in this process permanently; False if there is nothing to put it into."""
     if mutant.constant:
         return _set_constant(mutant)
     file = str(mutant.path.absolute())

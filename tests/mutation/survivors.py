@@ -1,4 +1,4 @@
-"""The survivors that are argued for, and what a run makes of them."""
+"""The justified survivors, and their comparison with a run."""
 
 import tomllib
 from collections.abc import Iterator

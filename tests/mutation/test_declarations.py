@@ -1,7 +1,7 @@
-"""A changed declaration takes the place of the one that is there: guards, routes, writers and readers that were made
-before go by it.
+"""A changed declaration takes the place of the one that is there: guards, routes, writers and readers that already
+exist use it.
 
-Each is put in place in a process of its own, as `running` does, since it stays for good.
+Each is put in place in a process of its own, as `running` does, since the change is permanent.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Source in, mutants out: one case for each thing that people get wrong."""
+"""Source in, mutants out: one case for each kind of mistake."""
 
 import os
 import sys
@@ -272,7 +272,7 @@ def heartbeat(request, ctx, call):
 
 
 def test_declaration_of_wrapped_handler_is_replaced(tmp_path, monkeypatch):
-    """Its own function lies behind that of the other decorator, in another file as a rule."""
+    """The handler is behind the wrapper of the other decorator, which is usually in another file."""
     path = tmp_path / "wrapped.py"
     path.write_text(WRAPPED)
     module = ModuleType("wrapped")
@@ -283,7 +283,7 @@ def test_declaration_of_wrapped_handler_is_replaced(tmp_path, monkeypatch):
     own = module.heartbeat.__wrapped__
 
     def put_in_place():
-        """In a process of its own: it stays for good, in every registry."""
+        """In a process of its own, because the change to every registry is permanent."""
         is_there = swap(mutant, {(str(path.resolve()), mutant.function_line): [own]})
         return 0 if is_there and declared.versions == Versions(0, 3) else 1
 

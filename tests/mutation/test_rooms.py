@@ -61,5 +61,5 @@ def test_a_room_without_tests_is_refused_in_words():
     ("file", "function"), [("log/steps.py", at_once), ("node/text/escaping.py", one_line)]
 )
 def test_mutants_file_is_that_of_its_functions(file, function):
-    """Else no test is seen to come by its lines, and no mutant gets into its place."""
+    """Otherwise no test would be seen to execute its lines, and no mutant could be installed."""
     assert str(ROOT / imported(Path(file))) == function.__code__.co_filename

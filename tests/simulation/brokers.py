@@ -1,4 +1,4 @@
-"""Brokers as far as they go without sockets: observers that register, heartbeat, change ISRs, leave and come back.
+"""Brokers without sockets: observers that register, send heartbeats, change ISRs, leave and come back.
 
 A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages
 are lost, late and doubled like all others. Its storage is not simulated.
@@ -71,7 +71,7 @@ class BrokerMember(Member):
             if past != self.epoch and node.prng.random() < 0.1:
                 self._send(
                     self._heartbeat(past)
-                )  # the process that was believed dead, or a letter of it
+                )  # the process that was believed dead, or a late message of it
             if node.prng.random() < 0.05:
                 self._send(self._registration())  # as if the answer to the first had been late
             proposal = self._isr_proposal()
@@ -124,7 +124,7 @@ class BrokerMember(Member):
     # --- ISRs
 
     def _isr_proposal(self) -> Message | None:
-        """A leader adds or takes away a follower, whatever it thinks of it."""
+        """A leader adds or removes a follower at random."""
         prng = self.node.prng
         led = [
             (topic, number, partition)

@@ -1,8 +1,8 @@
 """The invariants R1–R12 and R15 of the metadata quorum, checked from outside after every event.
 
-The checker remembers for ever and trusts no node: it looks at roles, disks and messages. Each check counts how often it
-had something to say (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks
-only at what an event has changed; `everything.EveryThing` looks at everything each time, and a test compares the two.
+The checker never forgets and trusts no node: it looks at roles, disks and messages. Each check counts how often it
+applied (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks only at what an
+event has changed; `everything.EveryThing` looks at everything each time, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -262,8 +262,8 @@ class Checker:
             self.fail("R8", node.id, "applies other data below", end)
 
     def truncates(self, node: SimNode, offset: int) -> None:
-        """R7: nothing that this process knows to be committed, and nothing committed that survived a crash. A follower
-        of a leader before the epoch that has committed it has no part in that majority, and may.
+        """R7: truncates nothing that this process knows to be committed, and nothing committed that survived a crash. A
+        follower of a leader before the epoch that has committed it has no part in that majority, and may.
         """
         self.count("R7")
         lost = self.promised.get(node.id)
@@ -287,7 +287,8 @@ class Checker:
         if offset > node.log.end_offset:
             self.fail("R6", node.id, "knows", offset, "beyond its log's end", node.log.end_offset)
         if isinstance(node.raft.role, Resigned):
-            # it led when the watermark moved, and resigned in the same step: the set without it is committed
+            # it led when the watermark moved, and resigned in the same step because the voter set without it was
+            # committed
             self._saw_watermark(node, offset)
         if offset > self.known.get(node.id, 0):
             self.known[node.id] = offset
@@ -414,9 +415,7 @@ class Checker:
             heard[replica.id] = now
 
     def _check_quorum(self, node: SimNode, role: Leader, now: float) -> float:
-        """Returns until when nothing can be said against its leading, whatever happens: what it has heard does not grow
-        older by less.
-        """
+        """Returns the time until which its leadership cannot break R11, whatever happens."""
         key = (node.id, role.epoch)
         voters = _voters(node)
         known, changed = self.sets.setdefault(key, (voters, now))
@@ -491,7 +490,7 @@ class Checker:
     # --- clients
 
     def acks(self, node: SimNode, offset: int, chain: int) -> None:
-        """A client was answered that its batch, ending at `offset`, is committed."""
+        """A client received the acknowledgement of its batch, which ends at `offset`."""
         self.count("ack")
         self.acked[offset] = chain
         if self.committed.get(offset) != chain:

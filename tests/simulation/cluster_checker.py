@@ -1,10 +1,10 @@
-"""C3–C5: what the controllers make of brokers and partitions, seen from outside.
+"""C3–C5: the controllers' decisions about brokers and partitions, checked from outside.
 
 C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; a controller that
 knows the new one refuses the old. C4: a fenced broker leads nothing and is in no ISR (except as the last one without
 ELR, so that the partition remembers it); a partition has no leader only while no member of its ISR and ELR could lead,
 or while a controller is about to fence those that could: that takes several batches, so two seconds are allowed from
-its first write to its last. C5: what is too large is refused, and nothing else happens.
+its first write to its last. C5: a request that is too large is refused, without side effects.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class ClusterChecker:
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._checked_end = 0
-        # (broker, incarnation) → epochs, more than one if a late letter of another was in between; broker → its newest
-        # epoch, and the offset of that registration
+        # (broker, incarnation) → epochs, more than one if a late message of another incarnation came in between; broker
+        # → its newest epoch, and the offset of that registration
         self.epochs: dict[tuple[int, bytes], list[int]] = {}
         self.newest: dict[int, tuple[int, int]] = {}
         # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen
@@ -73,7 +73,7 @@ class ClusterChecker:
             self._checker.fail("C3 broker", broker_id, "was told", broker_epoch, "not committed")
 
     def accepts(self, applied: int, broker_id: int, broker_epoch: int) -> None:
-        """A controller with this much applied has accepted a broker's request for good."""
+        """A controller that has applied this much has accepted a broker's request."""
         newest, offset = self.newest.get(broker_id, (-1, -1))
         if offset < applied and broker_epoch < newest:
             self._checker.fail("C3 epoch", broker_epoch, "of broker", broker_id, "after", newest)

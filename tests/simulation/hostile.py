@@ -1,11 +1,11 @@
-"""A peer that is no peer: requests that no correct node sends, and answers that contradict what is known. They change
+"""A hostile peer: requests that no correct node sends, and answers that contradict known facts. They change
 nothing and leave nothing behind (mA13–mA16).
 
 A request like that of an observer is remembered for a while, as it must be; a flood of those fills bounded memory and
 nothing else.
 
 Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter
-that lies about its votes or its log: no quorum of this kind bears one. Those are in `nonsense`, with the sole
+that lies about its votes or its log: no Raft quorum tolerates one. Those are in `nonsense`, with the sole
 requirement that no node breaks.
 """
 
@@ -47,7 +47,7 @@ class Hostile:
         self.world = world
 
     def act(self) -> None:
-        """One request to one node, looked at from both sides of it."""
+        """Sends one request to one node, and compares its state before and after."""
         node = self.world.prng.choice(list(self.world.nodes.values()))
         if not node.alive:
             return
@@ -67,7 +67,7 @@ class Hostile:
             self.world.checker.fail("hostile", request, "changes", before, self._state(node))
 
     def response(self, node: SimNode) -> None:
-        """One of the pending answers, before the true one: it counts as no answer."""
+        """Forges one of the pending answers before the true one arrives; the node must ignore it."""
         token = self.world.prng.choice(sorted(node.awaited))
         response = self._response(node, node.awaited[token])
         before = self._promised(node)
@@ -80,7 +80,7 @@ class Hostile:
             )
 
     def flood(self, node: SimNode, count: int) -> None:
-        """Fetches of ever other observers, which all want to wait for as long as they live."""
+        """Fetches of more and more observers, all of which want to wait forever."""
         before = self._what_counts(node)
         self.world.happened["flood"] += 1
         for _ in range(count):

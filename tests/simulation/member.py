@@ -1,5 +1,5 @@
-"""One node's state machine above the log: the real loader of metadata, and the batches of whoever leads where no
-controller decides.
+"""One node's state machine above the log: the real loader of metadata, and the batches of the leader if there is no
+controller.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Member:
         """The node's process has ended."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        """The loader keeps a publisher's failure to itself, so a violation is raised later."""
+        """The loader swallows a publisher's failure, so a violation is raised later."""
         try:
             self.shared.saw(self.node, delta, image)
         except AssertionError as failure:
@@ -92,12 +92,12 @@ class Member:
     # --- the controller
 
     def decide(self, prng: random.Random) -> list[Message]:
-        """The next batch of whoever leads; empty while it waits to know what its predecessors committed."""
+        """The leader's next batch; empty until it knows what its predecessors committed."""
         role = self.node.raft.role
         if not isinstance(role, Leader) or self.node.applied <= role.start_offset:
             return []
         if self.node.applied < self.node.log.end_offset:
-            return []  # it decides by what is committed, one batch at a time
+            return []  # decides from committed state, one batch at a time
         if self.active_epoch != role.epoch:
             self.active_epoch, self.transaction = role.epoch, -1
             records = activation_records(
@@ -140,7 +140,7 @@ def _topic(name: str, number: int) -> TopicRecord:
 
 
 def _whole(names: object, prng: random.Random) -> list[str]:
-    """Some topic, and if it came by a transaction, all that came with it."""
+    """Some topic; if a transaction created it, with everything else in that transaction."""
     listed = sorted(names)  # type: ignore[call-overload]
     chosen = prng.choice(listed)
     if not chosen.startswith("txn-"):

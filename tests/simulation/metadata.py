@@ -42,7 +42,7 @@ class Metadata:
     """The shared state of all nodes: batches by payload, images by offset, transactions by number (their size once they
     are ended).
 
-    `rules` if there are controllers; `clean_epochs`: what brokers wrote down when they shut down in good order.
+    `rules` if there are controllers; `clean_epochs`: the epochs that brokers stored at a clean shutdown.
     """
 
     def __init__(self, world: World, rules: Rules | None = None) -> None:

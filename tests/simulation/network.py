@@ -115,7 +115,8 @@ class Network:
         self.cut = set()
 
     def clog(self) -> None:
-        """One direction between two nodes stands still for longer than an election timeout, then all comes at once."""
+        """One direction between two nodes stalls for longer than an election timeout, then all messages arrive at
+        once."""
         prng = self.world.prng
         a, b = prng.sample(list(self.world.nodes), 2)
         self.clogged_until[(a, b)] = self.world.now + prng.uniform(0.5, 3.0)

@@ -91,7 +91,7 @@ class SimNode:
     # --- life and death
 
     def start(self) -> None:
-        """Opens what the last crash left."""
+        """Opens the files that the last crash left."""
         self.life += 1
         self._tokens: dict[int, tuple[int, int, int, core.Request]] = {}
         self._next_token = 0
@@ -169,7 +169,7 @@ class SimNode:
 
     @property
     def is_damaged(self) -> bool:
-        """In whatever way, noticed or not."""
+        """Damages the file in any way, noticed or not."""
         log = self.log
         is_noticed = self.refused is not None or log.refetch_end is not None
         return is_noticed or self.is_rotten or not all(entry.intact for entry in log.entries)
@@ -258,7 +258,7 @@ class SimNode:
         self._guard(self.raft.peer_down, node_id, self.now)
 
     def tick(self, deadline: float = 0.0) -> None:
-        """At `deadline` by its own clock, which adding and taking away a skew may miss by a rounding."""
+        """Handles a timeout at `deadline` of its own clock; adding and subtracting a skew may round it down."""
         self._wakes_at = inf
         self._guard(self.raft.handle_timeout, max(self.now, deadline))
 
@@ -268,7 +268,7 @@ class SimNode:
             self._guard(self._propose, payloads)
 
     def upgrade(self) -> None:
-        """An operator sets kraft.version 1; refused until all voters have told who they are."""
+        """An operator sets kraft.version 1; refused until all voters have reported their directory ids."""
         if isinstance(self.raft.role, Leader):
             self._guard(self._upgrade)
 
@@ -328,7 +328,7 @@ class SimNode:
             for token, response in replies:
                 self._reply(token, response)
             for token, peer, request, _timeout in sends:
-                # the id of a bootstrap server is not known; the port says it
+                # the id of a bootstrap server is not known; its port identifies it
                 self._send(token, peer.port, request)
             if committed is not None:
                 self.checker.saw_role(self, raft.role, self.world.now)
@@ -392,7 +392,7 @@ class SimNode:
             self._flush()
 
     def _flush(self) -> None:
-        """Group commit: one at a time, what comes meanwhile waits for the next."""
+        """Group commit: one flush at a time; later requests wait for the next one."""
         self._flush_wanted, self._flushing = False, True
         claim = self.log.begin_flush()
         life = self.life
@@ -515,7 +515,7 @@ class SimNode:
         self.loading_snapshot = False
 
     def _ack(self, role: object) -> None:
-        """Tells clients: committed in the epoch it was proposed in."""
+        """Notifies clients whose batch was committed in the epoch in which it was proposed."""
         if not isinstance(role, Leader):
             self._proposals.clear()
             return
@@ -540,7 +540,7 @@ class SimNode:
 
     def _wake(self, life: int, deadline: float) -> None:
         if self.alive and life == self.life and self._wakes_at == deadline:
-            if self._deadline > deadline:  # it has moved on
+            if self._deadline > deadline:  # the deadline has moved
                 self._wakes_at = inf
                 self._arm()
             else:

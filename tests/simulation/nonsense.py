@@ -1,7 +1,7 @@
-"""Messages of a peer that says anything: well-formed, as the translation and the driver let them through, and as likely
-wrong as right.
+"""Arbitrary messages of a peer: well-formed, as the translation and the driver let them through, and as likely wrong as
+right.
 
-Numbers are drawn around those that the node itself has, or nothing would get past the first check. Records and
+Numbers are drawn near those of the node itself; otherwise nothing would pass the first check. Records and
 snapshots chain and have good checksums, as those that reach a core do.
 """
 
@@ -30,7 +30,7 @@ from trimaran.wire.errors import ErrorCode
 
 FAR = (1 << 63) - 1
 IDS = (1, 2, 3, 4)
-# More than a float has powers of two.
+# A larger exponent than a float can have.
 MANY_SUCCESSORS = 1100
 # No node has it, so no piece of it is the whole.
 LARGE = 1 << 40

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tests.simulation.controllers import ControllerMember
     from tests.simulation.metadata import Metadata
 
-# so that looking at whole images stays cheap
+# so that comparing whole images stays cheap
 TOPICS_MAX = 6
 # one record more than a request may make, and more bytes than the simulation's batches hold
 TOO_MANY, TOO_LARGE = 10_001, 400
@@ -23,7 +23,7 @@ class Operator:
         self._shared = shared
 
     def act(self) -> None:
-        """Asks whoever believes to be the active controller."""
+        """Sends a request to a node that believes it is the active controller."""
         prng = self._shared.world.prng
         for member in self._shared.controllers:
             if member.node.alive and member.controller.is_active:

@@ -1,5 +1,5 @@
-"""One runner of seeds for all simulations: what a world must offer, many runs and what they were worth, one run told
-line by line.
+"""One runner of seeds for all simulations: the interface of a world, many runs and their statistics, and one run as a
+transcript.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ class Tellable(Protocol):
 
 @dataclass(frozen=True)
 class Simulation:
-    """`invariants` must have had something to say, and `sometimes` must have happened, for runs to be worth their
-    time.
-    """
+    """For a meaningful result, all `invariants` must have been evaluated, and all of `sometimes` must have happened."""
 
     world: Callable[..., Tellable]
     run_seed: Callable[..., Result]

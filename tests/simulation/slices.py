@@ -10,7 +10,7 @@ from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 @contextmanager
 def slice_of_requests() -> Iterator[None]:
-    """Work that waits for the end of a slice begins behind the block."""
+    """Work that waits for the end of a slice begins after the block."""
     slice_end().begin_slice()
     try:
         yield

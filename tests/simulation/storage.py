@@ -124,7 +124,7 @@ class SimLog:
         return self.entries[-1].chain if self.entries else self.start_chain
 
     def index_of(self, offset: int) -> int:
-        """The index of the first batch that begins at `offset` or behind it."""
+        """The index of the first batch that begins at `offset` or after it."""
         at = bisect_right(self.ends, offset)
         return at + (at < len(self.ends) and self.entries[at].base < offset)
 
@@ -258,7 +258,7 @@ class SimLog:
             is_torn = kind >= 0.5 and len(kept) > keep
             if (
                 is_torn
-            ):  # pages reach the disk in any order, so whole batches may stand behind the torn one
+            ):  # pages reach the disk in any order, so complete batches may follow the torn one
                 at = prng.randrange(keep, len(kept))
                 kept[at] = kept[at]._replace(intact=False, torn=True)
             self._keep(kept)

@@ -114,7 +114,7 @@ class Tasks:
     async def settle(self) -> None:
         runner = scheduler.GLOBAL_RUN_CONTEXT.runner
         turns = 0
-        # what `current_statistics` says, without a tenth of the time of a run
+        # the result of `current_statistics`, which would take a tenth of the time of a run
         while runner.runq or runner.deadlines.next_deadline() <= self._world.now:
             turns += 1
             if turns > TURNS_MAX:
@@ -124,7 +124,7 @@ class Tasks:
 
     @property
     def next_deadline(self) -> float:
-        """When the first task wants to go on."""
+        """The time at which the first task continues."""
         deadline: float = scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
         return deadline
 

@@ -91,7 +91,7 @@ def trace_of(world: World) -> list[str]:
 
 
 def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The transcript ends with what went wrong; the note says how to have it again."""
+    """The transcript ends with the violation; the note tells how to reproduce it."""
     mutant = named("waits for nobody")
     found = hunt(mutant, QUICK_SEEDS)
     assert found.found != SURVIVED
@@ -160,7 +160,7 @@ def test_a_killed_process_loses_nothing_that_it_wrote() -> None:
 
 
 def test_failed_flush_stays_undurable() -> None:
-    """The second fdatasync says that all is well, as Linux does."""
+    """The second fdatasync succeeds, as on Linux."""
     disk = disk_with(b"abc", flush=False, flush_name=True)
     file = disk.open(Path("/d/f"))
     disk.fails = True
@@ -189,7 +189,7 @@ def test_names_with_failed_fsync_stay_undurable() -> None:
 
 
 def test_batch_on_disk_is_found_by_its_offset() -> None:
-    """Behind others, in the segment that has its offset; preallocated zeros are none."""
+    """After others, in the segment of its offset; preallocated zeros are not batches."""
     first, second = bytes(batch(b"a")), bytes(batch(b"b", base_offset=1))
     disk = SimDisk(lambda: 0)
     disk.mkdir(Path("/t-0"))

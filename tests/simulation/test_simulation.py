@@ -25,11 +25,11 @@ QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 @functools.cache
 def found_of(name: str) -> Outcome:
-    """More than one test wants to know by which seed a mutant is found."""
+    """Several tests need the seed that finds a mutant."""
     return hunt(next(mutant for mutant in MUTANTS if mutant.name == name), MUTANT_SEEDS)
 
 
-# Seeds that found something once, in the core or in the checker, run for ever.
+# Seeds that once found a bug, in the core or in the checker, are always run.
 REGRESSIONS = (424, 771123)
 
 
@@ -63,9 +63,7 @@ def trace_of(world: World) -> list[str]:
 
 
 def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The transcript ends with what went wrong; the note says how to have it again, and that is the same to the
-    letter.
-    """
+    """The transcript ends with the violation; the note tells how to reproduce it, and the second run is identical."""
     mutant = next(
         each_mutant for each_mutant in MUTANTS if each_mutant.name == "one replica commits"
     )
@@ -119,7 +117,7 @@ def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
 
 
 def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small bounds, so that they are reached; then the quorum goes on as if nothing had been."""
+    """With small bounds, so that they are reached; then the quorum continues as before."""
     monkeypatch.setattr(leading, "DEFERRED_MAX", 30)
     monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 10)
     monkeypatch.setattr(leader_state, "OBSERVERS_MAX", 25)

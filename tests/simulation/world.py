@@ -245,7 +245,7 @@ class World:
         self._change_voters()
 
     def _change_voters(self) -> None:
-        """An operator asks whoever leads to add a node or to remove a voter, the leader perhaps."""
+        """An operator requests the leader to add a node or to remove a voter, perhaps the leader itself."""
         leaders = [n for n in self.nodes.values() if n.alive and isinstance(n.raft.role, Leader)]
         controllers = [n for n in self.nodes.values() if n.identity.can_vote]
         if not leaders:
@@ -266,7 +266,7 @@ class World:
         leader.request(CLIENT, 0, 0, request)
 
     def _wrong_endpoint(self, leader: SimNode) -> core.Request:
-        """A voter is said to listen where another node does, or a broker to be a controller."""
+        """A request claims that a voter listens at another node's address, or that a broker is a controller."""
         named, there = self.prng.sample(list(self.nodes.values()), 2)
         if self.prng.random() < 0.3:
             there = named if not named.identity.can_vote else there
@@ -325,7 +325,7 @@ class World:
             # the one question that the controller asks by sockets of its own
             mock.patch.object(liveness, "probe", self._probe),
             mock.patch.object(operations, "STEPS_PER_TURN", STEPS_PER_TURN),
-            # a frozen world would stay for ever
+            # a frozen world would never be freed
             mock.patch.object(operations, "OBJECTS_PER_STEP", 0),
         )
 

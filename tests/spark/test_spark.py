@@ -198,7 +198,7 @@ def test_the_questions_of_the_manual_can_be_asked(spark, tmp_path):
 def test_the_programs_of_the_manual_run(spark, cluster, monkeypatch, capsys):
     monkeypatch.setattr(
         "trimaran.spark.sessions.session.session", lambda **_: spark
-    )  # the one of all tests
+    )  # the session that all tests share
     programs = re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.DOTALL)
     places = {"/var/lib/kafka/broker-1": "node-11", "/var/lib/kafka/controller-*": "node-[123]"}
     names = {}

@@ -1,4 +1,4 @@
-"""Tables for people: what members and topics are called is text of others."""
+"""Tables for users: names of members and topics are untrusted text."""
 
 from __future__ import annotations
 

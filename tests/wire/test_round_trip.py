@@ -1,4 +1,4 @@
-"""Whatever a message says in a version, it still says after a trip over the wire: every message, every version."""
+"""A message keeps its content after a round trip over the wire: every message, every version."""
 
 import pytest
 from hypothesis import example, given

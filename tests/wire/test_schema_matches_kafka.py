@@ -165,7 +165,7 @@ class KafkaSide:
         kind, given = field["type"], field.get("default", "")
         if given == "null":
             return None
-        if given is None:  # a null that is no text says nothing to Kafka's generator
+        if given is None:  # Kafka's generator ignores a null that is not a text
             given = ""
         if kind.startswith("[]"):
             return []

@@ -12,7 +12,7 @@ def same_data(path, expected, found):
 
 
 def is_owned(path):
-    """True where nothing else may stand."""
+    """True if no other value is allowed there."""
     place = _INDEX.entity_at(path)
     return place is not None and bool(place[0].directories)
 

@@ -25,7 +25,7 @@ NEVER = 1e6
 
 
 class Source:
-    """A quorum's worth of metadata, said by the test."""
+    """The metadata of a quorum, supplied by the test."""
 
     def __init__(self, *records):
         self.feed = ImageFeed()

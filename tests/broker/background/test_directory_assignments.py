@@ -172,7 +172,7 @@ async def test_failing_request_is_repeated_with_growing_pauses(
     pauses = [later - earlier for earlier, later in pairwise(times)]
     expected = [min(FIRST_PAUSE * 2**failures, LONGEST_PAUSE) for failures in range(8)]
     assert pauses == pytest.approx(expected)
-    # A cluster below metadata.version 3.7-IV2 knows no directories, and that is no warning.
+    # A cluster below metadata.version 3.7-IV2 knows no directories; this causes no warning.
     assert bool(caplog.records) == (refusal is not ErrorCode.UNSUPPORTED_VERSION)
 
 

@@ -293,7 +293,7 @@ async def test_open_copy_is_left_to_its_move(tmp_path, monkeypatch):
 
 
 class FailingDisk(Files):
-    """`call` fails from the `nth` time on that `is_it` says so."""
+    """`call` fails from the `nth` call on for which `is_it` is true."""
 
     def __init__(self, call, is_it=lambda *_: True):
         super().__init__()

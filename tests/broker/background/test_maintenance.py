@@ -152,7 +152,7 @@ async def test_retention_begins_soon_after_the_start(
 
 
 async def test_write_behind_syncs_after_flush_ms(tmp_path, nursery):
-    """Kafka's log.flush.scheduler.interval.ms says how often it looks, flush.ms what is due then."""
+    """Kafka's log.flush.scheduler.interval.ms sets how often it checks, flush.ms which logs are due then."""
     harness = open_harness(tmp_path, trimaran_log_fsync="none", log_flush_interval_ms="1000")
     harness.set_image(topic("t", partition()))
     nursery.start_soon(harness.group_commit.run)

@@ -25,7 +25,7 @@ def beat(group):
 
 @asynccontextmanager
 async def open_channels(addresses, **limits):
-    """`addresses` by broker id; what the test changes in it, metadata says from then on."""
+    """`addresses` by broker id; changes that the test makes in it are the metadata from then on."""
     channels = BrokerChannels(
         BrokerConnector(addresses.get, "test"),
         ChannelLimits(**{"backoff_seconds_max": 0.05, **limits}),

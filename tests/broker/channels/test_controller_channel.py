@@ -1,4 +1,4 @@
-"""The broker's connection to a controller that does not speak as it should."""
+"""The broker's connection to a controller that violates the protocol."""
 
 import pytest
 import trio

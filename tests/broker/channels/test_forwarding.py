@@ -94,7 +94,7 @@ async def test_the_answer_is_passed_on_byte_by_byte() -> None:
 
 @pytest.mark.parametrize(("version", "throttle_ms"), [(1, 0), (2, 1500), (7, 1500)])
 async def test_throttled_clients_connection_is_muted(version: int, throttle_ms: int) -> None:
-    """Versions without a throttle time have none to tell it by."""
+    """Versions without a throttle time have no field for it."""
     at = call(creation_request("a"), version)
     controller = Controller(created("a").replace(throttle_time_ms=1500))
     await finished(Forwarder(controller, 30.0).forward_request(creation_request("a"), at))
@@ -178,7 +178,7 @@ async def test_answer_waits_until_broker_knows_the_result(
 
 
 async def test_large_answer_is_not_parsed(autojump_clock) -> None:
-    """The client waits in vain for the refused change, and not for long."""
+    """The client waits for the refused change only for a short time."""
     names = [f"topic-{number}" for number in range(40)]
     request, response = (
         creation_request(*names),

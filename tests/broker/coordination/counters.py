@@ -65,7 +65,7 @@ class CounterShard:
         return Result([Count(name, value)], value)
 
     def wait_for(self, name: str, value: int, token: PendingResponse[Any]) -> None:
-        """`token` hears of the count as soon as it is so much."""
+        """`token` is answered as soon as the count reaches this value."""
         self._waiting[token] = (name, value)
         self._tell()
 

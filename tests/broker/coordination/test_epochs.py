@@ -468,7 +468,7 @@ async def test_from_its_end_on_an_epoch_serves_nothing(tmp_path):
 
 
 async def test_closed_shard_answers_nothing_though_still_led(tmp_path):
-    """Its state has parted from its log."""
+    """Its state no longer matches its log."""
     async with open_rig(tmp_path) as rig:
         await rig.serve()
         epoch = rig.epoch()
@@ -477,7 +477,7 @@ async def test_closed_shard_answers_nothing_though_still_led(tmp_path):
 
 
 async def test_epoch_without_leadership_writes_nothing(tmp_path):
-    """The end of the leadership may be told a moment later than it is seen in the log."""
+    """The end of the leadership may be reported a moment after it is visible in the log."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.high_watermark.close()
@@ -548,7 +548,7 @@ async def test_waiter_fails_when_broker_stops(tmp_path):
 
 
 async def test_shard_that_cannot_replay_its_write_closes(tmp_path, monkeypatch, caplog):
-    """State and log have parted. The partition goes on: its records are in the log all the same."""
+    """State and log no longer match. The partition continues: its records are in the log anyway."""
     async with open_rig(tmp_path) as rig:
         leader, _ = await rig.serve()
 

@@ -20,7 +20,7 @@ from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 @pytest.fixture
 def rig(tmp_path):
-    """Nothing runs, so that both shards load for ever; the first is made to serve by hand."""
+    """Nothing runs, so both shards keep loading; the test makes the first one serve."""
     rig = Rig(tmp_path)
     for index in (0, 1):
         rig.lead(index=index)
@@ -151,7 +151,7 @@ async def test_follow_up_of_ending_epoch_is_not_started(tmp_path):
 
 
 async def test_hopeless_commit_is_not_awaited_at_end(tmp_path):
-    """Else the loop would go round until the epoch is closed."""
+    """Otherwise it would loop until the epoch is closed."""
     async with open_rig(tmp_path) as rig:
         leader, shard = await rig.serve()
         leader.holding = True

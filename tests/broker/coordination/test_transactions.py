@@ -142,7 +142,8 @@ async def test_a_marker_that_is_refused_completes_nothing(tmp_path):
 
 
 async def test_marker_is_refused_during_load_and_afterwards(tmp_path, held_load):
-    """In the log behind what is being loaded it would never be replayed. A transaction coordinator asks again."""
+    """Appended after the part that is being loaded, it would never be replayed. A transaction coordinator asks
+    again."""
     async with open_rig(tmp_path) as rig:
         leader = rig.lead()
         await trio.testing.wait_all_tasks_blocked()

@@ -234,7 +234,7 @@ async def test_diverging_reader_also_learns_last_stable_offset(transaction):
 
 
 async def test_only_read_committed_gets_aborted_transactions(harness):
-    """None for who does not ask, a list for who does, be it empty."""
+    """None unless it was requested; otherwise a list, which may be empty."""
     fill(harness, 0)
     assert (await ask_one(harness, wanted())).aborted_transactions is None
     for offset in (0, 1):

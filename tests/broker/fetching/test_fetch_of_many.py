@@ -1,4 +1,4 @@
-"""A fetch of many partitions pauses after each, and reads nothing in vain."""
+"""A fetch of many partitions pauses after each, and reads nothing that it does not return."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def test_fetch_released_during_poll_gives_all_slots_back(harness):
 
 @pytest.mark.parametrize("count", [2, COUNT])
 async def test_changed_permissions_restart_the_poll(harness, count):
-    """Nothing is given of topics that are forbidden by then."""
+    """Nothing is returned of topics that have become forbidden."""
     forbidden = set()
     fill(harness, *range(COUNT))
     fetch, _, slots = fetch_of(harness, count, may_read=lambda name: name not in forbidden)

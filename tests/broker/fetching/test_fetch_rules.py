@@ -117,7 +117,7 @@ async def test_old_clients_learn_too_large_message_at_once(harness):
 
 
 async def test_unreached_partition_comes_first_next_time(harness):
-    """Else a busy partition would starve the others of its session."""
+    """Otherwise a busy partition would starve the others of its session."""
     fill(harness, 0, 1, 2)
     partitions = [wanted(index) for index in range(3)]
     first = await ask(harness, request(*partitions, epoch=0, max_bytes=1))
@@ -173,7 +173,7 @@ async def test_error_is_returned_at_once(harness):
 
 
 async def test_watermark_alone_does_not_wake_follower(harness, autojump_clock):
-    """It hears of it with whatever comes next: the next records, or the end of its wait."""
+    """It learns of it with the next response: with new records, or at the end of its wait."""
     harness.set_image(topic("t", partition((11, 12, 13))), brokers=BROKERS)
     fill(harness, 0)
     first = await ask(harness, request(wanted(0, 1), follower=12, epoch=0))

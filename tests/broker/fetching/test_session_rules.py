@@ -115,7 +115,7 @@ def opened(sessions, size, *, follower=False, now=0.0):
         (True, 2, True, 1, 0, False),
         (True, 2, True, 2, 0, False),
         (True, 2, True, 3, 0, True),
-        # after two minutes whoever comes
+        # after two minutes any other session may replace it
         (False, 2, False, 1, IDLE_SECONDS - 1, False),
         (False, 2, False, 1, IDLE_SECONDS, True),
         (True, 2, False, 1, IDLE_SECONDS, True),
@@ -344,7 +344,7 @@ async def test_records_of_released_poll_go_to_next(harness):
 
 
 async def test_changes_seen_by_released_poll_go_to_next(harness):
-    """A follower would not hear of the high watermark before the next record, nor consumers that read from it."""
+    """A follower, and consumers that read from it, would not learn of the high watermark before the next record."""
     for value in (b"a", b"b"):
         append(harness, value)
     harness.flush()

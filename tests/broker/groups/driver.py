@@ -1,4 +1,4 @@
-"""A shard with a log in memory and a clock in hand, and names for what happens in it."""
+"""A shard with a log in memory and a manual clock, and named operations on it."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Driver:
         self.holding = self.matching_later = False
         self.failing: ErrorCode | None = None
         self.answers: dict[str, object] = {}
-        # Generations of which something is in the log that was not committed in time.
+        # Generations with records in the log that were not committed in time.
         self.in_doubt: set[int] = set()
 
     @property

@@ -1,4 +1,4 @@
-"""Other people's consumer groups against real processes: two members, commits, kill -9 of their coordinator,
+"""Consumer groups of third-party clients against real processes: two members, commits, kill -9 of their coordinator,
 resumption.
 """
 

@@ -1,4 +1,4 @@
-"""Rules of commits, expiry and static members that no other test would miss, a test for each."""
+"""Rules of commits, expiry and static members that no other test covers, a test for each."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def empty_group():
 
 @pytest.mark.parametrize("generation", [0, 1, 3])
 def test_commit_with_generation_needs_membership(generation):
-    """Only who names none is a simple consumer; generation 0 is one, too."""
+    """Only a client without a generation is a simple consumer; generation 0 is a generation."""
     driver = Driver(log=[empty_group()])
     assert driver.commit_offset(1, member_id="x", generation=generation) is E.UNKNOWN_MEMBER_ID
     assert driver.commit_offset(1, group="new", generation=generation) is E.GROUP_ID_NOT_FOUND

@@ -531,7 +531,7 @@ async def test_epoch_ended_during_load_never_serves(tmp_path, monkeypatch):
         rig.resign(index)
         may_finish.set()
         rig.lead(index, epoch=1)
-        await rig.loaded(index)  # behind the one before
+        await rig.loaded(index)  # after the previous one
         assert loading.state is ShardState.CLOSED
 
 
@@ -552,7 +552,7 @@ async def test_leadership_that_comes_and_goes_while_loading(tmp_path):
             if epoch % 2:
                 await trio.lowlevel.checkpoint()
             rig.resign(index)
-        rig.groups.runtime.ended(index, 9)  # of an epoch whose begin was not told
+        rig.groups.runtime.ended(index, 9)  # of an epoch whose beginning was not announced
         rig.lead(index, epoch=10)
         await rig.loaded(index)
         assert rig.groups.commit_offsets(commit_request(1), 9).ready()
@@ -717,7 +717,7 @@ LEAVING, AWAY = -1, -2
 
 @pytest.mark.parametrize(("instance", "left"), [(None, LEAVING), ("i", LEAVING), ("i", AWAY)])
 async def test_member_that_cannot_leave_expires(tmp_path, autojump_clock, instance, left):
-    """It says so once, and is gone; nothing may be left of it but the time that it had anyway."""
+    """It sends this once and vanishes; the group may keep nothing of it beyond its session."""
     async with open_rig(tmp_path) as rig:
         index = rig.index_of("g")
         leader = rig.lead(index)
@@ -765,7 +765,7 @@ async def test_unwritable_group_leaves_nothing(tmp_path):
 
 
 async def test_groups_go_by_the_partitions_that_there_are(tmp_path):
-    """Not by those that would be made today."""
+    """Not the assignments that would be computed today."""
     async with open_rig(tmp_path, GroupLimits(partition_count=4)) as rig:
         assert rig.groups.partition_count() == 4
         rig.groups.limits = GroupLimits(partition_count=50)

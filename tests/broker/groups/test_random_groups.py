@@ -1,7 +1,8 @@
 """Random consumers against one shard: what must hold whatever they do.
 
-G1 commits of old generations are fenced; G2 one generation has one assignment and each part of it one owner; G3 what
-was acked is what is read; G7 no request waits for ever; and replaying the log gives the state that wrote it.
+G1 commits of old generations are fenced; G2 one generation has one assignment and each part of it one owner; G3
+acknowledged offsets are what is read; G7 no request waits forever; and replaying the log restores the state that wrote
+it.
 """
 
 from __future__ import annotations
@@ -267,7 +268,7 @@ def run(seed: int, steps: int) -> World:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_random_groups(seed):
-    """The world asserts its invariants after every step; here that every request had its answer in the end."""
+    """The world asserts its invariants after every step; here, that every request was answered in the end."""
     assert run(seed, 300).waiting == {}
 
 

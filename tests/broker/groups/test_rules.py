@@ -1,4 +1,4 @@
-"""Rules of membership and expiry one by one, each of which no other test would miss."""
+"""Rules of membership and expiry that no other test covers, one by one."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_dynamic_members_id_is_refused_for_static(driver):
 
 
 def test_ids_that_were_given_out_have_a_bound(driver, monkeypatch):
-    """A member of the group, or a holder of such an id, is admitted all the same."""
+    """A member of the group, or a holder of such an id, is admitted nevertheless."""
     monkeypatch.setattr(joining, "PENDING_MEMBERS_MAX", 2)
     stable(driver, "a")
     for token in "bcd":

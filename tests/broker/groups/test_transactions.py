@@ -95,7 +95,7 @@ class Broker:
 
 @asynccontextmanager
 async def open_broker(tmp_path):
-    """Its shard loads when the test says `serve`."""
+    """Its shard loads when the test calls `serve`."""
     harness = open_harness(tmp_path, offsets_topic_num_partitions="1")
     harness.partitions.listen(CONSUMER_OFFSETS, harness.context.groups.runtime)
     harness.set_image(topic("t", partition()), topic(CONSUMER_OFFSETS, partition()))
@@ -117,7 +117,7 @@ async def test_offsets_count_after_commit_marker(tmp_path, is_commit):
 
 
 async def test_marker_is_refused_before_groups_are_loaded(tmp_path):
-    """It would be in the log behind what is being loaded, and never be replayed."""
+    """Appended after the part that is being loaded, it would never be replayed."""
     async with open_broker(tmp_path) as (broker, nursery):
         end_offset = broker.harness.leader(CONSUMER_OFFSETS).log.log_end_offset
         assert await broker.mark(is_commit=True) == ErrorCode.NOT_LEADER_OR_FOLLOWER

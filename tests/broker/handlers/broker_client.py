@@ -103,7 +103,7 @@ async def broker_client(
 
 
 class Refusing:
-    """The way to a controller that takes no envelope of ours."""
+    """A channel to a controller that refuses our envelopes."""
 
     async def call(self, _request: Message, *, timeout: float) -> EnvelopeResponse:  # noqa: ASYNC109
         del timeout

@@ -52,7 +52,7 @@ def results(*codes):
 
 
 class Coordinator:
-    """Notes its calls; `codes` say what comes of it, by transactional id."""
+    """Notes its calls; `codes` are the results by transactional id."""
 
     def __init__(self, unknown=(), verified=None, **codes):
         self.asked = []

@@ -1,4 +1,5 @@
-"""Configs that a broker alters or refuses by itself: those of this process, and what only its disks and files tell."""
+"""Configs that a broker alters or refuses itself: those of this process, and those that depend on its disks and
+files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeQuorum through a broker: told by the quorum's leader."""
+"""DescribeQuorum through a broker: answered by the quorum's leader."""
 
 from tests.broker.handlers.broker_client import broker_client, refusal_by_controller
 from trimaran.quorum.observing.description import describe_quorum_request

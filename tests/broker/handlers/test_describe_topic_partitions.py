@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: pages of partitions, with what Metadata does not tell."""
+"""DescribeTopicPartitions: pages of partitions, with fields that Metadata lacks."""
 
 from __future__ import annotations
 

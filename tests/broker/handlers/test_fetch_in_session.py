@@ -17,7 +17,7 @@ from trimaran.broker.handlers.fetch import fetch
 
 
 class Quotas:
-    """Quotas of fetches: `seconds` to wait for who fetched too much."""
+    """Quotas of fetches: `seconds` that a client must wait if it fetched too much."""
 
     def __init__(self, seconds):
         self.fetch = self

@@ -36,7 +36,7 @@ def each_of(handlers):
 
 
 REFUSED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-# Bytes that librdkafka sends behind a request.
+# Bytes that librdkafka sends after a request.
 BEHIND = b"\0\0\0"
 
 

@@ -36,7 +36,7 @@ async def test_no_id_is_given_twice_after_a_restart(tmp_path):
 
 
 async def test_idempotent_producer_gets_new_id_on_repeat(tmp_path):
-    """KIP-360: it tells the one that it has."""
+    """KIP-360: the producer sends its current epoch."""
     async with broker_client(tmp_path) as one:
         first = await one.call(wanted())
         again = await one.call(wanted(producer_id=first.producer_id, producer_epoch=0))

@@ -162,7 +162,7 @@ async def test_offset_minus_two_resets_group_to_earliest(tmp_path):
 
 @pytest.mark.parametrize("may_read", [True, False])
 def test_unauthorized_name_is_hidden_unknown_id_reported(may_read):
-    """An id that is unknown has no name to be judged by."""
+    """An unknown id has no name that could be authorized."""
     known = topic_image("t", TOPIC_ID, 2)
     topics = cluster_image(known).topics
     judged = []

@@ -1,4 +1,4 @@
-"""OffsetFetch: refusals in each version's own place, answers that are joined, and what is not told."""
+"""OffsetFetch: refusals in the field of each version, merged answers, and hidden topics."""
 
 from __future__ import annotations
 

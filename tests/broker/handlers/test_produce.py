@@ -306,7 +306,7 @@ def damaged(position: int, *, flip: int = 0xFF) -> bytes:
 
 
 def with_attributes(attributes: int) -> bytes:
-    """A right CRC over wrong attributes."""
+    """A correct CRC over wrong attributes."""
     import crc32c
 
     data = bytearray(batch(b"a"))

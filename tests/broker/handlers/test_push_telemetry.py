@@ -1,4 +1,4 @@
-"""A client asks what to push, pushes it, and it is to be seen at the metrics listener's."""
+"""A client requests its subscription and pushes metrics, and the metrics listener shows them."""
 
 from tests.broker.handlers.telemetry import collecting, push, subscription
 from tests.broker.telemetry.pushes import pushed

@@ -20,7 +20,7 @@ CODE, WHY = ErrorCode.REQUEST_TIMED_OUT, "why"
 
 
 def filled(kind: Any, version: int, numbers: Iterator[int]) -> Any:
-    """A value of a type, other than all before: of arrays two elements, of what may be null something."""
+    """A new value of a type: arrays have two elements, and nullable fields are not null."""
     base, *_ = [arg for arg in get_args(kind) if arg is not type(None)] or [kind]
     if get_origin(kind) is not list and base is not kind and type(None) in get_args(kind):
         return filled(base, version, numbers)

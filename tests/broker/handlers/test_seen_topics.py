@@ -58,7 +58,7 @@ def harness(tmp_path):
 
 
 async def seconds_of(harness, handler, request, version, answer, image=None):
-    """How long the handler takes; `image` is what the broker hears of meanwhile, half a second later."""
+    """How long the handler takes; `image` is the metadata that the broker learns of half a second later."""
     context = replace(harness.context, forwarder=Answering(answer))
     began = trio.current_time()
 

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a coordinator ends transactions, and hears for each partition whether."""
+"""WriteTxnMarkers: a coordinator ends transactions, and gets a result for each partition."""
 
 import pytest
 import trio

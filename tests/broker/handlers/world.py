@@ -113,7 +113,7 @@ def authorizer_of(name: str) -> Authorizer:
 
 
 class Topics:
-    """Says of each that it is there now, or what `creates` says of it."""
+    """Answers for each topic that it exists now, or with the result in `creates`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -189,7 +189,7 @@ class Stored:
 class World:
     """Broker 11 leads most of `t`, `u`, `secret` and the partitions of groups and transactions.
 
-    Broker 12 is alive, 13 fenced, and 14 has no listener for clients but EXTERNAL. Groups `h` and `j` and transactional
+    Broker 12 is alive, 13 is fenced, and 14 has only the client listener EXTERNAL. Groups `h` and `j` and transactional
     ids `x` and `z` belong to broker 11; group `g` to broker 12 and transactional id `y` to broker 13.
     """
 
@@ -236,7 +236,7 @@ class World:
         self.creates[name] = ErrorCode[code]
 
     def given_stored(self, group: str, name: str, index: str) -> None:
-        """ZooKeeper has something under the partition that is no offset."""
+        """ZooKeeper has data for the partition that is not an offset."""
         self.zookeeper.offsets[group][name, int(index)] = None
 
     def given_quota(self, kind: str, rate: str) -> None:

@@ -168,7 +168,7 @@ def of_topics(answer):
 
 @pytest.mark.parametrize("version", [8, 9, 12, 13])
 async def test_authorized_operations_are_not_shared(harness, encodings, version):
-    """The same bytes serve all who ask; what they may do with a topic is their own."""
+    """All clients get the same bytes, except for their authorized operations."""
     authorizer = Authorizer(["User:admin"])
     # Only operations that imply DESCRIBE.
     for operation in (Operation.READ, Operation.ALTER_CONFIGS):

@@ -55,7 +55,7 @@ class Controller:
 
 @dataclass
 class Owner:
-    """A leader epoch; `insists`: what is refused shall be sent again."""
+    """A leader epoch; `insists`: refused requests are sent again."""
 
     insists: bool = False
     heard: list[object] = field(default_factory=list)

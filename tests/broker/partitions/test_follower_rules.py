@@ -58,7 +58,7 @@ def test_replica_without_directory_fetches_like_empty_log(harness):
 
 
 def copy_of_an_earlier_replica(path):
-    """A broker that has begun with a replica, of which there is only what an earlier assignment has left."""
+    """A broker that has begun with a replica; only the remains of an earlier assignment are on its disk."""
     before = open_harness(path, 12)
     follow(before).open_follower().append(record(0))
     before.flush()
@@ -193,7 +193,7 @@ def test_only_newly_appended_bytes_are_counted(harness):
 
 
 def test_records_before_invalid_batch_are_flushed(harness):
-    """It is here, so it must become durable; else nothing would be asked for any more."""
+    """It is here, so it must become durable; otherwise nothing more would be fetched."""
     follower = follow(harness).open_follower()
     spoiled = bytearray(record(1))
     spoiled[-1] ^= 1
@@ -205,7 +205,7 @@ def test_records_before_invalid_batch_are_flushed(harness):
 
 @pytest.mark.parametrize("length", [-12, -13, 0])
 def test_a_batch_of_no_size_is_refused(harness, length):
-    """Nothing can be said of what comes after it."""
+    """Nothing is known about the data after it."""
     follower = follow_with(harness, 0).open_follower()
     data = bytearray(record(0))
     data[8:12] = length.to_bytes(4, "big", signed=True)
@@ -247,7 +247,7 @@ def test_consumers_are_woken_only_by_watermark(harness):
 
 
 def test_missing_replica_has_no_committed_records(harness):
-    """Its directory is gone; what the checkpoint says of it was of another life."""
+    """Its directory is gone; the checkpoint refers to a former replica."""
     held = follow(harness)
     held.saved_watermark = 9
     held.open_follower().take_watermark(3, 0)
@@ -255,7 +255,7 @@ def test_missing_replica_has_no_committed_records(harness):
 
 
 def test_watermark_is_never_below_log_start(harness):
-    """The watermark is never below the log's start, whatever a checkpoint or a new leader says."""
+    """The watermark is never below the log's start, whatever a checkpoint or a new leader reports."""
     held = follow_with(harness, 0, 0, 0)
     held.open_follower().take_watermark(3, 2)
     held.saved_watermark = 0
@@ -280,7 +280,7 @@ def drop_deleted(held, leader_start):
 
 @pytest.mark.parametrize(("watermark", "known"), [(1, set()), (2, {7})])
 def test_deleted_records_leave_only_committed_producers(harness, watermark, known):
-    """P5: what is here may be of another history. As leader it would say that a batch is there which never was."""
+    """P5: what is here may be of another history. As leader it would report a batch that never existed."""
     held = follow(harness)
     held.open_follower().append(batch(b"x", b"y", producer_id=7, producer_epoch=0, base_sequence=0))
     harness.flush()
@@ -340,7 +340,7 @@ def test_the_log_s_start_does_not_go_back(harness):
         # the leader knows our epoch and has less of it
         ((0, 0, 2, 2), 2, 3, 3),
         ((0, 0, 2, 2), 2, 2, 2),
-        # or ends it behind our log end
+        # or its epoch ends beyond our log's end
         ((0, 0, 2, 2), 2, 9, 4),
         # the leader's largest epoch that is not above ours is one that we know, too
         ((0, 0, 2, 2), 0, 2, 2),
@@ -366,7 +366,7 @@ def test_the_log_is_cut_where_the_epochs_part(harness, epochs, leader_epoch, lea
 
 
 def test_empty_epoch_is_removed_though_leader_continues(harness):
-    """It was begun here at the log's end; left, it would be told again."""
+    """It began here at the log's end; if kept, it would be reported again."""
     follower = follow_with(harness, 0, 0).open_follower()
     follower.log.begin_epoch(7)
     follower.truncate_diverging(-1, 5)

@@ -1,5 +1,5 @@
-"""A leader that answers nonsense: the follower refuses it, says so once, asks less and less often, and its broker goes
-on.
+"""A leader that sends nonsense: the follower refuses it, logs that once, fetches less and less often, and its broker
+continues.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ async def test_invalid_data_is_logged_once_and_backs_off(tmp_path, monkeypatch, 
         assert told.startswith("t-0 is not replicated from broker 11, epoch 1, at offset 1: ")
         log = harness.partitions.find(TopicPartition("t", 0)).log
         assert (log.log_start_offset, log.log_end_offset) == (0, 1)
-        # it mends its ways
+        # it behaves correctly from now on
         leader.data = partition_data(records=bytes_of(b"sound", 1), high_watermark=2)
         await until(lambda: log.log_end_offset == 2)
 

@@ -83,7 +83,7 @@ def test_joining_needs_watermark_and_epoch_start(end, watermark, start):
     [(7, 0, False), (7, 6, False), (7, 7, True), (8, 0, True)],
 )
 def test_records_below_leaders_start_go_before_joining(end, start, joins):
-    """It may be of another history, and nothing in the leader's log tells."""
+    """It may be of another history, and nothing in the leader's log shows that."""
     assert may_join(progress_at(end, log_start_offset=start), 7, 0, 7) is joins
 
 

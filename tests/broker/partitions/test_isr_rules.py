@@ -31,7 +31,7 @@ def test_member_is_in_sync_within_allowed_lag(harness, followers):
 
 
 def test_repeated_fetch_loses_no_currency(harness, followers):
-    """Its disk may take a while; it is as current as it was."""
+    """Its disk may take a while; it stays as current as before."""
     leader = lead(harness)
     followers.fetch(12, 0)
     write(harness)
@@ -71,7 +71,7 @@ def test_follower_falling_behind_leaves_despite_fetching(harness, followers):
 
 
 def test_follower_repeating_log_end_is_current(harness, followers):
-    """KIP-227: a request that leaves the partition out says that it stands where it stood."""
+    """KIP-227: a request that omits the partition means that its position has not changed."""
     leader = lead(harness)
     followers.fetch(12, 0)
     harness.now += 10 * LAG_SECONDS
@@ -109,7 +109,7 @@ def test_new_session_keeps_progress_of_old(harness, followers):
 
 
 def test_new_leader_grants_isr_the_full_lag(harness, followers):
-    """Also who has fetched, and is behind: it could not before."""
+    """This includes a follower that has fetched and lags: it could not catch up before."""
     lead(harness)
     write(harness, b"a", b"b")
     leader = lead(harness, leader_epoch=1, partition_epoch=1)
@@ -179,7 +179,7 @@ def test_no_member_is_removed_during_a_change(harness, followers):
 
 
 def test_change_names_known_broker_epochs(harness, followers):
-    """KIP-903: of those that it has not seen it says so."""
+    """KIP-903: the request marks followers whose epoch the leader has not seen."""
     lead(harness, (11, 12, 13), isr=(11, 12))
     lead(harness, (11, 13, 14), isr=(11, 12), partition_epoch=1)
     followers.fetch(14, 0)
@@ -262,7 +262,7 @@ def test_follower_of_another_history_joins_after_truncation(harness, followers):
 
 
 def test_replica_with_failed_directory_does_not_join(harness, followers):
-    """KIP-858: what it had is not there any more."""
+    """KIP-858: its records no longer exist."""
     elsewhere = registration(12, directories=(bytes(15) + b"\x09",))
     state = topic("t", partition((11, 12), isr=(11,)))
     harness.set_image(state, brokers=(registration(11), elsewhere))

@@ -219,7 +219,8 @@ async def test_batch_across_the_cut_is_fetched_again(tmp_path):
 
 
 def test_cut_lowers_the_watermark_with_it(tmp_path):
-    """A batch that goes as a whole takes the watermark along; else the next leader would begin above its log."""
+    """If a whole batch is removed, the watermark moves back with it; otherwise the next leader would begin above its
+    log."""
     harness = open_harness(tmp_path, 12)
     harness.set_image(state(11, 1))
     held = harness.partitions.find(TopicPartition("t", 0))

@@ -22,7 +22,7 @@ def followers(harness):
 
 
 def test_watermark_waits_for_each_caught_up_follower(harness, followers):
-    """One change at a time; else the watermark would run away from the second for ever."""
+    """One change at a time; otherwise the second follower might never catch up with the watermark."""
     leader = lead(harness, (11, 12, 13), isr=(11,))
     followers.fetch(12, 0)
     followers.fetch(13, 0)

@@ -90,7 +90,8 @@ def test_unclean_log_is_never_checked_on_loop(tmp_path):
 async def test_partition_deleted_during_check_releases_waiters(
     tmp_path, monkeypatch, is_made_again
 ):
-    """Its directory goes when the check is done; a topic of its name that comes meanwhile begins empty (P14)."""
+    """Its directory is deleted when the check is done; a topic with its name that is created meanwhile begins empty
+    (P14)."""
     harness = open_harness(tmp_path)
     harness.set_image(topic("t", partition()))
     append(harness, b"a")

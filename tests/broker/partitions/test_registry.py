@@ -184,7 +184,7 @@ def test_changes_cost_nothing_for_the_others(harness):
 
 
 def test_lost_replica_restarts_only_if_replaceable(tmp_path):
-    """KIP-858: its directory is none of ours any more."""
+    """KIP-858: its directory no longer belongs to this broker."""
     harness = open_harness(tmp_path)
     told = []
     harness.directories.on_placed = lambda *placed: told.append(placed)
@@ -207,7 +207,7 @@ def test_follower_reports_replaced_disk_before_records(tmp_path):
 
 
 def test_replica_is_created_only_once(harness):
-    """Its log once made is no new one any more, whatever became of it."""
+    """A log that was once created is no longer new, whatever happened to it."""
     harness.set_image(topic("t", partition()))
     held = harness.partitions.find(TopicPartition("t", 0))
     assert held.standing is Standing.NEW

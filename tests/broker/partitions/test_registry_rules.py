@@ -116,7 +116,7 @@ def test_recreated_topic_keeps_nothing_of_old(harness):
 
 
 def test_deleted_topic_removes_only_its_own_partitions(harness):
-    """Its deletion may be heard of after the making of another one of its name."""
+    """The broker may learn of its deletion after the creation of another topic with its name."""
     old = topic("t", partition())
     new = old._replace(id=b"another".ljust(16))
     harness.set_image(new)

@@ -92,7 +92,7 @@ async def test_new_partition_does_not_wait_for_long_poll(tmp_path):
 
 async def test_new_partitions_are_fetched_together(tmp_path, monkeypatch):
     monkeypatch.setattr(fetcher, "NEW_PARTITION_BATCH_SECONDS", 3600.0)
-    told = []  # of how many topics each request of the follower speaks
+    told = []  # the number of topics in each request of the follower
     real = FetchClient.next_request
 
     def next_request(self, now, *, in_flight):
@@ -126,7 +126,7 @@ async def test_diverged_follower_truncates_and_catches_up(tmp_path):
         cluster.assign(topic("t", partition((11, 12))))
         info = append(cluster[11], b"shared")
         await cluster[11].leader().high_watermark.wait_reached(info.last_offset + 1)
-        # 11 leads an epoch that 12 has not heard of, so 12's fetches are refused
+        # 11 leads an epoch that 12 does not know, so 12's fetches are refused
         cluster[11].set_image(topic("t", partition((11, 12), leader_epoch=1, partition_epoch=1)))
         append(cluster[11], b"lost", b"lost")
         append(cluster[11], b"lost too")

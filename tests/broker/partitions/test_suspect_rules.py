@@ -79,7 +79,7 @@ def is_out(held):
 
 
 def meanwhile(monkeypatch, change):
-    """`change` comes while the records are checked in a thread."""
+    """`change` happens while the records are checked in a thread."""
     real = suspect_checks.run_blocking
 
     async def run_blocking(*work):

@@ -27,7 +27,7 @@ ALONE = {"replicas": (11,), "isr": (11,)}
 
 
 def restarted(path, *, clean=True, loses=True, **settings):
-    """A broker that led three records, after a restart on whose way its disk lost them; and what it tells then."""
+    """A broker that led three records and lost them from its disk in a restart; and its report about that."""
     harness = open_harness(path, **settings)
     harness.set_image(state(11, 0, **ALONE))
     append(harness, b"a", b"b", b"c")

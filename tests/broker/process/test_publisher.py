@@ -1,4 +1,4 @@
-"""Partitions here are what the image says, however the image came about."""
+"""The broker's partitions match the image, whichever way the image came about."""
 
 import random
 

@@ -501,7 +501,7 @@ async def test_named_record_errors_are_limited_to_10000(harness):
 
 
 async def test_message_sets_are_limited_to_versions_0_2(harness):
-    """In a thread, as all of those versions; cut anywhere before and behind the magic."""
+    """In a thread, as all of those versions; cut anywhere before or after the magic."""
     record = Record(0, 1_700_000_000_000, b"k", b"v", ())
     old = bytearray(build_message_set([record], magic=1, compression=Compression.NONE))
     for version, code in (

@@ -133,7 +133,7 @@ def test_old_versions_are_never_checked_on_loop(harness, version):
 
 
 def zeros(size):
-    """So many bytes of records when they are decompressed, roughly."""
+    """Records of roughly this many bytes when decompressed."""
     record = NewRecord(None, bytes(size), now_ms())
     return memoryview(bytearray(build_batch([record], compression=Compression.ZSTD)))
 

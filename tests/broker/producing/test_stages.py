@@ -133,7 +133,7 @@ async def test_transactional_batch_without_id_is_refused_alone(harness):
 
 
 async def test_request_without_id_permits_no_transactional_batch(harness):
-    """CVE-2018-17196: of none it cannot be said that the client may write under it."""
+    """CVE-2018-17196: for a missing id it is unknown whether the client may use it."""
     asked = call(ProduceRequest(acks=1, timeout_ms=0, topic_data=[]), VERSION)
     for records, is_allowed in (((batch(b"a"), transactional()), False), ((batch(b"a"),), True)):
         _, appends = resolved(harness, ("t", *records))
@@ -217,7 +217,7 @@ async def test_batch_unknown_to_coordinator_is_not_appended(harness, code):
 
 
 async def test_marker_before_append_voids_verification(harness):
-    """T4: the word was about the transaction that the marker ends (KIP-890)."""
+    """T4: the verification was for the transaction that the marker ends (KIP-890)."""
 
     abort = marker(harness, is_commit=False, epoch=0)
     coordinator = Coordinator(meanwhile=abort)
@@ -258,7 +258,7 @@ async def test_an_unknown_producer_begins_with_sequence_0(harness):
 
 
 async def test_batch_does_not_overtake_failed_verification(harness):
-    """KAFKA-14920: what was sent first is sent again, and would be out of order for ever behind the second."""
+    """KAFKA-14920: what was sent first is sent again, and would be out of order after the second one forever."""
     first = await verified(harness, COORDINATOR_MOVES, ("t", transactional(sequence=3)), version=11)
     assert first == [[(0, "NOT_ENOUGH_REPLICAS", -1)]]
     for sequence, expected in ((4, OUT_OF_ORDER), (3, [[(0, "NONE", 0)]]), (4, [[(0, "NONE", 1)]])):

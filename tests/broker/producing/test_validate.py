@@ -157,6 +157,6 @@ async def test_small_batch_waits_for_one_large_only(harness, monkeypatch):
 
 
 def bomb(count):
-    """So many times what is over the budget of the loop, of which the thread tries one."""
+    """This many batches above the budget of the loop; the thread tries one."""
     record = NewRecord(b"large", bytes(BYTES_CHECKED_AT_ONCE_MAX), now_ms())
     return memoryview(bytearray(build_batch([record] * count, compression=Compression.ZSTD)))

@@ -116,7 +116,7 @@ def test_leader_learns_exactly_the_changes(steps, keeps_sessions):
 
 
 def test_idle_departure_is_sent_with_next_request():
-    """Else the leader's session keeps it, and what is written there ends every long poll."""
+    """Otherwise the leader's session keeps it, and each append there ends a long poll."""
     client = FetchClient(SETTINGS)
     client.add((b"t" * 16, 0), Follower())
     client.next_request(0.0, in_flight=False)

@@ -1,5 +1,5 @@
-"""The rules of the follower's side of a fetch session, a test for each: what the next request says, and when there is
-none.
+"""The rules of the follower's side of a fetch session, a test for each: the content of the next request, and when there
+is none.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def test_unannounced_partition_needs_no_forgetting(client):
 
 
 def test_new_connection_forgets_no_departed_partition(client):
-    """The new session has never heard of it."""
+    """The new session does not know it."""
     for index in (0, 1):
         client.add(key(index), Follower())
     ask(client)
@@ -305,7 +305,7 @@ def test_answer_belongs_to_epoch_of_its_request(client):
 
 
 def test_identical_restart_needs_no_request(client):
-    """The replica has moved to another directory; the leader does not hear of it."""
+    """The replica has moved to another directory; the leader is not notified."""
     client.add(key(0), Follower())
     ask(client)
     client.remove(key(0))

@@ -344,9 +344,7 @@ async def test_one_partition_s_error_is_no_other_s(tmp_path, held_back):
 
 @pytest.mark.parametrize("deleted", [0, 3], ids=["not yet here", "here too"])
 async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted):
-    """The leader's log starts inside a batch, behind all that is here: no epoch tells the two apart any more
-    (KIP-107).
-    """
+    """The leader's log starts inside a batch, beyond our log's end: no epoch distinguishes the two (KIP-107)."""
     async with followed(tmp_path, records=3) as (harness, leader):
         log = harness.partitions.find(TopicPartition("t", 0)).log
         log.delete_records_before(deleted)
@@ -361,7 +359,7 @@ async def test_deleted_foreign_history_does_not_block_follower(tmp_path, deleted
 
 
 async def test_producers_of_foreign_history_are_forgotten(tmp_path):
-    """P5: the watermark of a leader with a log that starts behind our end says nothing about our records."""
+    """P5: if the leader's log starts beyond our end, its watermark says nothing about our records."""
     async with followed(tmp_path, records=3) as (harness, leader):
         partition = harness.partitions.find(TopicPartition("t", 0))
         view = batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0)
@@ -454,7 +452,7 @@ async def test_leader_without_followed_partitions_is_not_asked(tmp_path, autojum
 
 @pytest.fixture
 def checking(monkeypatch):
-    """Logs are checked before they are followed; a check ends when the test says so."""
+    """Logs are checked before they are followed; a check ends when the test permits it."""
     done = trio.Event()
     monkeypatch.setattr(Replica, "must_check", property(lambda _: not done.is_set()))
     begun = []

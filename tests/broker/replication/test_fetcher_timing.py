@@ -1,6 +1,6 @@
-"""When a fetcher sends what: news while a fetch waits at the leader, partitions that were just made, pauses.
+"""When a fetcher sends requests: changes while a fetch waits at the leader, new partitions, pauses.
 
-Clock and leader are the test's.
+The test controls the clock and the leader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SOON, LONG_AGO = 0.02, 10.0
 
 
 class HeldLeader:
-    """Answers when the test says; as a leader with a session it releases a fetch when the next one comes."""
+    """Answers when the test permits it; like a leader with a session it releases a fetch when the next one comes."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[float, list[int]]] = []
@@ -221,7 +221,7 @@ async def test_loop_yields_while_many_logs_open(harness, autojump_clock, monkeyp
 
 
 async def test_leader_is_asked_only_for_its_partitions(harness, autojump_clock):
-    """Metadata may have changed between the word and the opening."""
+    """Metadata may have changed between the request and the opening."""
     states = [partition((11, 12), LEADER), partition((13, 12), 13), partition((12, 11), 12)]
     harness.set_image(topic("t", *states, partition((11, 12), LEADER)))
     leader = HeldLeader()

@@ -1,4 +1,4 @@
-"""Log directories of one broker, and what lies in them."""
+"""Log directories of one broker, and their content."""
 
 from __future__ import annotations
 

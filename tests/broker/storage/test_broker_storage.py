@@ -113,7 +113,7 @@ async def test_failing_group_commit_ends_alone(formatted, monkeypatch):
 
 @pytest.mark.parametrize("epoch", [7, None])
 async def test_controllers_directory_learns_epoch_and_stays_open(formatted, epoch):
-    """It closes it, and last; a crash tells nothing."""
+    """The broker closes it last; a crash leaves no marker."""
     shared = LogDirectory(formatted / "a")
     storage = open_storage(settings(formatted), shared)
     assert (storage.shared, storage.metadata) == (shared, shared)

@@ -1,4 +1,4 @@
-"""P20: a log that is not new is not made while the replica may lie somewhere on this broker."""
+"""P20: the log of an older replica is not created while the replica may exist elsewhere on this broker."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_replica_of_absent_directory_is_not_created(disks, caplog, assigned, sta
 
 @pytest.mark.parametrize("assigned", [id_of("b"), UNASSIGNED_DIRECTORY])
 def test_dispensable_replica_is_created_as_assigned(disks, assigned):
-    """Others have the records, so it is fetched from them. A power cut may bring back what told of a deletion."""
+    """Others have the records, so it is fetched from them. A power cut may bring back the trace of a deletion."""
     disks.write("b", 10)
     disks.rename("b", DELETE_SUFFIX)
     made = made_in(disks.start("ab"), assigned, Standing.SPARE)

@@ -1,4 +1,5 @@
-"""Whether a replica that has no log may have one, where, and what is said of it: each reason in full, each bound."""
+"""Whether a log may be created for a replica without one, and where, and the report about it: each reason, each
+bound."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def call(number=1):
 
 
 def subscribe(metrics, **subscriptions):
-    """As the metadata loader tells it; underscores for dots."""
+    """In the form of the metadata loader, with underscores for dots."""
     configs = {
         (CLIENT_METRICS_RESOURCE, name): Map({k.replace("_", "."): v for k, v in own.items()})
         for name, own in subscriptions.items()

@@ -1,4 +1,4 @@
-"""The ways to other brokers, which answer what a test says: every message goes through its bytes both ways."""
+"""Channels to other brokers, with answers from the test: every message is encoded and decoded in both directions."""
 
 from __future__ import annotations
 

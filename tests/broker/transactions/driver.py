@@ -1,4 +1,5 @@
-"""A shard of transactions with a log in memory, a clock in hand and markers that are written when the test says."""
+"""A shard of transactions with a log in memory, a manual clock and markers that are written when the test permits
+it."""
 
 from __future__ import annotations
 

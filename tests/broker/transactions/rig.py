@@ -60,7 +60,7 @@ class ProducerIds:
 
 
 class Markers:
-    """Written when the test says; until then a transaction stays as it was decided."""
+    """Markers are written when the test permits it; until then a transaction stays in its Prepare state."""
 
     def __init__(self) -> None:
         self.goes_on = trio.Event()

@@ -247,7 +247,7 @@ COMPLETE = {True: S.COMPLETE_COMMIT, False: S.COMPLETE_ABORT}
 
 
 def rows_of_end():
-    """The state before, the producer, whether it commits, the version, the outcome."""
+    """Columns: the state before, the producer, whether it commits, the version, the outcome."""
     for is_commit, version in product((True, False), (0, 1, 2)):
         yield None, Producer(ID, EPOCH), is_commit, version, E.INVALID_PRODUCER_ID_MAPPING
     for is_commit in (True, False):

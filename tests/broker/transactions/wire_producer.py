@@ -1,4 +1,4 @@
-"""A transactional producer made of single requests, each in the version that a test wants."""
+"""A transactional producer made of single requests, each in the version that the test chooses."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ async def read_committed(
 
 
 async def offset_of(one: BrokerClient, group: str = "g", topic: str = "t", *, stable: bool = True):
-    """(offset, code) that OffsetFetch tells of partition 0."""
+    """(offset, code) that OffsetFetch returns for partition 0."""
     asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
     request = OffsetFetchRequest(
         groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])], require_stable=stable

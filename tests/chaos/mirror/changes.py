@@ -51,7 +51,7 @@ WIDE_PARTITIONS = 500
 PULSE_KEY = "retention.ms"
 PULSE_BASE = 1_000_000_000
 PULSES_PER_SECOND = 5
-# Numbers of all pulses of this process, so that none is taken for another.
+# Numbers of all pulses of this process, so that no two are confused.
 NUMBERS = count(1)
 BURST_TOPICS, BURST_PARTITIONS = 60, 4
 CALL_SECONDS = 20.0
@@ -98,7 +98,7 @@ class Changes:
         self.configure(TOPIC, PULSE, PULSE_KEY, str(PULSE_BASE + number))
 
     def touch_bad(self) -> None:
-        """Changes an entity of each kind: what an outsider has forged or locked is to be written."""
+        """Changes an entity of each kind, so that znodes that an outsider forged or locked must be written."""
         self._round += 1
         self.configure(TOPIC, BAD, PULSE_KEY, str(PULSE_BASE + self._round))
         self.configure(
@@ -128,7 +128,7 @@ class Changes:
         _check(answer.error_code, f"{key} of {name}")
 
     def _change_secrets(self) -> None:
-        """Another password of the user, a later end of the token."""
+        """Changes the user's password, and renews the token."""
         password = self._round.to_bytes(32, "big")
         upsertion = ScramCredentialUpsertion(
             name=BAD,
@@ -232,7 +232,7 @@ class Pulses:
             try:
                 self._changes.pulse(number)
             except (ConnectionLost, RequestTimedOut, AssertionError):
-                continue  # the quorum is what the fault is about
+                continue  # expected: the fault affects the quorum
             self.acked[number] = time.monotonic()
 
 

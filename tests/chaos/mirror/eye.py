@@ -1,4 +1,4 @@
-"""Looks at quorum and ZooKeeper from outside while a fault lasts, and says when the two are equal again.
+"""Observes quorum and ZooKeeper from outside during a fault, and reports when the two are equal again.
 
 A thread with trio in it: an observer of the quorum, and ZooKeeper sessions of its own, past any proxy.
 """
@@ -35,7 +35,7 @@ SESSION_MS = 4000
 CONNECT_SECONDS = 1.0
 AGAIN_SECONDS = 0.02
 LAST_PULSE_SECONDS = 2.0
-# No-op records come twice a second from a quorum that is well.
+# A healthy quorum writes no-op records twice a second.
 SILENT_SECONDS = 2.0
 
 
@@ -64,8 +64,9 @@ class Sight:
 def in_step_but_for_pulses(report: VerifyReport, before: Migration, newest: int) -> VerifyReport:
     """The report of a comparison that began with `before`, without what pulses changed meanwhile.
 
-    `zk verify` wants a tree that holds still. If a comparison takes longer than the time between two pulses it never
-    does, and the time would be the eye's instead of the mirror's. Whatever else changes meanwhile is a difference.
+    `zk verify` needs a tree that does not change. If a comparison takes longer than the time between two pulses it
+    never does, and the time would be the eye's instead of the mirror's. Whatever else changes meanwhile is a
+    difference.
     """
     pulse = EntityConfig.topic_path(PULSE)
     return replace(

@@ -1,4 +1,4 @@
-"""Definition of a fault: its story, its execution, and the marks that it is judged by."""
+"""Definition of a fault: its description, its execution, and its targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.chaos.mirror.scene import Scene
 
-# Does the harm, yields while it stands, and ends it.
+# Injects the fault, yields while it lasts, and ends it.
 Story = Callable[["Scene"], Iterator[None]]
 
 SESSION_MS = 6000
@@ -29,8 +29,8 @@ class Fault:
     """`mark_seconds` is how soon after its end all must be in step.
 
     `victims`: it is played for each of these znodes, one after the other. `brokers_go`: it removes broker znodes by its
-    nature. `one_znode`: nothing else may be held up. `is_load`: what it asks of the mirror is work, so the mirror's CPU
-    is no measure of it.
+    nature. `one_znode`: nothing else may be held up. `is_load`: the mirror has real work to do meanwhile, so its CPU
+    time is not judged.
     """
 
     story: Story

@@ -22,12 +22,12 @@ SEED = 1
 
 
 def nothing_happens(scene: Scene) -> Iterator[None]:
-    """No fault: what the measures say by themselves."""
+    """No fault: the baseline of the measurements."""
     yield
 
 
 def mirror_killed_in_a_burst(scene: Scene) -> Iterator[None]:
-    """The mirror dies by SIGKILL while topics come and go, and is started again."""
+    """The mirror is killed with SIGKILL while topics are created and deleted, and is started again."""
     mirror = scene.leading()
     with scene.bursting():
         mirror.kill()
@@ -36,7 +36,7 @@ def mirror_killed_in_a_burst(scene: Scene) -> Iterator[None]:
 
 
 def mirror_frozen_in_a_burst(scene: Scene) -> Iterator[None]:
-    """The mirror stands still, for less than a session, while topics come and go."""
+    """The mirror is frozen for less than a session while topics are created and deleted."""
     mirror = scene.leading()
     with scene.bursting():
         mirror.signal(signal.SIGSTOP)
@@ -45,7 +45,7 @@ def mirror_frozen_in_a_burst(scene: Scene) -> Iterator[None]:
 
 
 def mirror_frozen_past_its_session(scene: Scene) -> Iterator[None]:
-    """The only mirror stands still until ZooKeeper has ended its session."""
+    """The only mirror is frozen until ZooKeeper has ended its session."""
     mirror = scene.leading()
     mirror.signal(signal.SIGSTOP)
     yield
@@ -53,7 +53,7 @@ def mirror_frozen_past_its_session(scene: Scene) -> Iterator[None]:
 
 
 def first_of_two_mirrors_killed(scene: Scene) -> Iterator[None]:
-    """The mirror that leads dies while topics come and go; another stands by."""
+    """The leading mirror dies while topics are created and deleted; another one is on standby."""
     mirror = scene.leading()
     with scene.bursting():
         yield
@@ -62,7 +62,7 @@ def first_of_two_mirrors_killed(scene: Scene) -> Iterator[None]:
 
 
 def first_of_two_mirrors_frozen(scene: Scene) -> Iterator[None]:
-    """The mirror that leads stands still past its session, is overtaken, and wakes up."""
+    """The leading mirror is frozen past its session, is replaced, and wakes up."""
     mirror = scene.leading()
     mirror.signal(signal.SIGSTOP)
     scene.changes.touch_bad()
@@ -71,7 +71,7 @@ def first_of_two_mirrors_frozen(scene: Scene) -> Iterator[None]:
 
 
 def two_of_three_mirrors_killed(scene: Scene) -> Iterator[None]:
-    """The mirror that leads dies, then the next one that does."""
+    """The leading mirror dies, then its successor."""
     scene.leading().kill()
     scene.changes.touch_bad()
     yield
@@ -80,7 +80,7 @@ def two_of_three_mirrors_killed(scene: Scene) -> Iterator[None]:
 
 
 def zookeeper_killed(scene: Scene) -> Iterator[None]:
-    """ZooKeeper dies by SIGKILL and is started again on its data."""
+    """ZooKeeper is killed with SIGKILL and started again on its data."""
     scene.keepers.kill()
     scene.changes.burst()
     yield
@@ -88,7 +88,7 @@ def zookeeper_killed(scene: Scene) -> Iterator[None]:
 
 
 def zookeeper_frozen_past_expiry(scene: Scene) -> Iterator[None]:
-    """ZooKeeper stands still for longer than a session lasts."""
+    """ZooKeeper is frozen for longer than a session."""
     scene.keepers.signal(signal.SIGSTOP)
     scene.changes.burst()
     yield
@@ -103,7 +103,7 @@ def zookeeper_wiped(scene: Scene) -> Iterator[None]:
 
 
 def zookeeper_disk_full(scene: Scene) -> Iterator[None]:
-    """No file of ZooKeeper's grows any more; it ends of that, and is started where there is room."""
+    """ZooKeeper's disk is full; it stops because of that, and is started again when there is room."""
     scene.keepers.fill_disk()
     scene.changes.burst()
     yield
@@ -130,7 +130,7 @@ def ensemble_without_majority(scene: Scene) -> Iterator[None]:
 
 
 def answers_cut(scene: Scene) -> Iterator[None]:
-    """One answer of ZooKeeper's in ten breaks off in its middle."""
+    """One in ten answers of ZooKeeper is cut off in the middle."""
     scene.lying.harm = cutting(Random(SEED))
     scene.changes.burst()
     yield
@@ -138,7 +138,7 @@ def answers_cut(scene: Scene) -> Iterator[None]:
 
 
 def answers_forged(scene: Scene) -> Iterator[None]:
-    """One answer of ZooKeeper's in five is false."""
+    """One in five answers of ZooKeeper is forged."""
     scene.lying.harm = forging(Random(SEED))
     scene.changes.burst()
     yield
@@ -146,7 +146,7 @@ def answers_forged(scene: Scene) -> Iterator[None]:
 
 
 def quorum_leader_killed(scene: Scene) -> Iterator[None]:
-    """The active controller dies by SIGKILL, and is started again."""
+    """The active controller is killed with SIGKILL and started again."""
     leader = scene.quorum.leader(scene.config)
     scene.quorum.kill(leader)
     yield
@@ -154,7 +154,7 @@ def quorum_leader_killed(scene: Scene) -> Iterator[None]:
 
 
 def quorum_leader_frozen(scene: Scene) -> Iterator[None]:
-    """The active controller stands still; another takes its place, and it wakes up."""
+    """The active controller is frozen; another one replaces it, and it wakes up."""
     leader = scene.quorum.leader(scene.config)
     scene.quorum.freeze(leader)
     yield
@@ -162,7 +162,7 @@ def quorum_leader_frozen(scene: Scene) -> Iterator[None]:
 
 
 def partitions_change_500_a_second(scene: Scene) -> Iterator[None]:
-    """500 partitions get another leader, second after second."""
+    """500 partitions change their leader every second."""
     with scene.turning():
         yield
 
@@ -194,7 +194,7 @@ FAULTS = (
         two_of_three_mirrors_killed,
         mark_seconds=SESSION_SECONDS,
         mirrors=3,
-        stand_seconds=EXPIRY_SECONDS,  # to take over is no standing cost
+        stand_seconds=EXPIRY_SECONDS,  # a takeover is not a recurring cost
     ),
     Fault(zookeeper_killed),
     Fault(

@@ -1,4 +1,4 @@
-"""Stands between the mirror and ZooKeeper, and cuts or forges the answers when told to."""
+"""A proxy between the mirror and ZooKeeper, which cuts or forges answers on request."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def cutting(prng: random.Random) -> Harm:
 
 
 def forging(prng: random.Random) -> Harm:
-    """One answer in five says something else than ZooKeeper did; lengths of frames are true."""
+    """One answer in five differs from what ZooKeeper sent; lengths of frames are correct."""
     lies = (_flip, _shorten, _rename, _refuse, _from_the_future, _repeat, _invent, _count)
 
     def lie(frame: bytes) -> list[bytes]:

@@ -71,7 +71,7 @@ def outsider_adds(scene: Scene) -> Iterator[None]:
 
 
 def outsider_locks(scene: Scene) -> Iterator[None]:
-    """Takes all rights to a znode away while its mirrored content changes, and gives them back."""
+    """Removes all rights to a znode while its mirrored content changes, and restores them."""
     with scene.outsider() as client:
         client.add_auth("digest", "outsider:secret")
         client.set_acls(scene.victim, NOBODY_ELSE)

@@ -1,9 +1,9 @@
 """`./dev chaos --mirror`: one fault after the other around the ZooKeeper mirror, in front of both kinds of quorum.
 
-Each fault has its own new ZooKeeper, mirrors, and an eye that watches both sides from outside. A topic's config changes
-five times a second all the while. Judged are: how soon after the fault all is in step again, what `zk verify` finds
+Each fault has its own new ZooKeeper, mirrors, and an eye that watches both sides from outside. Meanwhile a topic's
+config changes five times a second. Judged are: how soon after the fault all is in step again, what `zk verify` finds
 then, for how long a broker that lives had no znode, how far other topics were behind because of one bad znode, and the
-CPU of a mirror while the fault stands. Nothing that failed is tried again.
+CPU of a mirror while the fault stands. A failed case is not repeated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from trimaran.zkcompat.zookeeper import server_process
 
 # Time after which a mirror that is never in step again counts as lost.
 PATIENCE_SECONDS = 15.0
-# Three ZooKeepers that start at once, beside a whole Apache Kafka.
+# Three ZooKeepers start at once, next to a whole Apache Kafka cluster.
 START_SECONDS = 60.0
 QUORUMS = {"own": ours, "kafka": kafkas, "secured": secured}
 HEADINGS = ("fault", "in step after", "at most", "brokers gone", "others behind", "CPU")
@@ -54,11 +54,11 @@ class Outcome:
 
     @property
     def cpu(self) -> float:
-        """The share of a CPU that the busiest mirror took while the fault stood."""
+        """The share of a CPU that the busiest mirror used while the fault lasted."""
         return self.cpu_seconds / self.stood if self.stood else 0.0
 
     def misses(self) -> Iterator[str]:
-        """The marks that were missed, in words."""
+        """The missed targets, as text."""
         if self.problem:
             yield self.problem
             return
@@ -82,7 +82,7 @@ class Outcome:
         return self.skipped or "; ".join(self.misses()) or "ok"
 
     def row(self) -> tuple[str, ...]:
-        """As the docs have it, with what is not as it should be."""
+        """A row as in the docs, with the missed targets."""
         name = self.fault.name if self.verdict == "ok" else f"{self.fault.name} ({self.verdict})"
         mark = f"{self.fault.mark_seconds:.0f} s"
         if self.skipped or self.problem:
@@ -126,7 +126,7 @@ def _play_once(played: Scene, outcome: Outcome) -> None:
     fault = outcome.fault
     story = fault.story(played)
     next(story)
-    time.sleep(fault.stand_seconds / 2)  # what has to be done at once is no standing cost
+    time.sleep(fault.stand_seconds / 2)  # immediate repairs are not a recurring cost
     before, began = played.cpu_seconds(), time.monotonic()
     time.sleep(fault.stand_seconds / 2)
     spent = [now - then for now, then in zip(played.cpu_seconds(), before, strict=True)]

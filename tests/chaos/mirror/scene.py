@@ -1,4 +1,4 @@
-"""ZooKeeper, the mirrors in front of a quorum, and an outsider's hands: what a fault may act on."""
+"""ZooKeeper, the mirrors in front of a quorum, and an outsider: everything that a fault may act on."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Keepers:
 
     @contextmanager
     def own_disk(self) -> Iterator[None]:
-        """Everything of the server's lies on a small disk meanwhile. Raises NotPossibleHere without the right to
+        """All of the server's files are on a small disk meanwhile. Raises NotPossibleHere without the right to
         mount.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -153,7 +153,7 @@ class Keepers:
 
 @dataclass
 class Scene:
-    """Everything that one fault is played with; `victim` is the znode that an outsider does something to. `config` is
+    """Everything that one fault is played with; `victim` is the znode that an outsider tampers with. `config` is
     the file of the mirrors.
     """
 
@@ -180,7 +180,7 @@ class Scene:
             mirror.stop()
 
     def leading(self) -> MirrorProcess:
-        """The mirror that holds the claim, once it has told of itself."""
+        """The mirror that holds the claim, once it has reported."""
         pid = until(self._leading_pid, "a mirror that leads", READY_SECONDS)
         return next(mirror for mirror in self.mirrors if mirror.pid == pid)
 
@@ -193,7 +193,7 @@ class Scene:
                 return None
 
     def add_mirror(self, folder: Path) -> None:
-        """Starts one, and waits until it has found its place."""
+        """Starts a mirror, and waits until it leads or is on standby."""
         connect = self.proxy.connect if self.proxy else self.keepers.connect
         mirror = MirrorProcess(folder, self.quorum.controllers, connect, self.config)
         mirror.start()
@@ -218,7 +218,7 @@ class Scene:
 
     @contextmanager
     def turning(self) -> Iterator[None]:
-        """Another leader for each of 500 partitions, once a second, meanwhile."""
+        """Meanwhile, each of 500 partitions changes its leader once a second."""
         with _again_and_again(self.changes.another().turn_wide, 1.0):
             yield
 
@@ -238,7 +238,7 @@ class Scene:
 
 @contextmanager
 def _again_and_again(change: Callable[[], None], pause: float) -> Iterator[None]:
-    """Does it at once, and then in a thread until the block ends; what goes wrong there comes out at the end."""
+    """Does it once, and then in a thread until the block ends; errors in the thread are raised at the end."""
     change()
     stop = threading.Event()
     problems: list[BaseException] = []

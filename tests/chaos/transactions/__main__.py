@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _one(system: str, seed: int, data: Path) -> None:
-    """Ends the process; its code is what came of it. Threads of clients that hang would keep it otherwise."""
+    """Ends the process; its exit code is the outcome. Threads of clients that hang would keep it otherwise."""
     try:
         outcome = play(system, seed, data)
         text, code = outcome.text, OK if outcome.is_ok else FAILED

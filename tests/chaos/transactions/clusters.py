@@ -1,4 +1,5 @@
-"""3 + 3 real processes of ours, or of Apache Kafka 4.3, behind one face; each broker behind a door, on a small disk."""
+"""3 + 3 real processes of ours, or of Apache Kafka 4.3, behind one interface; each broker is behind a proxy, on a small
+disk."""
 
 from __future__ import annotations
 
@@ -160,7 +161,7 @@ def small_disk(folder: Path) -> Iterator[bool]:
         yield is_mounted
     finally:
         if is_mounted:
-            # For whoever looks into a run that failed; indexes are large, and made again.
+            # Kept to investigate a failed run; indexes are large, and can be rebuilt.
             left_out = shutil.ignore_patterns("filler", "*.index", "*.timeindex")
             shutil.copytree(folder, folder.with_name(folder.name + "-kept"), ignore=left_out)
             subprocess.run(["umount", "--lazy", str(folder)], check=True)

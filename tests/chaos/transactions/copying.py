@@ -44,7 +44,7 @@ class Task:
     def join(self, seconds: float = THREAD_SECONDS_MAX) -> None:
         self._thread.join(seconds)
         if self._outcome is None:
-            faulthandler.dump_traceback(all_threads=True)  # which call it is that does not return
+            faulthandler.dump_traceback(all_threads=True)  # the call that does not return
             raise ClientHangs("a client does not come to its end")
         self._outcome.unwrap()
 
@@ -164,7 +164,7 @@ class Run:
         self._rewind(consumer)
 
     def _rewind(self, consumer: Consumer) -> None:
-        """To what is committed: what was aborted comes again."""
+        """Seeks to the committed offsets, so that aborted input is read again."""
         for where in consumer.committed(consumer.assignment(), CALL_SECONDS):
             if where.error is not None:
                 raise KafkaException(where.error)
@@ -185,7 +185,7 @@ class Run:
         deadline = time.monotonic() + 30
         while not is_whole(output) and time.monotonic() < deadline:
             output.update(_values(consumer))
-        for _ in range(5):  # whatever should not be there
+        for _ in range(5):  # also values that should not be there
             output.update(_values(consumer))
         consumer.close()
         return output

@@ -35,7 +35,7 @@ class Faults:
         self._kinds = [kind for kind in WEIGHTS if kind != FULL or cluster.has_disks]
 
     def play(self, seconds: float) -> None:
-        """Faults for so long; the last one ends after that."""
+        """Injects faults for this time; the last one ends after that."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self._play_one()

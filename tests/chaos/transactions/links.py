@@ -1,4 +1,4 @@
-"""A door in front of each broker, through which clients and other brokers come; it can be shut for either, either way.
+"""A proxy ("door") in front of each broker for clients and other brokers; it can be shut for either, in each direction.
 
 Data at a shut door waits before it and continues when the door opens, as TCP would send it again: so a request or an
 answer may arrive long after its sender has given up.
@@ -49,7 +49,7 @@ class Door:
             gate.set()
 
     def shut(self, sides: tuple[str, ...], ways: tuple[str, ...]) -> None:
-        """Nothing of these sides' passes any more these ways."""
+        """Blocks these sides in these directions."""
         for side in sides:
             for way in ways:
                 self._gates[side, way].clear()
@@ -63,7 +63,7 @@ class Door:
             threading.Thread(target=self._welcome, args=(guest,), daemon=True).start()
 
     def _welcome(self, guest: socket.socket) -> None:
-        """Reads who it is, and lets it in."""
+        """Reads the client's name from its first request, and forwards the connection."""
         try:
             head = _received(guest, _HEAD_BYTES)
             head += _received(guest, max(0, int.from_bytes(head[-2:], "big", signed=True)))

@@ -1,9 +1,9 @@
-"""One run of `./dev chaos --transactions`: a cluster, its load, faults for a minute, and what came of it.
+"""One run of `./dev chaos --transactions`: a cluster, its load, faults for a minute, and the outcome.
 
 A producer fills a topic; members of one group copy it to another in transactions, of which every tenth is aborted; a
 reader reads along. Once all faults are healed everything must arrive: each acknowledged input exactly once, nothing of
 an aborted transaction, and the reader must get to the end (no last stable offset is stuck). A run without a fault, a
-commit or an abort counts as failed. `CHAOS_SECONDS` in the environment says for how long faults are played.
+commit or an abort counts as failed. The environment variable `CHAOS_SECONDS` sets how long faults are injected.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many runs, several at a time, each in a process of its own, and a ledger of what came of them."""
+"""Many runs, several at a time, each in a process of its own, and a ledger of the outcomes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def command_of(system: str, seed: int, data: Path) -> list[str]:
 
 
 class Series:
-    """Runs on one system; `played` is by seed, those of earlier days included."""
+    """Runs on one system; `played` has the results by seed, including those of earlier runs in the ledger."""
 
     def __init__(self, system: str, ledger: Path | None) -> None:
         self._system, self._ledger = system, ledger
@@ -94,7 +94,8 @@ class Series:
 
 
 def _run(command: list[str], data: Path) -> tuple[int, str]:
-    """Its code and the last line that it says; one that does not end is ended, and counts as a client that hangs.
+    """Returns its exit code and its last line of output; a process that does not end is killed and counts as a hung
+    client.
 
     librdkafka 2.16 may lock itself out when OffsetForLeaderEpoch is answered with an error
     (`rd_kafka_toppar_handle_OffsetForLeaderEpoch` waits for a lock under another), and all of Python with it.

@@ -1,4 +1,4 @@
-"""Doors let through what they must, and hold back what they must until they open."""
+"""Open doors forward data; shut ones hold it back until they open."""
 
 import contextlib
 import socket
@@ -14,7 +14,7 @@ SECONDS_MAX = 20.0
 
 @pytest.fixture
 def host():
-    """Answers whatever it hears with the same."""
+    """An echo server."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer(connection):

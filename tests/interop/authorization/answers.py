@@ -42,7 +42,7 @@ NAMES = (
     "key",
 )
 TEXTS = {"error_message", "topic_error_message"}
-# Only whether there are any: what they are is no matter of access.
+# Only whether there are any: their content has nothing to do with access.
 COUNTED = {"active_producers", "configs", "values"}
 # They depend on the node, not on the client.
 LEFT_OUT = {

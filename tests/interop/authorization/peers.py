@@ -171,7 +171,7 @@ def two_peers(directory, *, everyone, more=""):
 
 
 def eventually(what, ask):
-    """Asks until the answer is true: nodes hear of changes a moment later."""
+    """Asks until the answer is true: nodes learn of changes a moment later."""
     deadline = time.monotonic() + SECONDS
     while not (found := ask()):
         assert time.monotonic() < deadline, what

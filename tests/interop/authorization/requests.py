@@ -191,7 +191,7 @@ def create_partitions(w, _version):
 
 
 def delete_topics(w, version):
-    """Existing things are named twice, so that no allowed user deletes them; an id beside its name."""
+    """Existing things are named twice (an id beside its name), so that no allowed user deletes them."""
     if version < 6:
         return {"topic_names": w.rng.sample((NOWHERE, "no-1", "no-2"), 2), "timeout_ms": 5000}
     names = w.topics()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Action = dict[str, Any]
-# Names that ZooKeeper mode had to encode, and one that looks like what it wrote for the default.
+# Names that ZooKeeper mode had to encode, and one that looks like its name for the default.
 NAMES = ("alice", "CN=bob, OU=a/b", "ü ñ 日本", "a+b*c~d%25", "<default>", "..", 'semi;colon="q"')
 IPS = ("10.0.0.1", "192.168.7.9", "172.16.0.3")  # 2.8 takes no IPv6: it looks the encoded name up
 RATES = ("producer_byte_rate", "consumer_byte_rate")

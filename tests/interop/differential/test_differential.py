@@ -29,7 +29,7 @@ MODULE = "org.apache.zookeeper.server.auth.DigestLoginModule required"
 LOGIN = f'{MODULE} username="kafka" password="kafka-secret";'
 JAAS = f'Server {{ {MODULE} user_kafka="kafka-secret"; }};\nClient {{ {LOGIN} }};\n'
 PROVIDER = {"authProvider.1": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
-# Secured by ACLs, and with everything shown that may be.
+# Secured by ACLs, and with everything mirrored that can be.
 PROPERTIES = {
     "zookeeper.set.acl": "true",
     "trimaran.zk.sasl.jaas.config": LOGIN,

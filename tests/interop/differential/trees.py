@@ -1,4 +1,4 @@
-"""Two trees compared znode by znode: paths, data as JSON, ACLs; notes as the sequence of what they tell."""
+"""Two trees compared znode by znode: paths, data as JSON, ACLs; notes as the sequence of their content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ABSENT = object()
 
 @dataclass(frozen=True)
 class Node:
-    """A znode as others see it."""
+    """A znode as other clients see it."""
 
     data: bytes
     ephemeral: bool
@@ -85,7 +85,7 @@ def notes(tree: Tree) -> dict[str, list[str]]:
 
 
 def configs_of(tree: Tree, note: str) -> dict[str, Any]:
-    """The configs of the entity that a note tells of."""
+    """The configs of the entity that a note refers to."""
     node = tree.get(f"/config/{json.loads(note)['entity_path']}")
     found: dict[str, Any] = (
         json.loads(node.data)["config"] if node is not None and node.data else {}

@@ -41,6 +41,6 @@ def there_and_back(*arguments: str) -> str:
 
 
 def read_in_rack(bootstrap: str, topic: str, rack: str, count: int) -> dict[int, int]:
-    """How many records each broker gave it, of `count` at the least; raises as `there_and_back`."""
+    """How many records it got from each broker, at least `count` in all; raises like `there_and_back`."""
     lines = _run(program("rack", "./rack"), bootstrap, topic, rack, str(count)).splitlines()
     return {int(broker): int(given) for broker, given in map(str.split, lines)}

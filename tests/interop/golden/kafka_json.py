@@ -27,7 +27,7 @@ RENAMED = {
 
 
 def names_of(fields: Sequence[str]) -> Names:
-    """Kafka's names by what is left of them and of ours without capitals and underscores."""
+    """Kafka's names by their lower-case form without underscores, which is the same for our names."""
     later = {RENAMED[name].lower(): name for name in fields if name in RENAMED}
     return later | {name.lower(): name for name in fields}
 

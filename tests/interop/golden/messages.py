@@ -74,7 +74,7 @@ def family_of(name: str) -> str:
 
 
 def pairs(listing: dict) -> Iterator[Pair]:
-    """All pairs of a Kafka; versions that it does not offer unless told to do not count."""
+    """All pairs of a Kafka; versions that it offers only if configured to do not count."""
     stable = {api["key"]: api["high"] for api in listing["apis"]}
     for found in listing["messages"]:
         name = found["class"]

@@ -1,4 +1,4 @@
-"""Apache Kafka's own codec in a process of its own, asked a line at a time (`Oracle.java` says what it answers)."""
+"""Apache Kafka's own codec in a process of its own, asked a line at a time (see `Oracle.java` for its answers)."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""`python -m tests.interop.suites SUITE ours|kafka [TEST …]`: runs it, keeps and prints what it said."""
+"""`python -m tests.interop.suites SUITE ours|kafka [TEST …]`: runs it, stores and prints its output."""
 
 import sys
 import tempfile

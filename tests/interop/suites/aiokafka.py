@@ -38,7 +38,7 @@ USERS = {"admin": "admin", "test": "test", "test2": "test2"}
 # As its docker/scripts/start-kafka.sh has them.
 SETTINGS = {**listeners.OF_ALL, "num.partitions": "2"}
 RUN_SECONDS_MAX = 2400
-# Parameters that it draws again in each run, behind the number of the case.
+# Parameters that it draws again in each run, after the number of the case.
 DRAWN = re.compile(r"(_with_random_subscriptions_and_changes\[\d+)-\d+-\d+\]")
 
 

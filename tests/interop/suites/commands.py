@@ -1,4 +1,4 @@
-"""kcl, kafkactl and kcat: what each of their commands says."""
+"""kcl, kafkactl and kcat: the output of each of their commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Burrow, kafka_exporter and kminion: what they tell of topics and groups, by HTTP."""
+"""Burrow, kafka_exporter and kminion: their answers about topics and groups, by HTTP."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ MINION = (
 PROBES = r"^(kminion_end_to_end_\w+_(?:commits|produced|received)_total)\{.*\} (\d+)$"
 PROBED = r"(?=.*messages_received_total\{[^}]*\} [1-9])(?=.*offset_commits_total\{coordinator_id[^}]*\} [1-9])"
 NODE = r'((?:cluster_version|controller_id|coordinator_id|is_controller)=")[^"]*'
-# `maxlag` names one of those that lag the same.
+# `maxlag` names any one of those with the same lag.
 OF_THE_MOMENT = {"complete", "end", "maxlag", "request", "start", "timestamp"}
 LAG = "/v3/kafka/local/consumer/{group}/lag"
 

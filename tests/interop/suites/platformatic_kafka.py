@@ -63,7 +63,7 @@ OF_BROKERS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "sasl.enabled.mechanisms": ",".join(listeners.MECHANISMS),
 }
-# The tokens of its tests have no signature, which Kafka takes where nothing else is said, and we never do.
+# The tokens of its tests have no signature, which Kafka accepts by default, and we never do.
 UNSIGNED_TOKENS = {
     "listener.name.logins.oauthbearer.sasl.jaas.config": f"{OAUTHBEARER_MODULE} required;",
     "sasl.enabled.mechanisms": ",".join((*listeners.MECHANISMS, "OAUTHBEARER")),

@@ -1,4 +1,4 @@
-"""Records in bulk: compiled and interpreted, the walk says what the plain decoder says, also of damaged bytes."""
+"""Records in bulk: compiled and interpreted, the walk agrees with the plain decoder, also on damaged bytes."""
 
 import shutil
 import struct
@@ -158,9 +158,7 @@ def view_of(body, count, base_timestamp):
 
 
 def plain_check(body, count, base_timestamp, requires_keys, least, most):
-    """The naive twin: (problem, index), (None, index) where the plain decoder does not tell more, or the largest
-    timestamp.
-    """
+    """The naive twin: (problem, index), (None, index) without details from the decoder, or the largest timestamp."""
     try:
         records = decode_records(view_of(body, count, base_timestamp))
     except RemoteProtocolError:

@@ -168,7 +168,7 @@ def test_segments_are_grouped_by_own_file_sizes(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_batch_with_wrong_crc_is_reported_by_position(tmp_path, number, monkeypatch):
-    """In the first block, or in one behind it."""
+    """In the first block, or in a later one."""
     log = opened(tmp_path)
     for pair in (A, B, C):
         put(log, pair)

@@ -377,8 +377,8 @@ def visible(log):
 
 @pytest.mark.parametrize("loses_power", [False, True])
 def test_crash_leaves_either_old_or_new_segments(tmp_path, loses_power):
-    """Read_committed readers see a log of the same last values, before and after, and hear of the same aborts; no
-    leftovers.
+    """Read_committed readers see the same last values before and after, and get the same aborts; no files are left
+    over.
     """
     outcomes = set()
     for operation in range(200):
@@ -414,7 +414,7 @@ def obvious_pairs(records, log):
 
 
 def stop_after(files, count):
-    """After `count` renames, unlinks and writes every further call fails: the process is gone."""
+    """After `count` renames, unlinks and writes every further call fails: the process has died."""
     left = [count]
     gone = []
 

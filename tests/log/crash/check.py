@@ -1,4 +1,4 @@
-"""Whether a log that was recovered from what a crash left is one that may be: against a naive replay of its batches."""
+"""Whether a log recovered after a crash is a permitted one: compared with a naive replay of its batches."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def check_tree(life: Life, step: Step, tree: Tree, scratch: Path, prng: Random) 
 
 
 def _start_with_one_away(life: Life, step: Step, root: Path, unread: str) -> None:
-    """P20: what is served meanwhile is all that was acked, and no start after it misses anything."""
+    """P20: everything acknowledged is served meanwhile, and no later start misses anything."""
     config = replace(life.config, compacts=False, deletes=True)
     directories = open_directories(root, FaultyFiles(), unread)
     try:

@@ -70,7 +70,8 @@ def batches_of(data: bytes | bytearray | memoryview) -> list[Batch]:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """`acked_offset`: what is below it was said to be durable. The first of `batches` may reach below `start_offset`.
+    """`acked_offset`: everything below it was reported as durable. The first of `batches` may reach below
+    `start_offset`.
 
     `aborts` are those (producer id, offset of the marker) that a compaction left in the transaction index: their data
     is gone, so nothing would find them again.
@@ -471,7 +472,7 @@ COMPACTED_WEIGHTS = {"compact": 5}
 
 
 def read_batches(log: PartitionLog) -> list[Batch]:
-    """All from the log's start to its end, by reads that follow each other."""
+    """Everything from the log's start to its end, by consecutive reads."""
     offset, found = log.log_start_offset, []
     while offset < log.log_end_offset:
         data = log.read_bytes(offset, 1 << 20, upto_offset=log.log_end_offset)

@@ -79,9 +79,7 @@ def torn_of(files, seed):
 
 
 def test_undone_truncation_drops_old_batches_behind_new_ones(tmp_path):
-    """The new batch has reached the disk, the truncation before it has not: behind it lies what was truncated,
-    whole.
-    """
+    """The new batch has reached the disk, the truncation before it has not: the complete truncated data follows it."""
     log = open_log(tmp_path / "t-0")
     for _ in range(3):
         append(log, 1, epoch=3)
@@ -242,7 +240,7 @@ def lose_power(files):
 
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_truncated_abort_does_not_come_back(tmp_path, is_killed):
-    """Its place in the log is another batch's now, and the index must not say that it is to be left out."""
+    """Its place in the log now belongs to another batch, which the index must not mark as aborted."""
     files = FaultyFiles()
     files.watch(tmp_path)
     log = open_log(tmp_path / "t-0", files=files)

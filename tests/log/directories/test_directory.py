@@ -239,7 +239,7 @@ def test_any_content_of_deleted_partition_is_removed(path):
 
 
 def test_foreign_name_with_delete_suffix_is_kept(path):
-    """Kafka refuses to start with it; here it lies as it is."""
+    """Kafka refuses to start with it; here it is left as it is."""
     (path / "backup-delete").mkdir()
     (path / "backup-delete" / "all.tar").write_text("dear")
     (path / "notes-delete").write_text("dear")
@@ -394,7 +394,7 @@ def test_log_ending_before_its_start_keeps_its_records(path):
 
 @pytest.mark.parametrize("name", [RECOVERY_POINTS, CLEANER_OFFSETS])
 def test_gap_without_cleaner_checkpoint_counts_as_compacted(path, name):
-    """Else all behind it would go."""
+    """Otherwise everything after it would be truncated."""
     directory = LogDirectory(path)
     log = fill(directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL), 40)
     log.flush()
@@ -471,7 +471,7 @@ def test_a_truncation_lowers_the_checkpoint_before_bytes_go(path):
 
 
 def test_lowered_start_is_noted_even_without_synced_records(path):
-    """Else the next start would take the records behind it for deleted ones."""
+    """Otherwise the next start would consider the records after it deleted."""
     directory = LogDirectory(path)
     log = directory.create_log(TopicPartition("t", 0), TOPIC_ID, SMALL)
     log.truncate_fully_and_start_at(100)

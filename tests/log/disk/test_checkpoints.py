@@ -65,7 +65,7 @@ def test_a_file_of_kafka_has_no_checksum(tmp_path):
 
 
 def test_kafka_reads_over_the_checksum():
-    """`Pattern.split` leaves out what is empty at the end; version and count are whole lines."""
+    """`Pattern.split` omits trailing empty strings; version and count are whole lines."""
     version, count, *lines = format_offsets(OFFSETS).decode().split("\n")
     assert (version, count, lines.pop()) == ("0", "3", "")
     for line in lines:

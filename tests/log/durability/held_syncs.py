@@ -1,4 +1,4 @@
-"""A kernel that syncs when a test says so, and fails on request."""
+"""A kernel that syncs when the test permits it, and fails on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Group commit where the kernel begins at once, in the turn of who wrote."""
+"""Group commit if the kernel begins at once, in the turn of the writer."""
 
 import errno
 from itertools import chain

@@ -1,4 +1,4 @@
-"""Which flushes are but fdatasyncs, so that the kernel may do them by itself."""
+"""Which flushes are only fdatasyncs, so that the kernel can run them asynchronously."""
 
 import errno
 from dataclasses import replace

@@ -50,7 +50,7 @@ async def test_batch_ends_with_last_file_and_first_error():
 
 
 async def test_partially_accepted_batch_fails():
-    """A sync of the others alone would not hear of the errors of those."""
+    """A sync of the other files alone would not report the errors of these."""
     kernel, ended = held(), []
     kernel.takes_max = 2
     assert of_this_run().begin([3, 4, 5], ended.append)

@@ -161,7 +161,7 @@ def test_eio_in_every_call_is_a_storage_error(tmp_path, name):
 
 
 def fail_one(directory, name, call, nth):
-    """Runs the operation with one failing call; says whether it was met."""
+    """Runs the operation with one failing call; returns whether that call was made."""
     files = FaultyFiles()
     log = fill(open_log(directory, files=files), 34)
     log.flush()

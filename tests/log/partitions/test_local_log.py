@@ -226,7 +226,7 @@ def test_batches_before_a_damaged_one_are_sound():
     views, flaw = sound_batches(data, 5, epoch=1, leader_epoch=1, may_begin_lower=False)
     assert [view.base_offset for view in views] == [5]
     assert flaw.code is ErrorCode.CORRUPT_MESSAGE
-    cut = data[: first + 10]  # of a part at the end nothing is said
+    cut = data[: first + 10]  # an incomplete batch at the end is not reported as damage
     views, flaw = sound_batches(cut, 5, epoch=1, leader_epoch=1, may_begin_lower=False)
     assert ([view.base_offset for view in views], flaw) == ([5], None)
 

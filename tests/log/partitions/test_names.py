@@ -1,4 +1,4 @@
-"""Names of partition directories, against one expression that says what is legal."""
+"""Names of partition directories, compared with one expression for all legal names."""
 
 import re
 

@@ -42,7 +42,7 @@ def test_segment_is_preallocated_again_only_after_emptying(tmp_path):
 
 
 def test_emptied_log_is_sound_after_clean_stop(tmp_path):
-    """The zeros of its segment looked like damage to the next start, which refused the replica for good."""
+    """The next start took the zeros of its segment for damage, and refused the replica permanently."""
     log = fill(open_log(tmp_path / "t-0", PREALLOCATED), 3)
     log.truncate_fully_and_start_at(0)
     assert sizes(tmp_path / "t-0") == {0: SMALL.segment_bytes}

@@ -26,7 +26,7 @@ from trimaran.wire.errors import ErrorCode, KafkaError
 
 
 def crash(log):
-    """Nothing is closed properly; what the page cache holds is on disk."""
+    """Nothing is closed properly; the content of the page cache is on disk."""
     log.close(clean=False)
     return log.directory
 
@@ -110,7 +110,7 @@ def test_flipped_bit_above_recovery_point_cuts_there(tmp_path, caplog):
 
 
 def test_records_lost_with_flipped_bit_are_counted(tmp_path, caplog):
-    """Whether they had been fsynced nothing on disk tells; an operator is to know that there were any."""
+    """Nothing on disk shows whether they had been fsynced; an operator must learn that there were any."""
     log = fill(open_log(tmp_path / "t-0", LogConfig()), 10)
     third = sum(len(item) for item in read_all(log)[:2])
     crash(log)

@@ -60,8 +60,8 @@ def located(headers, offset):
 
 
 def boundary_by_headers(headers, limit, start):
-    """The last end of a batch at most `limit`, and above `start`; it says what the batch before it, or the one behind
-    it, begins with.
+    """The last end of a batch at most `limit`, and above `start`; it determines where the batch before it, or the next
+    one, begins.
     """
     ends = [(position + view.size, view.next_offset) for position, view in headers]
     return next((end for end in reversed(ends) if start < end[0] <= limit), None)
@@ -140,7 +140,7 @@ def test_newest_batch_is_found_without_a_read(tmp_path):
 
 
 def is_between(found: Boundary, headers, end_offset):
-    """A reader that received everything before continues behind it, or at the beginning of the next batch."""
+    """A reader that received everything before it continues after it, or at the beginning of the next batch."""
     following = next((view.base_offset for at, view in headers if at == found.position), end_offset)
     return end_offset <= found.offset <= following
 

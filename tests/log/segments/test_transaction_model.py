@@ -77,7 +77,7 @@ def test_an_index_is_the_list_of_its_entries(
         check([])  # searched before anything is added
     for number, entry in enumerate(entries):
         assert index.append(entry) is (number == 0)
-        assert index.append(entry) is False  # by a replay
+        assert index.append(entry) is False  # appended again by a replay
     check(entries)
     assert index.changed is bool(entries)
     index.truncate_to(10 * keep + 5)

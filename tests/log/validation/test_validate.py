@@ -150,7 +150,7 @@ def test_control_batches_are_not_for_clients():
 @pytest.mark.parametrize("kind", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("rules", [RULES, COMPACTED])
 def test_bits_that_are_not_for_clients(bit, kind, rules):
-    """Bit 6 is the log cleaner's (KIP-534); later ones may be given a meaning some day."""
+    """Bit 6 is the log cleaner's (KIP-534); later Kafka versions may define the others."""
     data = good(compression=kind)
     assert_refused(altered(data, attributes=bit | kind), ErrorCode.INVALID_RECORD, rules)
 

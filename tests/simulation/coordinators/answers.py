@@ -1,6 +1,6 @@
-"""Holds what a broker answers against what the logs say, when the answer leaves.
+"""Compares a broker's answer with the logs when it is sent.
 
-An answer about offsets may tell what was true at any time since the request came: `arrives` notes how far it was then.
+An answer about offsets may return a state of any time since the request arrived: `arrives` notes how far it was then.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Answers(CoordinatorChecker):
         self.rule(response.producer_epoch < last, "T5", response, "has the epoch", last)
 
     def _fenced_told(self, request: Any, code: int) -> None:
-        """T7: fencing has a fencing producer."""
+        """T7: a producer is fenced only by another producer."""
         if code in FENCED:
             self.rule(
                 self.transactions.may_fence(

@@ -309,7 +309,7 @@ class Committer(CoordinatorClient):
 
 
 class Observer(CoordinatorClient):
-    """Asks for the transformers' offsets, and takes every answer."""
+    """Requests the transformers' offsets, and accepts every answer."""
 
     async def run(self) -> None:
         world = self.world

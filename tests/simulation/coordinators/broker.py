@@ -50,7 +50,7 @@ def _registry() -> Any:
 
 
 class _AllCreated:
-    """The topics are there, though this broker may not have heard of them."""
+    """The topics exist, though this broker may not know them yet."""
 
     async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         return dict.fromkeys(names, ErrorCode.TOPIC_ALREADY_EXISTS)

@@ -1,7 +1,7 @@
-"""Looks after every event whether the rules of coordinators hold, beside those of partitions (docs/invariants.md).
+"""Checks after every event the rules of coordinators, in addition to those of partitions (docs/invariants.md).
 
-It reads the internal topics itself: what leaders have appended, and what is committed. An answer of a broker is held
-against that when it leaves. Records removed by compaction are put back when it is read, and must be allowed to be
+It reads the internal topics itself: what leaders have appended, and what is committed. A broker's answer is compared
+with that when it is sent. Records removed by compaction are put back when it is read, and must be allowed to be
 missing. After an unclean election nothing is promised, so nothing is checked any more.
 """
 
@@ -57,7 +57,7 @@ class CoordinatorChecker(Checker):
             self._compacted[key] = Compacted(self.rule, self.world.rules.delete_retention_ms)
 
     def compacted(self, broker: SimBroker) -> None:
-        """A round is over: what the broker has is still what it was."""
+        """After a round of compaction: the broker still has everything that it must have."""
         self.look()
         for key in self._compacted:
             replica = self.replicas.get((broker.id, key))
@@ -98,7 +98,7 @@ class CoordinatorChecker(Checker):
                     self._know_producers(broker_id, key, replica)
 
     def _know_producers(self, broker_id: int, key: Key, replica: ReplicaLog) -> None:
-        """I3: a replica with only the compacted log knows of its producers everything that the whole log says."""
+        """I3: a replica with only the compacted log knows as much about its producers as one with the whole log."""
         epochs: dict[int, int] = {}
         begun: dict[int, int] = {}
         for entry in replica.entries:

@@ -41,7 +41,7 @@ RETRIABLE = frozenset(
 
 
 class Refused(Exception):
-    """An answer that asking again will not change."""
+    """An error that a retry will not change."""
 
     def __init__(self, code: int, response: Any = None) -> None:
         super().__init__(ErrorCode.of(code).name)
@@ -71,9 +71,9 @@ class CoordinatorClient:
         async def handle() -> Any:
             return await self._served(broker, request, version)
 
-        # Up to version 1 of transactions an end that is late ends the next one (KAFKA-17754); and a late heartbeat says
-        # that its member has given up what it has been given since, as a late JoinGroup does in a group of both kinds.
-        # So neither is late here.
+        # Up to version 1 of transactions a late EndTxn ends the next one (KAFKA-17754); and a late heartbeat reports
+        # that its member has given up partitions that it got since then, as a late JoinGroup does in a group of both
+        # kinds. So neither is late here.
         is_end, faults = isinstance(request, EndTxnRequest), self.world.faults
         says_all = isinstance(request, ConsumerGroupHeartbeatRequest) or (
             isinstance(request, JoinGroupRequest) and self.world.rules.migrants > 0
@@ -128,7 +128,7 @@ class CoordinatorClient:
         seconds: float = REQUEST_SECONDS,
         attempts: int = ATTEMPTS_MAX,
     ) -> Any:
-        """The answer that is no error; raises Refused, GaveUp."""
+        """Returns the answer without an error; raises Refused, GaveUp."""
         for _ in range(attempts):
             broker_id = await self.coordinator(kind, key)
             if broker_id is not None:

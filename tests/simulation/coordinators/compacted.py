@@ -17,7 +17,7 @@ Require = Callable[..., None]
 
 
 class Left(NamedTuple):
-    """The remains of a batch in a replica: None, nothing; or it with fewer records."""
+    """The remains of a batch in a replica: None if nothing remains, or the batch with fewer records."""
 
     written: Batch
     found: Batch | None

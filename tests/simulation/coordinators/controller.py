@@ -1,4 +1,4 @@
-"""The controller of the simulation, which also hands out producer ids and makes the internal topics."""
+"""The controller of the simulation, which also allocates producer ids and creates the internal topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request as bytes into a broker's registry of handlers, and its answer out of the bytes."""
+"""Sends a request as bytes to a broker's registry of handlers, and decodes its answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Frames:
         self._version = version
 
     async def handle(self, request: Message) -> Any:
-        """The response; what is wrong with the handler comes out of it."""
+        """Returns the response; an error in the handler is raised."""
         broker: SimBroker = self._broker
         frame = encode_request(request, self._version, CORRELATION_ID, self._client_id)
         info = ConnectionInfo(

@@ -102,14 +102,15 @@ class Member(CoordinatorClient):
                     await self._beat()
 
     async def settle(self) -> None:
-        """Nothing is being worked on: gives up what it must, takes what it gets. Raises GaveUp."""
+        """Called when no records are in progress: revokes partitions that it must give up, and accepts new ones. Raises
+        GaveUp."""
         raise NotImplementedError
 
     async def leave(self) -> None:
         raise NotImplementedError
 
     def vanish(self) -> None:
-        """Without a word: the group hears of it when the session is over."""
+        """Vanishes: the group notices when the session is over."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -247,7 +248,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """KIP-848: it names itself, and every heartbeat says everything."""
+    """KIP-848: the member chooses its id, and every heartbeat contains everything."""
 
     def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
         super().__init__(world, name, group_id)
@@ -295,7 +296,7 @@ class ConsumerMember(Member):
                 for topic_partition in answer.assignment.topic_partitions
                 for index in topic_partition.partitions
             }
-            # From now on it says so; what it must give up waits for `settle`.
+            # From now on it reports them; revocations wait for `settle`.
             self.owned |= self._wanted
             self._offsets.reads(self.group_id, self.member_id, self.owned)
 

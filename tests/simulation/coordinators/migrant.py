@@ -52,7 +52,7 @@ class Migrant(Committer):
                 await self._migrate()
 
     async def _migrate(self) -> None:
-        """Most leave in good order; of the others the group hears nothing more."""
+        """Most leave the group; the others vanish."""
         before = self._member
         before.is_frozen = True
         if self.world.prng.random() < 0.7:

@@ -1,4 +1,4 @@
-"""What `__consumer_offsets` says, replayed without the product's code: offsets, and members of groups.
+"""The content of `__consumer_offsets`, replayed without the product's code: offsets, and members of groups.
 
 An offset in a transaction counts from its marker on, unless a later record of the same partition was there before.
 """
@@ -52,7 +52,7 @@ NOTHING = Committed(-1, "", -1)
 
 
 class Offsets:
-    """`versions` has of each partition all that ever counted, in order."""
+    """`versions` has every offset that was ever in effect for each partition, in order."""
 
     def __init__(
         self, require: Require, outcomes: Outcomes, happened: Counter[str] | None = None
@@ -71,7 +71,7 @@ class Offsets:
         self.instances: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self.told_instances: dict[tuple[str, str], str] = {}
         self._gone: set[tuple[str, str]] = set()
-        # The reports of members of consumer groups.
+        # The partitions that members of consumer groups report as owned.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
         self._has_classic_members: dict[str, bool] = {}
@@ -89,19 +89,19 @@ class Offsets:
         return self.versions[partition][-1]
 
     def is_over(self, group: str, member: str, instance: str | None) -> bool:
-        """Whether nothing of the member counts any more: it was taken out, or another has its name."""
+        """Whether the member is no longer valid: it was removed, or another member has its static name."""
         if instance is not None:
-            # A write that was not committed in time is taken back in memory, as in Kafka: so the answered member
-            # counts, too.
+            # A write that was not committed in time is undone in memory, as in Kafka, so the answered member counts,
+            # too.
             owner = self.instances[group].get(instance, member)
             return owner != member and owner == self.told_instances.get((group, instance))
         return (group, member) in self._gone and member not in self.members[group]
 
     def reads(self, group: str, member: str, partitions: set[int]) -> None:
-        """G2: what a member has begun to read no other one reads, as long as both are there."""
+        """G2: no two present members read the same partition."""
         self._reading[group][member] = partitions
         if member not in self.members[group]:
-            return  # of a classic group, or it was taken out and will hear of that
+            return  # a member of a classic group, or one that was removed and will learn of it later
         for other, theirs in self._reading[group].items():
             if other != member and other in self.members[group]:
                 self._require(
@@ -171,7 +171,7 @@ class Offsets:
             self.versions[partition].append(found)
 
     def _check_generation(self, group: str, found: Committed) -> None:
-        """G1: after a generation was written nothing of an older one is."""
+        """G1: once a generation was written, nothing of an older one is written."""
         generation = self.told_generations.get(found.note)
         if generation is not None and group in self.generations:
             self._require(
@@ -254,7 +254,7 @@ class Offsets:
         self.members[key.group_id][key.member_id] = epoch
 
     def _consumer_epoch(self, group: str, value: Any) -> None:
-        """G1: epochs go on where generations have ended, and the other way."""
+        """G1: epochs continue where generations ended, and the other way round."""
         if value is None:
             self._over[group] = self.epochs.pop(group, -1)
             return

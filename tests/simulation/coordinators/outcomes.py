@@ -13,7 +13,7 @@ Require = Callable[..., None]
 
 
 class Outcomes:
-    """`visible` counts what read_committed shows, by what it is of."""
+    """`visible` counts the values that read_committed returns, by input."""
 
     def __init__(self, require: Require) -> None:
         self._require = require
@@ -22,7 +22,7 @@ class Outcomes:
         self._told: dict[str, bool] = {}
         self._acked: defaultdict[str, set[bytes]] = defaultdict(set)
         self._seen: defaultdict[str, set[bytes]] = defaultdict(set)
-        # By producer id: the newest epoch that a client was answered.
+        # By producer id: the newest epoch that was returned to a client.
         self.begun: dict[int, int] = {}
         self._begun: set[tuple[int, int]] = set()
 
@@ -34,7 +34,7 @@ class Outcomes:
         self.begun[producer_id] = max(self.begun.get(producer_id, -1), epoch)
 
     def appended(self, place: object, batch: Batch) -> None:
-        """T5: after a new epoch was answered nothing of an older one is written."""
+        """T5: once a new epoch was returned, nothing of an older one is written."""
         if batch.is_transactional and batch.marker is None:
             begun = self.begun.get(batch.producer_id, -1)
             self._require(
@@ -44,7 +44,7 @@ class Outcomes:
             )
 
     def ended(self, value: bytes, is_commit: bool) -> None:
-        """A marker stands after it. T1: after all of one transaction the same; T10: nothing is there twice."""
+        """A marker follows. T1: after all of one transaction the same; T10: nothing is in the output twice."""
         what, _, transaction = value.partition(b"/")
         if is_commit:
             self.visible[what] += 1
@@ -68,7 +68,7 @@ class Outcomes:
             self.became(transaction, self._known[transaction])
 
     def check_complete(self) -> None:
-        """T1, at rest: all of what was acknowledged is visible, if its transaction was committed."""
+        """T1, at the end: every acknowledged value is visible if its transaction was committed."""
         for transaction, is_commit in self._told.items():
             lost = self._acked[transaction] - self._seen[transaction] if is_commit else set()
             self._require(not lost, "T1", transaction, "was committed without", lost)

@@ -1,4 +1,4 @@
-"""A transactional producer as Kafka's: one request at a time, each asked again until there is an answer.
+"""A transactional producer like Kafka's: one request at a time, each repeated until it is answered.
 
 In `bumps` it speaks the protocol of `transaction.version` 2 (KIP-890): leaders add partitions themselves, every end has
 an epoch of its own; else that of version 1.
@@ -50,7 +50,7 @@ class TransactionalProducer(CoordinatorClient):
         self._added: set[Key] = set()
 
     async def begin_anew(self) -> None:
-        """InitProducerId: fences whoever had the id. Raises Refused, GaveUp."""
+        """InitProducerId: fences the previous producer with this id. Raises Refused, GaveUp."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.world.rules.transaction_ms,

@@ -1,5 +1,5 @@
-"""Properties of a run with coordinators. Its topics are never made again and its records never deleted: the checker
-reads the internal topics from their beginning, as a coordinator that loads does.
+"""Properties of a run with coordinators. Topics are never recreated and records never deleted, because the checker
+reads the internal topics from their beginning, as a loading coordinator does.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Faults(faults.Faults):
     def draw(cls, prng: random.Random) -> Faults:
         drawn = super().draw(prng)
         drawn.recreate_every = drawn.delete_records_every = 0.0
-        # A transaction is a dozen requests: where everything breaks all the time there are none.
+        # A transaction takes a dozen requests: if faults are too frequent, none completes.
         for name in ("crash_every", "isolate_every", "partition_every", "slow_every"):
             setattr(drawn, name, getattr(drawn, name) * prng.choice((0.0, 1.0, 2.0, 3.0)))
         drawn.stuck = prng.choice((0.0, 0.0, 0.02, 0.1))

@@ -1,4 +1,4 @@
-"""Messages in a transcript: what is not at its default, without bytes."""
+"""Messages in a transcript: fields that differ from their defaults, without bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `__transaction_state` says, replayed without the product's code, and the rules of transactions on it.
+"""The content of `__transaction_state`, replayed without the product's code, and the rules of transactions on it.
 
 It is called for a batch when a leader has appended it and again when it is committed, for every topic.
 """
@@ -56,7 +56,7 @@ class Data(NamedTuple):
 
 
 class Transactions:
-    """`open` are the batches of which it is not known how their transactions end, by place and producer id."""
+    """`open` are the batches of transactions with an unknown outcome, by partition and producer id."""
 
     def __init__(self, require: Require, outcomes: Outcomes, *, has_own_epochs: bool) -> None:
         self._require = require
@@ -101,7 +101,7 @@ class Transactions:
                 )
 
     def _marker_appended(self, place: Place, batch: Batch) -> None:
-        """T6: what was decided is durable before the first marker."""
+        """T6: the decision is durable before the first marker."""
         assert batch.marker is not None
         decisions = self.decided.get((batch.producer_id, batch.producer_epoch), set())
         self._require(
@@ -118,7 +118,7 @@ class Transactions:
             )
 
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether another producer has taken its place, in a log at least. Ids of brokers have no common order."""
+        """Whether another producer has replaced it, at least in a log. Ids of brokers have no common order."""
         was_there = False
         for item in self._appended.get(key, ()):
             if was_there and item.producer_id != producer_id:
@@ -129,7 +129,7 @@ class Transactions:
         return False
 
     def has_been(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether the id has had this producer, for good."""
+        """Whether the id has had this producer, according to committed records."""
         return self.owners.get(producer_id) == key and self._newest[producer_id] >= epoch
 
     def has_newer_coordinator(self, place: Place, marker: WritableTxnMarker) -> bool:

@@ -1,4 +1,4 @@
-"""One seeded run of brokers with coordinators: faults first, then a time without, in which all must come right.
+"""One seeded run of brokers with coordinators: faults first, then a time without, in which everything must recover.
 
 Beside what `partitions.world` takes from the seed, the clock of records, random ids and jitter are the world's, so that
 a seed is a run.
@@ -52,7 +52,7 @@ from trimaran.log.producers import state as producer_states
 class CoordinatorWorld(World):
     checker: Answers
     rules: Rules
-    # Transactions that are left time out, members too, and what was not read meanwhile is transformed.
+    # Abandoned transactions and members time out, and the remaining input is transformed.
     recovery_seconds = 15.0
     # Every broker follows both others, with two connections a second each.
     fetches_per_second_max = 150

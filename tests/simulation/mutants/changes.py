@@ -144,7 +144,7 @@ def _truncates_one_batch_too_little() -> Patch:
 
 
 def _truncates_to_the_watermark() -> Patch:
-    """5A 1, KIP-101: a new follower cuts what it does not know to be committed."""
+    """5A 1, KIP-101: a new follower truncates everything above its own high watermark."""
     real = state.State.become_follower
 
     def become(self: state.State, epoch: int, leader: Any, now: float) -> None:

@@ -1,4 +1,4 @@
-"""Mutants of what is read from a damaged disk."""
+"""Mutants of reading from a damaged disk."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _damaged_vote_file_is_none() -> Patch:
 
 
 def _vote_file_without_checksum() -> Patch:
-    """As Apache Kafka's: a wrong digit is another epoch or vote."""
+    """Without a checksum, as in Apache Kafka: a wrong digit is another epoch or vote."""
 
     def decode(data: bytes) -> ElectionState:
         return quorum_state_file._parse(json.loads(data.partition(b"\n")[0]))

@@ -1,4 +1,4 @@
-"""Mutants of epochs, votes, pre-votes and of what strangers may say."""
+"""Mutants of epochs, votes, pre-votes and of requests by non-voters."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _believes_any_epoch() -> Patch:
 
 
 def _strangers_keep_a_leader() -> Patch:
-    """Fetches of observers count for the check of the quorum."""
+    """Fetches of observers count for check-quorum."""
 
     def update_check_quorum(
         self: leader_state.LeaderState, replica: ReplicaKey, now: float

@@ -29,7 +29,8 @@ from trimaran.quorum.raft.voters import QuorumHistory
 
 
 def _vote_file_not_written() -> AbstractContextManager[Any]:
-    """etcd #14370: what is said before it is durable is forgotten. The R2 check is switched off to see what follows."""
+    """etcd #14370: a node sends a message before its state is durable, and forgets that state in a crash. The R2 check
+    is switched off to see what follows."""
 
     def persist(self: SimNode, ready: Ready) -> None:
         if ready.election is not None and ready.election.voted is None:
@@ -141,7 +142,7 @@ def _leads_again_after_restart() -> AbstractContextManager[Any]:
         return first(identity, log, election, timeouts, prng, now)
 
     def persist(self: SimNode, ready: Ready) -> None:
-        # a leader that does not note that it leads, as the candidate's vote seems to say it all
+        # a leader that does not store that it leads, since the candidate's vote seems to imply it
         if ready.election is not None and not isinstance(self.raft.role, Leader):
             self.disk.save(ready.election)
 
@@ -264,12 +265,13 @@ def _voted_out_leader_counts_itself() -> AbstractContextManager[Any]:
 
 
 def _truncated_set_counts() -> AbstractContextManager[Any]:
-    """The voters of a record that is gone."""
+    """The voter set comes from a truncated record."""
     return mock.patch.object(QuorumHistory, "truncate_to", return_value=None)
 
 
 def _voted_out_leader_goes_at_once() -> AbstractContextManager[Any]:
-    """It leaves before the set without it is committed, and never stands again: no electable node may be left."""
+    """It resigns before the set without it is committed, and never becomes a candidate again: no electable node may be
+    left."""
 
     def can_be_candidate(self: QuorumHistory, key: Any, _committed: int | None) -> bool:
         return key in self.voters

@@ -313,7 +313,7 @@ class SimBroker:
         self.disk.fails = False
 
     def wipe(self) -> None:
-        """Puts a new disk in the place of the old one."""
+        """Replaces the disk with a new one."""
         assert not self.alive
         self.disk = self._formatted()
         self.was_wiped = True
@@ -324,7 +324,7 @@ class SimBroker:
         self.is_stopping = True
 
     async def _stopped(self) -> None:
-        """The controller has: everything is closed in good order, when no flush is under way any more."""
+        """The controller agreed: closes everything cleanly once no flush is in progress."""
         self._committing.cancel()
         await self._committed.wait()
         if self.directories.offline is not None:

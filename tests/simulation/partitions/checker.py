@@ -1,4 +1,4 @@
-"""Looks after every event whether the invariants of partitions hold (docs/invariants.md, P, I and T)."""
+"""Checks after every event whether the invariants of partitions hold (docs/invariants.md, P, I and T)."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ class Checker:
     def _look_at_follower(
         self, broker: SimBroker, partition: Partition, replica: ReplicaLog, history: History
     ) -> None:
-        """P9: what it takes for committed is."""
+        """P9: records that it considers committed are committed."""
         if partition._follower is None:
             return
         watermark = min(partition.high_watermark, replica.end)
@@ -385,7 +385,7 @@ class Checker:
                 del self.acked[key][base]
 
     def _joined(self, key: Key, state: PartitionImage, joined: set[int]) -> None:
-        """P3: they have reached where the leader's epoch began, with its history."""
+        """P3: they have reached the start of the leader's epoch, with its history."""
         leader = self.world.leader_epoch(key, state)
         if leader is None:
             return
@@ -432,13 +432,13 @@ class Checker:
         self._refused.add(crc)
 
     def deletes(self, key: Key, start: int) -> None:
-        """Records below `start` are deleted at a client's word."""
+        """Records below `start` are deleted at a client's request."""
         history = self.histories.get(key)
         if history is not None:
             history.deleted_to = max(history.deleted_to, start)
 
     def acks(self, key: Key, base: int, crc: int) -> None:
-        """The leader answers acks=all: from now on for ever."""
+        """The leader answers acks=all: from now on the records must exist forever."""
         history = self.histories.get(key)
         if history is None or history.is_unclean:
             return
@@ -519,7 +519,7 @@ class Checker:
     def _are_decided(
         self, broker: SimBroker, replica: ReplicaLog, records: list[Entry], data: PartitionData
     ) -> None:
-        """T3, T8: of what is given all transactions have ended, and those that were aborted are named."""
+        """T3, T8: all transactions of the returned records have ended, and the aborted ones are listed."""
         stable = data.last_stable_offset
         self.require(stable <= data.high_watermark, "T3", broker.id, "LSO", stable)
         aborted = {
@@ -557,7 +557,8 @@ class Checker:
     # --- the end
 
     def agree(self) -> None:
-        """P15: when nothing happens any more all replicas have the same. P14: what moved away is deleted."""
+        """P15: once all activity has stopped, all replicas have the same records. P14: directories that were moved
+        aside are deleted."""
         for broker in self.world.brokers.values():
             self._has_only_its_own(broker)
         for key, history in self.histories.items():
@@ -599,7 +600,7 @@ class Checker:
                 self.require(found is not None and found.crc == crc, "P5", "acked", base, "is lost")
 
     def _no_doubles(self, history: History) -> None:
-        """I1: what an idempotent producer sent again is there once."""
+        """I1: a batch that an idempotent producer sent again is in the log once."""
         seen: set[int] = set()
         for entry in history.committed:
             if entry.producer >= 0 and entry.commits is None:

@@ -316,7 +316,7 @@ class Consumer(Client):
 
 
 async def _answer(broker: SimBroker, request: Message, call: Call) -> Any:
-    """Raises Lost: the process has ended within it."""
+    """Raises Lost if the process has ended meanwhile."""
     response = await finished(broker.handle(request, call))
     if broker.is_over:
         raise Lost
@@ -356,7 +356,7 @@ async def _listed(broker: SimBroker, key: Key, request: ListOffsetsRequest, call
 async def _epoch_told(
     broker: SimBroker, key: Key, request: OffsetForLeaderEpochRequest, call: Call
 ) -> None:
-    """The epoch that lasts ends where the log does, also before anything was written in it (KAFKA-7415)."""
+    """The current epoch ends where the log does, even before anything was written in it (KAFKA-7415)."""
     response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
     partition = broker.partitions.find(TopicPartition(request.topics[0].topic, key[1]))
@@ -433,7 +433,7 @@ def delete_records(broker: SimBroker, key: Key) -> None:
         leader = broker.partitions.leader_of(TopicPartition(broker.world.name_of(key), key[1]))
         watermark = leader.high_watermark.offset
         if leader.knows_committed and watermark > leader.log.log_start_offset:
-            # Deleted records may be there again after a crash (as in Kafka), and are the committed ones.
+            # Deleted records may reappear after a crash, as in Kafka; they must be the committed ones.
             broker.world.checker.look_at(broker)
             start = broker.world.prng.randint(leader.log.log_start_offset, watermark)
             broker.world.checker.deletes(key, start)

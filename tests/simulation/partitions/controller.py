@@ -109,7 +109,7 @@ class SimController:
             self.tell(broker)
 
     def tell(self, broker: SimBroker) -> None:
-        """Soon, if a link is there; else when it is mended."""
+        """Soon if there is a link, otherwise when it is restored."""
         network = self.world.network
 
         def arrive() -> None:
@@ -195,7 +195,7 @@ class SimController:
     # --- what time brings
 
     def look(self) -> None:
-        """Fences who was not heard of."""
+        """Fences brokers whose session has expired."""
         for lease in self.leases.expired(self.world.now):
             self.leases.end(lease.broker_id)
             broker = self.image.cluster.brokers.get(lease.broker_id)

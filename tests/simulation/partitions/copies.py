@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CopiesChecker(Checker):
-    """Besides what `Checker` does."""
+    """Additional checks to those of `Checker`."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -74,7 +74,7 @@ class CopiesChecker(Checker):
     # --- P22, P20
 
     def _is_the_one(self, broker: StoringBroker, partition: Partition, directory: Path) -> None:
-        """P22: of all directories one has a log of the replica, and it is of the topic."""
+        """P22: only one directory has a log of the replica, and it belongs to the topic."""
         name = (partition.topic, partition.index)
         serving = [
             each_directory.path
@@ -92,7 +92,7 @@ class CopiesChecker(Checker):
         )
 
     def _topic_of(self, broker: StoringBroker, directory: Path) -> str:
-        """By what was there before it was damaged; its directory may have another name since."""
+        """Identified by its content before the damage; its directory may have been renamed since."""
         file = directory / "partition.metadata"
         try:
             content = bytes(broker.disks[directory.parent]._file(file).content)
@@ -104,7 +104,7 @@ class CopiesChecker(Checker):
         return _topic_in(content)
 
     def _is_spare(self, broker: StoringBroker, partition: Partition, directory: Path) -> bool:
-        """Its records are in a directory that is away. Another broker leads, and none counts on this one: it may
+        """Its records are in a missing directory. Another broker leads, and none counts on this one: it may
         restart empty.
         """
         state, topic = partition.state, uuid_to_text(partition.topic_id)
@@ -120,8 +120,8 @@ class CopiesChecker(Checker):
     def _has_no_copy(
         self, broker: StoringBroker, replica: ReplicaLog, key: Key, log: PartitionLog
     ) -> None:
-        """P20: an empty log replaces no other. A copy may have more records that were never durable; one that was put
-        aside or is on its way here has its time.
+        """P20: an empty log replaces no other. A copy may have more records that were never durable; one that was moved
+        aside or is being moved here is still allowed.
         """
         if (broker.id, key) in self._let_go:
             return
@@ -204,7 +204,7 @@ class CopiesChecker(Checker):
         )
         self.require(held, "P23", broker.id, "has not", entry, "which was acknowledged")
 
-    # --- what is not to be here any more
+    # --- what must be gone
 
     def process_ended(self, broker: SimBroker) -> None:
         for (broker_id, _), replica in self.replicas.items():

@@ -1,5 +1,4 @@
-"""A broker's disk in memory: what the file layer is given in the place of the system's calls, and what a crash leaves
-of it.
+"""A broker's disk in memory: the replacement for system calls in the file layer, and the state that a crash leaves.
 
 Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps
 everything. A power cut keeps a prefix of the changes of names, and of each file the durable bytes, or all, or a part of
@@ -84,7 +83,7 @@ Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
 
 
 class SimDisk(Files):
-    """With `kernel_syncs` for who has a `SimKernel`."""
+    """With `kernel_syncs` for brokers with a `SimKernel`."""
 
     kernel_syncs = False
 
@@ -145,7 +144,7 @@ class SimDisk(Files):
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """Allows reads of the disk from outside of the run."""
+        """Allows reads of the disk from outside the run."""
         on_call, self.on_call = self.on_call, None
         try:
             yield
@@ -308,7 +307,7 @@ class SimDisk(Files):
     # --- crashes
 
     def after_crash(self, prng: random.Random, *, power_cut: bool) -> SimDisk:
-        """The disk of the next process; holders of this disk write into nothing."""
+        """Returns the disk of the next process; later writes to this disk are discarded."""
         self.is_gone = True
         if power_cut:
             kept = prng.randint(0, len(self._pending))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.simulation.partitions.disk import Directory, Node, SimDisk
 
-# Each with what a fault may ask of its path: so that rare calls fail often enough.
+# Each call with parts of paths that a fault may select, so that rare calls fail often enough.
 CALLS: dict[str, tuple[str, ...]] = {
     "open": ("", ".log", "partition.metadata"),
     "create": ("", "-future", ".log", ".tmp"),
@@ -70,7 +70,7 @@ class DiskFault(NamedTuple):
 
 
 def fails_with(error: int, call: str) -> bool:
-    """Whether `call` fails on a disk that has no room any more, or no rights, or is broken."""
+    """Whether `call` fails on a disk that is full, not accessible or broken."""
     return call in _CALLS_OF.get(error, CALLS)
 
 
@@ -82,7 +82,7 @@ def os_error(error: int, path: Path) -> OSError:
 
 
 class Damage(NamedTuple):
-    """A file as it was, and as it was left."""
+    """A file's content before and after the damage."""
 
     path: Path
     before: bytes

@@ -70,7 +70,7 @@ class Faults:
 
     With several directories per broker `directory_fails_every` is of calls of the file layer, of which `dies` ends the
     process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas;
-    `slow_thread` of what threads do: the loop hears of it late, and a read has its end from later than its beginning;
+    `slow_thread` of what threads do: the loop is notified late, and the end of a read may be newer than its beginning;
     `alone_every` of brokers that only their clients reach for a while; `metadata_fails` is the share of the metadata
     log's directory in failing calls. `stuck_ends` is of what ends transactions, `stuck` of other requests of
     coordinators.
@@ -133,7 +133,7 @@ class Faults:
         )
 
     def cut_nobody_off(self) -> None:
-        """Every broker hears of everything before long."""
+        """Every broker learns of every change soon."""
         self.crash_every = self.stop_every = self.isolate_every = 0.0
         self.partition_every = self.slow_every = self.disk_fails_every = 0.0
 

@@ -1,4 +1,5 @@
-"""The kernel that syncs files by itself, in the place of `log/durability/syncing.py`, for the brokers of a world.
+"""The kernel that syncs files asynchronously, as a replacement for `log/durability/syncing.py`, for the brokers of a
+world.
 
 Each file is synced some time after the request, and the loop is notified later still. A sync of a process lost
 meanwhile reports an error: nothing continues there, but waits for the kernel end.
@@ -66,7 +67,7 @@ class SimKernel:
         batch.ended(OSError(errno.EIO, "the process has ended") if is_gone else batch.error)
 
     def close(self) -> None:
-        """The run is over: it accepts nothing more, and leaves no waiter."""
+        """The run is over: accepts nothing more, and leaves no waiter."""
         self._takes = 0.0
         with ExitStack() as ends:
             for batch in self._under_way.values():

@@ -154,7 +154,7 @@ class Network:
             connection.close(told_after=self.delay(source.id, target_id))
 
     def process_ended(self, broker: SimBroker, *, power_cut: bool) -> None:
-        """The kernel says so to whom it was connected with; a machine without power says nothing."""
+        """The kernel closes its connections; a machine without power sends nothing."""
         for connection in list(self.connections):
             if power_cut:
                 continue
@@ -228,7 +228,7 @@ class Connection:
         self._broken.set()
 
     def close(self, *, told_after: float) -> None:
-        """The follower is gone; the leader hears of it later."""
+        """The follower is gone; the leader learns of it later."""
         self.is_broken = True
         self._broken.set()
         world, target, life = self.network.world, self.target, self.target.life

@@ -55,7 +55,7 @@ def batch_ends(data: bytes) -> Iterator[int]:
 
 
 def read_bytes(log: Any, start: int) -> bytes:
-    """From the batch that has `start` on; also of a disk that its broker may not read any more."""
+    """From the batch that has `start` on; also from a disk that its broker can no longer read."""
     offline, log.health.offline = log.health.offline, None
     with log.files.unwatched():
         data: bytes = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
@@ -77,8 +77,8 @@ def read_entries(log: Any, start: int) -> list[Entry]:
 
 
 class ReplicaLog:
-    """One replica, over the lives of its broker. Below `durable_end` all was said to be on disk; `leader` is the last
-    epoch in which it led.
+    """One replica, over the lives of its broker. Everything below `durable_end` was reported as durable; `leader` is
+    the last epoch in which it led.
     """
 
     __slots__ = (
@@ -129,5 +129,6 @@ class ReplicaLog:
         return end
 
     def holds(self, entry: Entry) -> bool:
-        """It has the batch, or had it and let it go by retention. Log matching says the same of all before it."""
+        """It has the batch, or had it and let it go by retention. By log matching, everything before it is equal,
+        too."""
         return self.at(entry.base) == entry or self.start > entry.last

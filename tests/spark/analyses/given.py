@@ -1,4 +1,4 @@
-"""Analyses on rows whose truth is known: the result, what it tells, and that it can be drawn, also of nothing."""
+"""Analyses of rows with known results: the result, its verdict, and its plot, also for no rows."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def test_missing_data_is_reported(cluster):
 
 
 def test_login_that_broker_lacks_is_refused(cluster):
-    """TLS to a listener without it: refused in words, and at once."""
+    """TLS to a listener without it: refused at once, with a clear error."""
     with pytest.raises(DataUnreadable, match="TLS"):
         read(cluster, subscribe="orders", **{"kafka.security.protocol": "SSL"})
     with pytest.raises(OptionError, match=r"sasl\.mechanism"):

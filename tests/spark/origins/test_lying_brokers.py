@@ -1,4 +1,4 @@
-"""A broker that answers late, or lies: every read ends with an error in words, and none takes a lie for data."""
+"""A broker that answers late or falsely: every read fails with a clear error, and no false answer becomes data."""
 
 import re
 

@@ -67,7 +67,7 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def saying(answer: bytes, *, to: bytes = b"") -> Callable[[socket.socket], None]:
-    """Reads once, and says `answer` to what begins with `to`."""
+    """Reads once, and sends `answer` if the data begins with `to`."""
 
     def serve(connection: socket.socket) -> None:
         if connection.recv(4096).startswith(to):

@@ -1,4 +1,4 @@
-"""How commands find out whom they talk to: nodes that answer over sockets, and what is said where they do not."""
+"""How commands detect what they are connected to: nodes that answer over sockets, and the errors if they do not."""
 
 import contextlib
 import re
@@ -85,7 +85,7 @@ def error_text(error, *addresses):
     text = f"{error}\n  exit code: {error.exit_code.name}"
     for address, name in zip(addresses, ("FIRST", "SECOND", "THIRD"), strict=False):
         text = text.replace(text_of(address), name)
-    text = re.sub(r"\[SSL.*", "[SSL …]", text)  # as the library says it
+    text = re.sub(r"\[SSL.*", "[SSL …]", text)  # the library's own text
     return re.sub(r"\[Errno 104\].*|the node closed it", "it broke off", text)
 
 

@@ -1,4 +1,4 @@
-"""Places in a partition, as people write them."""
+"""Positions in a partition, as users write them."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The metadata log of the console: every state, whatever was kept, and what happened in words."""
+"""The metadata log of the console: every state, whatever was kept, and readable descriptions of changes."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""What `trimaran zk` says of an address that is no ZooKeeper's, before it waits for one."""
+"""The error of `trimaran zk` for an address without a ZooKeeper, before it waits for one."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_isolated_broker_loses_partitions_and_returns():
         kafka.isolate(11)
         until(lambda: state_of(kafka, 11) == "fenced", "its session has ended", SECONDS)
         until(lambda: state_of(kafka, 12) == "active", "the other one serves", SECONDS)
-        # Clients still reach 11, which may call itself the leader for ever: this one hears of 12 only.
+        # Clients still reach 11, which may call itself the leader for ever: this one only knows 12.
         address = next(node["address"] for node in kafka.nodes() if node["id"] == 12)
         producer = Producer({"bootstrap.servers": address, "acks": "all"})
         producer.produce(topic, b"meanwhile")

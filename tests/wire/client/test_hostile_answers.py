@@ -45,7 +45,7 @@ def test_me11_mutated_responses_decode_or_end_connection(key):
         conversation = asked(key, version)
         response = random_message(RESPONSES[key], version, 2)
         right = bytes(encode_response(response, version, 1))
-        # The first byte behind the correlation id begins the tags of a flexible header.
+        # The first byte after the correlation id begins the tags of a flexible header.
         head = right[: 5 if version in RESPONSES[key].FLEXIBLE and key != 18 else 4]
         wrong = [head + body for body in COUNTS]
         wrong += [mutate(right, rng) for _ in range(MUTANTS)]
@@ -53,7 +53,9 @@ def test_me11_mutated_responses_decode_or_end_connection(key):
             try:
                 conversation.answer(memoryview(frame))
             except RemoteProtocolError:
-                assert conversation.unanswered() == ["asked"]  # its waiter is still to be told
+                assert conversation.unanswered() == [
+                    "asked"
+                ]  # its waiter has not been notified yet
             else:
                 conversation = asked(key, version)
 

@@ -13,7 +13,7 @@ from trimaran.wire.security.listener import login
 
 
 class Twice:
-    """A mechanism of two tokens: the second one is the answer to the first, turned round."""
+    """A mechanism of two tokens: the second one is the reversed answer to the first."""
 
     mechanism = "TWICE"
     blocks = False

@@ -1,4 +1,4 @@
-"""A client of a cluster: connections by address, calls routed to whoever is responsible, tried again until a deadline.
+"""A client of a cluster: connections by address, calls routed to the responsible node, and repeated until a deadline.
 
 The trio shell of `trimaran.wire.client.calls`. Not implemented here: batching of produced records, groups, sessions;
 what needs them builds them on `call` or on `connection_to`.
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS = 30.0
-# An attempt at one node may take this long before the next: a process that is stopped accepts connections all the same.
+# An attempt at one node may take this long before the next: a stopped process still accepts connections.
 ATTEMPT_SECONDS = 10.0
 
 

@@ -161,7 +161,7 @@ class ScriptedTurn:
 
 
 class Deferred:
-    """One that is known when the test says so."""
+    """A value that is known when the test sets it."""
 
     def __init__(self, size):
         self.known = trio.Event()

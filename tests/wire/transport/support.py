@@ -45,7 +45,7 @@ def api_versions_frame(version: int = 4, correlation_id: int = 0) -> bytes:
 
 
 class Toy:
-    """A context whose heartbeats answer what the test says, by group."""
+    """A context whose heartbeats get answers from the test, by group."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

@@ -204,7 +204,7 @@ async def test_buffers_of_quiet_connections_serve_waiting_ones():
 
 
 async def test_stalled_connection_is_closed_if_others_wait(autojump_clock):
-    """A peer that says a large frame comes, and sends none of it, does not keep others from sending theirs."""
+    """A peer that announces a large frame and sends none of it does not keep others from sending theirs."""
     held = Holding()
     held.go.set()
     async with (
@@ -298,7 +298,8 @@ async def test_large_requests_are_decoded_apart_in_order():
 
 
 async def test_frame_not_begun_keeps_its_share(autojump_clock):
-    """Relief takes the memory of quiet connections; one whose large request waits for its turn is none."""
+    """Relief takes the memory of quiet connections; a connection whose large request waits for its turn is not
+    quiet."""
     toy = Toy()
     event = toy.defer("slow")
     held = Holding()

@@ -1,4 +1,4 @@
-"""Other people's clients on our connections, and our ApiVersions as they read it."""
+"""Third-party clients on our connections, and our ApiVersions as they read it."""
 
 import pytest
 import trio

@@ -20,7 +20,7 @@ from trimaran.zkcompat.zookeeper.errors import PathRefusedError
 
 
 class Sized:
-    """A section whose entities are numbers, each as large as it says."""
+    """A section whose entities are numbers, each of that size."""
 
     directories = ("/d", "/e")
 

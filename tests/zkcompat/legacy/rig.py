@@ -25,7 +25,7 @@ CREATED = b'{"version":1,"partitions":{"0":[11],"1":[11]}}'
 
 
 class Admin:
-    """`feed` is what the quorum says, `hands` are a tool's."""
+    """`feed` is the quorum's metadata, `hands` the session of a tool."""
 
     def __init__(self, running, feed, mirror, hands, connect):
         self.cluster, self.feed, self.mirror, self.hands = running, feed, mirror, hands
@@ -82,7 +82,7 @@ class Admin:
         await self.in_step()
 
     async def in_step(self):
-        """The mirror shows what the quorum says now."""
+        """The mirror shows the quorum's current metadata."""
         offset = self.image.provenance.offset
         with trio.fail_after(PATIENCE):
             await self.mirror.wait_status(

@@ -106,13 +106,13 @@ def altering(topic, **configs):
 
 
 async def first_mirror(running, connect):
-    """A mirror that has shown everything, and is gone."""
+    """A mirror that has written everything and has ended."""
     async with mirroring(running, connect) as (feed, mirror):
         await in_step(feed, mirror)
 
 
 async def in_step(feed, mirror):
-    """It shows what its quorum says now."""
+    """It shows its quorum's current metadata."""
     with trio.fail_after(PATIENCE):
         await mirror.wait_status(lambda s: s.state == "in step")
         offset = feed.image.provenance.offset

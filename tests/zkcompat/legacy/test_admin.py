@@ -331,7 +331,7 @@ async def test_only_the_kinds_that_are_allowed(tmp_path, connect, caplog):
 
 
 async def test_comparison_leaves_open_requests_alone(tmp_path, connect):
-    """The mirror compares all the time, and the quorum is away for a while."""
+    """The mirror compares continually, and the quorum is away for a while."""
     async with obeying(tmp_path, connect, verify_seconds=0.1) as admin:
         await admin.create("before")
         await admin.cluster.stop(1)

@@ -87,7 +87,7 @@ def allowed(image):
         ("CreateAclsRequest", write_acls, [acls("alice", "bob")], allowed, {"alice", "bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice", "bob"), acls("bob")], allowed, {"bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice"), None], allowed, set()),
-        # Something is added and something is taken away: two requests.
+        # Something is added and something is removed: two requests.
         ("CreateAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
         ("DeleteAclsRequest", write_acls, [acls("alice"), acls("bob")], allowed, {"bob"}),
     ],

@@ -22,7 +22,7 @@ from trimaran.zkcompat.tree.operations import FoundZnode, OperationKind, TreeOpe
 
 
 class Entities(Section):
-    """A section of entities with two roots and a single; a plan writes the name of each."""
+    """A section of entities with two root directories and no single znode; a plan writes the name of each entity."""
 
     label = "Entities"
     directories = ("/a", "/b")

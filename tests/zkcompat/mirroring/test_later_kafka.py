@@ -1,4 +1,4 @@
-"""A mirror in front of a quorum of a later Kafka: it goes on, and its log says what it left out."""
+"""A mirror in front of a quorum of a later Kafka: it continues, and its log names what it left out."""
 
 from dataclasses import replace
 

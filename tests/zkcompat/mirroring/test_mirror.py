@@ -160,8 +160,7 @@ async def test_silent_mirror_is_overtaken_before_session_end(connect):
         async with running(connect, live, **short) as standby:
             await reached(standby, lambda s: s.state == "standby")
             live.say(build.broker(2))
-            # The silent one receives nothing, as if it were cut off from the quorum; its session stays alive all the
-            # time.
+            # The silent one receives nothing, as if it were cut off from the quorum; its session stays alive.
             await in_step(standby, live)
             assert await differences(person, live) == ()
             assert (await person.read("/brokers/ids/1")).owner == standby.keeper.session_id
@@ -210,7 +209,7 @@ async def test_published_offset_never_goes_back(connect, monkeypatch):
         await in_step(first, sources[0])
         async with running(connect, sources[1], **small) as second:
             for number in range(1, 5):
-                # One of the two hears of it at once and overtakes the other, which hears of it when it is fenced.
+                # One of the two learns of it at once and overtakes the other, which learns of it when it is fenced.
                 ahead, behind = (second, first) if number % 2 else (first, second)
                 source = sources[number % 2]
                 await reached(ahead, lambda s: s.state == "standby")

@@ -1,4 +1,4 @@
-"""Requests for a comparison of everything, also those that cannot be taken away."""
+"""Requests for a comparison of everything, including those that cannot be removed."""
 
 import pytest
 

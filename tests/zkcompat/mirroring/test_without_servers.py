@@ -33,7 +33,7 @@ NOT_WITH = (
 
 @pytest.fixture
 def connect(monkeypatch, at_once):
-    """In place of the one of real servers."""
+    """Replaces the fixture that starts real servers."""
     ensemble = Ensemble(lambda: int(trio.current_time() * 1000))
     monkeypatch.setattr(session, "make_client", ensemble.client)
     return "memory/chroot"

@@ -90,7 +90,7 @@ def acls(*operations):
 QUOTA, SCRAM = {"producer_byte_rate": "1"}, {"SCRAM-SHA-256": "x"}
 THREADS, PASSWORD = {"log.cleaner.threads": "1"}, {"ssl.key.password": "x"}
 TOPIC, STATE = "/config/topics/t", "/brokers/topics/t/partitions/0/state"
-# path, what the image says, what stands there, whether nothing needs writing
+# path, content by the image, content of the znode, whether nothing needs writing
 COMPARED = [
     (STATE, state(), state(), True),
     (STATE, state(), state(controller_epoch=0), True),

@@ -1,5 +1,5 @@
-"""A ZooKeeper in this process, behind kazoo's interface: for tests of what the mirror does in step after step, by a clock
-that they turn. `test_in_memory.py` compares it with a real one.
+"""A ZooKeeper in this process, behind kazoo's interface: for tests of what the mirror does in step after step, by a
+clock that they turn. `test_in_memory.py` compares it with a real one.
 
 It has znodes with their stat, sessions with ephemerals, ACLs, transactions, watches and multi-reads, and loses
 connections as the test says. It has no delay, no quotas and no containers.
@@ -123,7 +123,7 @@ class Ensemble:
         return Client(self, f"/{chroot}" if chroot else "", client_id, security)
 
     def end_session(self, session_id: int) -> None:
-        """Its clients hear of it, and its ephemerals go in one transaction."""
+        """Its clients are notified, and its ephemerals are deleted in one transaction."""
         for client in self.clients.pop(session_id, []):
             client.lose(KazooState.LOST)
         tree = Transaction(self, None)

@@ -81,7 +81,7 @@ def lie_once(proxy, lie):
 
 
 def lie_and_hang_up(proxy, lie):
-    """The client takes the lie for true: no other answer follows in its connection."""
+    """The client believes the false answer: no other answer follows in its connection."""
 
     def cut(frame):
         proxy.harm = None
@@ -231,7 +231,7 @@ async def test_an_answer_from_the_future_costs_no_session(proxy, connect):
 
 
 def say_nothing_once(proxy):
-    """As a ZooKeeper that starts loses what those say who come too early."""
+    """As a starting ZooKeeper loses the requests of clients that connect too early."""
 
     def harm(frame):
         proxy.harm = None
@@ -276,7 +276,7 @@ async def test_short_connection_loss_is_noticed(connect):
     async with running(connect, source) as mirror, connected(connect) as person:
         await in_step(mirror, source)
         keeper = mirror.keeper
-        # As kazoo's thread tells both within one turn of the loop, when a session was replaced.
+        # As kazoo's thread reports both within one turn of the loop, when a session was replaced.
         keeper._on_state(keeper._client, "LOST")
         keeper._on_state(keeper._client, "CONNECTED")
         await reached(mirror, lambda s: s.claims == 2 and s.state == "in step")

@@ -1,4 +1,4 @@
-"""An ensemble of three: the mirror goes on at another server, and waits for a majority."""
+"""An ensemble of three: the mirror continues on another server, and waits for a majority."""
 
 import pytest
 import trio

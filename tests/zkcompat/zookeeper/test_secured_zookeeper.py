@@ -1,4 +1,4 @@
-"""A ZooKeeper that wants TLS, or a user by SASL DIGEST-MD5."""
+"""A ZooKeeper that requires TLS, or a login with SASL DIGEST-MD5."""
 
 import pytest
 import trio

@@ -127,7 +127,7 @@ def test_incarnations_assignment_is_logged_without_news(driver):
 
 
 def test_living_classic_members_name_is_taken_over(driver):
-    """Such a member cannot be told to leave for a while."""
+    """Such a member cannot leave temporarily."""
     driver.consumer_heartbeat("z")
     driver.join("old", version=5, instance="i")
     driver.consumer_heartbeat("b", instance="i")

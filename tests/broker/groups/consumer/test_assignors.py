@@ -68,7 +68,8 @@ def test_uniform_is_even_where_all_read_the_same(given_):
 
 @given(groups(homogeneous=True))
 def test_uniform_moves_no_more_than_it_must(given_):
-    """The twin counts: each member keeps what it has up to its quota, the largest quotas for who has most."""
+    """The twin counts: each member keeps its partitions up to its quota; members with the most get the largest
+    quotas."""
     assignment = done(assign_uniformly(given_))
     taken, held = set(), {}
     for member in given_.members:
@@ -153,7 +154,7 @@ def shape(members, topics, partitions, *, target=0, alike=True):
 @pytest.mark.parametrize(
     ("assignor", "given_", "pieces"),
     [
-        # Members without partitions are counted, and then told.
+        # Members without partitions are counted, and then returned.
         (assign_ranges, shape(100, 1, 1), 20),
         # Each member's runs are pieces of their own.
         (assign_ranges, shape(10, 1, 400), 10),
@@ -165,9 +166,9 @@ def shape(members, topics, partitions, *, target=0, alike=True):
         (assign_uniformly, shape(2, 1, 400), 40),
         # Subscriptions that differ: members, then topics, then partitions.
         (assign_uniformly, shape(100, 2, 1, alike=False), 120),
-        # Partitions are looked up, assigned, balanced and told.
+        # Partitions are looked up, assigned, balanced and returned.
         (assign_uniformly, shape(2, 2, 400, alike=False), 300),
-        # They are moved to who has fewer.
+        # They are moved to members with fewer.
         (assign_uniformly, shape(2, 2, 400, target=400, alike=False), 280),
     ],
 )

@@ -52,7 +52,7 @@ def with_rack(rack: str) -> bytes:
 
 
 def owning(topic: str, partitions: list[int], *, subscribed: str | None = None) -> bytes:
-    """A subscription of version 1, to this topic if no other: what is owned comes behind the user data."""
+    """A subscription of version 1, to this topic if no other: the owned partitions come after the user data."""
     name, numbers = (
         topic.encode(),
         b"".join(partition.to_bytes(4, "big") for partition in partitions),

@@ -80,7 +80,7 @@ class Members:
 
 
 def described(cluster, group):
-    """By a client that does not remember who coordinated the group before."""
+    """By a client that does not remember the group's coordinator."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     return admin.describe_consumer_groups([group])[group].result(WAIT_SECONDS)
 

@@ -1,4 +1,5 @@
-"""A group is what its records say, in any order: against a twin that looks at every member for every question."""
+"""A group's state follows from its records, in any order: compared with a twin that scans all members for every
+query."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def members(draw):
     member_id = draw(st.sampled_from(IDS))
     return ConsumerMember(
         member_id,
-        # A name is given to another member before the record of the first one goes.
+        # A name passes to another member before the first one's record is removed.
         instance_id=draw(st.sampled_from([None, "i", "j"])),
         subscribed_names=tuple(sorted(draw(st.sets(st.sampled_from(NAMES))))),
         regex=draw(st.sampled_from(REGEXES)),

@@ -82,7 +82,7 @@ def test_duplicate_topic_in_classic_assignment_is_merged(driver):
 
 
 def test_upgraded_group_without_generation_has_valid_epoch(driver):
-    """While its first members are waited for; 0 is what one says who joins."""
+    """While it waits for its first members; a member that joins sends 0."""
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.join("a", instance="a")
     assert driver.groups["g"].generation == 0
@@ -132,7 +132,7 @@ def test_group_with_unwritten_emptiness_restarts(driver):
 
 
 def test_rebalance_without_members_continues_from_generation(driver):
-    """A client has an id and may yet join: the group is not empty, nor was it written to be."""
+    """A client has an id and may still join: the group is not empty, nor was it stored as empty."""
     classic_group(driver, "a")
     driver.join("b")
     driver.join("b again", driver.answers["b"].member_id)
@@ -223,7 +223,7 @@ def test_an_empty_consumer_group_stays_one(driver):
     ("version", "told"), [(3, E.NOT_ENOUGH_REPLICAS), (4, E.MEMBER_ID_REQUIRED)]
 )
 def test_empty_consumer_group_stays_if_end_unwritten(driver, version, told):
-    """Else a classic group would hide it, and the consumer group that comes of that one would begin at epoch 1."""
+    """Otherwise a classic group would hide it, and a consumer group converted from that would begin at epoch 1."""
     driver.consumer_heartbeat("n")
     driver.consumer_heartbeat("n", -1)
     epoch = consumer(driver).epoch

@@ -1,4 +1,4 @@
-"""Patterns of a group: when they are resolved again, and what comes of what they are found to match."""
+"""Patterns of a group: when they are resolved again, and the effect of their matches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def driver():
 
 @pytest.fixture
 def later(driver):
-    """A driver whose patterns are resolved when the test says."""
+    """A driver whose patterns are resolved when the test permits it."""
     driver.topics = FakeTopics(**dict.fromkeys(["t0", "t1", "u5"], 1))
     driver.matching_later = True
     return driver

@@ -1,4 +1,4 @@
-"""Rules of consumer groups one by one, each of which no other test would miss."""
+"""Rules of consumer groups that no other test covers, one by one."""
 
 from __future__ import annotations
 

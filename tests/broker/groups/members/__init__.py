@@ -1,4 +1,4 @@
-"""Members of a consumer group by other people's clients, each a process of its own.
+"""Members of a consumer group that use third-party clients, each in a process of its own.
 
     python -m tests.broker.groups.members.<client> BOOTSTRAP GROUP TOPIC CLIENT_ID
 

@@ -37,7 +37,7 @@ class Claims:
             self._say(shown + _difference(wanted, found))
 
     def note(self, text: str) -> None:
-        """Keeps what is no claim: how much was done."""
+        """Stores a figure that is not a claim, such as the amount of work done."""
         self._say(f"{text}\n")
 
     def _say(self, text: str) -> None:

@@ -2,7 +2,7 @@
 
 A file is read into a topic, and the topic into another file, by two distributed workers. Half way the worker of the
 source is frozen until the other has its task, and wakes up as a zombie: it is fenced. Then the worker of the task dies
-by SIGKILL. A broker and the active controller die in turn by SIGKILL all the time.
+by SIGKILL. A broker and the active controller are killed with SIGKILL in turn, throughout the run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SOURCE = {
     "topic.creation.default.retention.ms": "-1",
 }
 SINK = {"connector.class": "FileStreamSink", "tasks.max": "1", "topics": "copied"}
-# Which of them depends on what the zombie asks for first.
+# Which of these errors it gets depends on the zombie's first request.
 REFUSALS = ("ProducerFencedException", "InvalidProducerEpochException")
 # Configs that Connect sets for its topics, and the connector for its own.
 COMPACTED = {"cleanup.policy": "compact"}
@@ -184,7 +184,7 @@ def _copy(workers: list[Worker], source: InputFile, sink: Path, nodes: Any, clai
 
 
 def _wait_for(asked: list[Worker], name: str, among: list[Worker]) -> Worker:
-    """The worker whose task of a connector runs, as one of `asked` says, once it is one of `among`."""
+    """The worker that runs a connector's task according to one of `asked`, once it is one of `among`."""
 
     def found() -> Worker | None:
         for worker in asked:

@@ -3,7 +3,7 @@
 The job copies a topic in transactions that a checkpoint prepares and its completion commits. It dies by SIGKILL again
 and again, and resumes from its last checkpoint: what that had prepared is committed by another process with the
 producer id and epoch of the dead one, and what came later is aborted, by either way of naming transactional ids. A
-broker and the active controller die in turn by SIGKILL all the time.
+broker and the active controller are killed with SIGKILL in turn, throughout the run.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class Side:
         self.written["late"] = [[], []]
 
     def described(self) -> dict[str, Any]:
-        """Topics, what was set on them, and ACLs, in words that are the same on both sides."""
+        """Topics, their configs, and ACLs, in a form that is the same on both sides."""
         topics = reading.topics(self.bootstrap)
         swap = _swapped if self.name == NAMES[1] else str
         return {
@@ -273,7 +273,7 @@ def _mirror(mirror: MirrorMaker, sides: list[Side], claims: Claims) -> None:
         for topic in side.written:
             wanted, found = side.written[topic], _copied(other, topic, side)
             claims.equal(f"{way}: each record of {topic} once, in order", wanted, found)
-    with contextlib.suppress(AssertionError):  # the claim tells what differs
+    with contextlib.suppress(AssertionError):  # the claim shows the difference
         _wait(lambda: one.described() == two.described(), "both are alike")
     claims.equal("topics, configs and ACLs are alike on both", two.described(), one.described())
     for side, other, way in ((one, two, "to Kafka"), (two, one, "from Kafka")):
@@ -295,7 +295,7 @@ def _copied(at: Side, topic: str, of: Side) -> list[list[tuple[Any, ...]]]:
 
 
 def _check_groups(side: Side, other: Side, way: str, claims: Claims) -> None:
-    """A group that goes on at the other side is given all that it has not read."""
+    """A group that continues on the other side gets all records that it has not read."""
     copy = f"{side.name}.orders"
     nothing: list[list[tuple[Any, ...]]] = [[] for _ in side.written["orders"]]
     _wait(lambda: _left(other, "all", copy) == nothing, f"{way}: the group is at the end")

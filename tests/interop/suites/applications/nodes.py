@@ -60,7 +60,7 @@ class Nodes:
 def cluster(
     kind: str, root: Path, voters: Sequence[int] = VOTERS, brokers: Sequence[int] = BROKERS
 ) -> Iterator[Nodes]:
-    """So many nodes of a kind; internal topics have three replicas, or one if there is one broker."""
+    """This many nodes of a kind; internal topics have three replicas, or one if there is one broker."""
     copies = min(len(brokers), 3)
     settings = {
         **SETTINGS,

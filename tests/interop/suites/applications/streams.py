@@ -2,7 +2,7 @@
 
 Two instances share the work. Half way one of them is frozen until its group has given its tasks to the other, and wakes
 up: what it had begun must not be committed. Then it dies by SIGKILL and its directory goes with it: its state comes
-back from the changelogs. A broker and the active controller die in turn by SIGKILL all the time.
+back from the changelogs. A broker and the active controller are killed with SIGKILL in turn, throughout the run.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Instances:
         self._running[number].send_signal(which)
 
     def kill(self, number: int) -> None:
-        """By SIGKILL; its state goes, too."""
+        """Kills it with SIGKILL, and deletes its state."""
         process = self._running.pop(number)
         process.kill()
         process.wait()

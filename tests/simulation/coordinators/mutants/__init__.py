@@ -1,5 +1,5 @@
-"""Bugs planted in the coordinators and in what they stand on: each must be found by some seed, or `ELSEWHERE` says why
-it is not.
+"""Bugs planted in the coordinators and in the layers below: a seed must find each one, unless `ELSEWHERE` names a test
+that does.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ BENEATH = (
     *("open transactions are stable", "markers count at once", "aborted are not named"),
     *("duplicates are appended", "anybody is elected", "epochs survive a truncation"),
 )
-# Coordinators may notice first a bug in the layers below.
+# The rules of coordinators may be the first to detect a bug in the layers below.
 NOTICED = ("G1", "G2", "G3", "G4", "G5", "T1", "T3", "T5", "T6", "T7", "T8", "T10", "I1", "I4")
 _ROUGH = {"crash_every": 0.4, "power_cut": 0.5, "delay_max": 0.1, "balance_every": 0.5}
 
-# The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --coordinators` runs
+# The tests of the rule, for bugs that few or no seeds find. `./dev simulate --mutants --coordinators` runs
 # them with the bug planted, if no seed has found it.
 _MARKERS = "tests/broker/handlers/test_write_txn_markers.py"
 _TRANSCRIPTS = "tests/broker/transactions/test_transcripts.py"

@@ -1,4 +1,5 @@
-"""Bugs of compaction that coordinators meet: what is missing of a log when a shard is loaded, or a replica copied."""
+"""Bugs of compaction that affect coordinators: records missing from a log when a shard is loaded or a replica is
+copied."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Patch = AbstractContextManager[Any]
 
 
 def _tombstones_go_at_once() -> Patch:
-    """They go before their horizon: a replica that was behind, or a shard that loads meanwhile, keeps the deleted
-    values.
+    """Tombstones are removed before their horizon: a replica that was behind, or a shard that loads meanwhile, keeps
+    the deleted values.
     """
     real = Retention.verdict
 
@@ -30,7 +31,7 @@ def _tombstones_go_at_once() -> Patch:
 
 
 def _markers_go_at_once() -> Patch:
-    """With the key of a marker or without: as records that nothing protects (KAFKA-14055, Redpanda 4ce6552)."""
+    """Markers are removed at once, as if nothing protected them (KAFKA-14055, Redpanda 4ce6552)."""
     real = Retention.verdict
 
     def verdict(self: Any, batch: Any, transactions: Any) -> Any:
@@ -41,7 +42,7 @@ def _markers_go_at_once() -> Patch:
 
 
 def _markers_go_with_their_records() -> Patch:
-    """They go without a horizon: a later copy of the log has the records, but not their outcome."""
+    """Markers are removed without a horizon: a later copy of the log has the records, but not their outcome."""
     real = Retention.verdict
 
     def verdict(self: Any, batch: Any, transactions: Any) -> Any:
@@ -53,7 +54,7 @@ def _markers_go_with_their_records() -> Patch:
 
 
 def _open_transactions_are_compacted() -> Patch:
-    """KAFKA-13194: up to the end of the log, whatever is committed or decided."""
+    """KAFKA-13194: compaction runs up to the end of the log, past uncommitted and undecided records."""
     real = planning.measure
 
     def measure(segments: Any, config: Any, *, stable_offset: int, **facts: Any) -> Any:
@@ -63,7 +64,7 @@ def _open_transactions_are_compacted() -> Patch:
 
 
 def _aborted_records_count() -> Patch:
-    """In the map: they take the place of what was committed before them."""
+    """Aborted records enter the offset map and replace the committed ones before them."""
     real = Round._note
 
     def note(self: Any, run: Any, _transactions: Any, source: Any) -> bool:
@@ -73,7 +74,7 @@ def _aborted_records_count() -> Patch:
 
 
 def _aborted_records_stay() -> Patch:
-    """KAFKA-13727: of what was aborted in an earlier part of the log nothing is known."""
+    """KAFKA-13727: aborts in an earlier part of the log are not known."""
 
     def plan(*arguments: Any, **options: Any) -> Any:
         planned = planning.plan_round(*arguments, **options)
@@ -85,7 +86,7 @@ def _aborted_records_stay() -> Patch:
 
 
 def _the_last_of_a_producer_goes() -> Patch:
-    """With its sequence and its epoch (KAFKA-4790 and its kind)."""
+    """The last batch of a producer is removed with its sequence and epoch (KAFKA-4790 and similar bugs)."""
     return mock.patch.object(Retention, "_is_last_of_producer", return_value=False)
 
 

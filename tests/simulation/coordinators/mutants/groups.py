@@ -133,7 +133,7 @@ def _old_assignments_are_told() -> Patch:
 
 
 def _loaded_assignments_are_told_at_once() -> Patch:
-    """Replicated or not, as by Kafka."""
+    """Loaded assignments are returned at once, replicated or not, as in Kafka."""
 
     def respond(self: GroupOperation, token: Any, response: Any, _refused: Any) -> None:
         self.respond(token, response)
@@ -148,7 +148,7 @@ def _both(*patches: AbstractContextManager[Any]) -> Patch:
 
 
 def _static_members_are_not_fenced() -> Patch:
-    """KIP-345: another incarnation has the name."""
+    """KIP-345: a static member is accepted although another incarnation has its name."""
 
     def check(self: ClassicGroup, member_id: str, instance_id: str | None) -> Any:
         if instance_id is not None and instance_id in self.instances:
@@ -211,7 +211,7 @@ def _unstable_offsets_are_told() -> Patch:
 
 
 def _markers_pass_by_the_shard() -> Patch:
-    """The log has the marker, the coordinator goes on as if not."""
+    """The log has the marker, but the coordinator ignores it."""
 
     def append(self: Marking, _topic: str, _index: int, marker: Any, leader: Any) -> Any:
         return append_end_marker(
@@ -227,7 +227,7 @@ def _markers_pass_by_the_shard() -> Patch:
 
 
 def _offsets_expire_at_once() -> Patch:
-    """KAFKA-8069: as soon as a shard is loaded."""
+    """KAFKA-8069: offsets expire as soon as a shard is loaded."""
     real = GroupCoordinatorShard.loaded
 
     def loaded(self: GroupCoordinatorShard, at: Any) -> None:
@@ -238,7 +238,7 @@ def _offsets_expire_at_once() -> Patch:
 
 
 def _upgraded_groups_stay_classic() -> Patch:
-    """Loading gives two groups of one name."""
+    """Loading produces two groups with the same name."""
     real = migration._upgraded
 
     def upgraded(*arguments: Any) -> Iterator[Any]:
@@ -252,7 +252,7 @@ def _downgraded_groups_stay_consumer() -> Patch:
 
 
 def _upgraded_members_own_nothing() -> Patch:
-    """The first that comes is given what others still read."""
+    """The first member to join gets partitions that others still read."""
     real = migration._consumer_member
 
     def member(*arguments: Any) -> Any:

@@ -31,7 +31,7 @@ def _load_stops_before_the_end() -> Patch:
 
 
 def _the_first_record_counts() -> Patch:
-    """As if the log were not compacted from its end."""
+    """On loading, the first record of a key counts instead of the last."""
     real = CoordinatorLoader._take
 
     def take(self: Any, batch: Any) -> None:
@@ -52,7 +52,7 @@ def _aborted_records_are_loaded() -> Patch:
 
 
 def _committed_records_are_not_loaded() -> Patch:
-    """Redpanda #6019: of what was in transactions nothing is left."""
+    """Redpanda #6019: everything written in transactions is lost."""
     real = CoordinatorLoader._end_transaction
 
     def end(self: Any, producer_id: int, _is_commit: bool) -> None:
@@ -98,7 +98,7 @@ def _reads_what_is_not_committed() -> Patch:
 
 
 def _writes_are_done_at_once() -> Patch:
-    """A write of a shard on its own account counts before it is committed."""
+    """A write that a shard makes by itself counts before it is committed."""
     real = EffectRunner._store
 
     def store(self: Any, write: Any) -> None:
@@ -130,7 +130,7 @@ def _new_epochs_keep_the_old_shard() -> Patch:
 
 
 def _late_commits_count_as_failed() -> Patch:
-    """A commit that comes after its time is answered as if nothing had been written, and undone in memory."""
+    """A write that is committed after its timeout is answered as failed, and undone in memory."""
     real = PendingResponse.wait
 
     async def wait(self: Any) -> Any:

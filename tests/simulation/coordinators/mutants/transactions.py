@@ -65,7 +65,7 @@ def _complete_before_the_markers() -> Patch:
 
 
 def _one_attempt_at_markers() -> Patch:
-    """Redpanda #6018: what one attempt did not write is never written."""
+    """Redpanda #6018: markers that the first attempt did not write are never written."""
 
     async def once(self: MarkerWriter, epoch: Any, _id: str, decided: Transaction) -> None:
         await self._write_some(epoch.leader_epoch, decided, decided.partitions)
@@ -89,7 +89,7 @@ def _markers_say_the_opposite_of_commits() -> Patch:
 
 
 def _markers_of_old_coordinators() -> Patch:
-    """KAFKA-16352 and its kind: a former coordinator goes on writing."""
+    """KAFKA-16352 and similar bugs: a former coordinator keeps writing."""
     real = ProducerState.check_marker
 
     def check(self: ProducerState, marker: Any, *arguments: Any) -> None:
@@ -99,7 +99,7 @@ def _markers_of_old_coordinators() -> Patch:
 
 
 def _markers_with_the_first_coordinators_epoch() -> Patch:
-    """Earlier coordinators fence them, unnoticed."""
+    """All markers carry coordinator epoch 0, so former coordinators are not fenced."""
     real = markers._to_request
 
     def request(marker: Any) -> Any:
@@ -122,7 +122,7 @@ def _markers_before_the_decision_is_durable() -> Patch:
 
 
 def _decisions_are_forgotten() -> Patch:
-    """A coordinator that takes over does not go on."""
+    """A coordinator that takes over does not continue pending transactions."""
     real = TransactionCoordinatorShard.loaded
 
     def loaded(self: TransactionCoordinatorShard, at: Any) -> None:
@@ -211,7 +211,7 @@ def _nothing_is_verified() -> Patch:
 
 
 def _what_was_verified_stays_so() -> Patch:
-    """KAFKA-15449: a marker came between the word of the coordinator and the append."""
+    """KAFKA-15449: a marker was written between the coordinator's verification and the append."""
     return mock.patch.object(ProducerState, "ended_since", return_value=False)
 
 
@@ -246,7 +246,7 @@ _MOVES = {
     "isolate_every": 0.0,
     "rivals": False,
 }
-# An abandoned request arrives when its sender, or a successor, has gone on.
+# An abandoned request arrives after its sender, or a successor, has continued.
 _STUCK = {
     "stuck": 0.0,
     "stuck_ends": 0.3,

@@ -1,4 +1,4 @@
-"""Bugs planted in the partition layer: each must be found by some seed, or `ELSEWHERE` says why it is not."""
+"""Bugs planted in the partition layer: a seed must find each one, unless `ELSEWHERE` names a test that does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.simulation.partitions.mutants.moves import MOVES
 from tests.simulation.partitions.mutants.reading import READING
 from tests.simulation.partitions.world import run_seed
 
-# Conditions for a bug that few seeds meet: rules and faults of the run.
+# Rules and faults of a run that make a rare bug likely.
 _LATE = {"delay_max": 0.4, "balance_every": 0.4, "isolate_every": 0.6, "min_isr": 1}
 _POWER = {"crash_every": 0.3, "power_cut": 1.0, "slow_flush": 0.9}
 _DISKS = {**_POWER, "disk_fails_every": 0.3, "min_isr": 1}
@@ -87,7 +87,7 @@ _MOVES = {
 _FAILS = {"directory_fails_every": 0.3, "dies": 0.0, "elr": False, "move_every": 0.3}
 _REMADE = {"recreate_every": 0.6, "elr": False, "away": 0.6, "damage": 0.0}
 _AWAY = {**_MOVES, "away": 0.6, "dies": 1.0, "directory_fails_every": 0.3, "directories": 3}
-# A source that is cut while it is copied; a copy whose source is away, of a broker that was alone in sync.
+# A source that is truncated while it is copied; a copy whose source is missing, on the only broker in sync.
 _CUT = {
     **_MOVES,
     **_LATE,
@@ -174,7 +174,7 @@ PARTITIONS = (
     *(_of_storage(*item) for item in (*MOVES, *DIRECTORIES)),
 )
 
-# The tests that hold the rule, of those that few seeds find or none. `./dev simulate --mutants --partitions` runs them
+# The tests of the rule, for bugs that few or no seeds find. `./dev simulate --mutants --partitions` runs them
 # with the bug planted, if no seed has found it.
 _FETCHER = "tests/broker/replication/test_fetcher_rules.py"
 _FETCH_CLIENT = "tests/broker/replication/test_fetch_client_rules.py"

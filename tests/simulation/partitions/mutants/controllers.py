@@ -25,9 +25,7 @@ def _emptied_disks_stay_in_sync() -> Patch:
 
 
 def _emptied_disks_stay_eligible() -> Patch:
-    """A broker that may have lost data is struck from the ISRs, and not from the partitions that it could lead
-    otherwise.
-    """
+    """A broker that may have lost data is removed from the ISRs, but not from the ELRs."""
     real = brokers.changes_after_loss
 
     def after(state: Any, broker_id: int, keys: Any = None) -> Any:
@@ -47,7 +45,7 @@ def _anybody_is_elected() -> Patch:
 
 
 def _all_that_leave_are_eligible() -> Patch:
-    """KIP-966: with a full ISR who leaves it lacks what comes next."""
+    """KIP-966: a replica that leaves a full ISR lacks the records that follow."""
     real = changes._eligible
 
     def eligible(ref: Any, new: Any, state: Any, lost: Any) -> tuple[int, ...]:

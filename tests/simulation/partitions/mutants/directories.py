@@ -1,4 +1,4 @@
-"""Bugs of log directories: of those that fail, that are away for a start, and of what is written down in them."""
+"""Bugs of log directories: failures, directories that are missing at a start, and damaged metadata in them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _strays_stay() -> Patch:
 
 
 def _everything_is_stray() -> Patch:
-    """Asked before the metadata is known."""
+    """Strays are dropped before the metadata is known."""
     real = LogDirectories.drop_strays
 
     async def drop(self: LogDirectories, _wanted: Any) -> None:
@@ -128,7 +128,7 @@ def _what_is_put_aside_comes_back() -> Patch:
 
 
 def _a_failed_directory_hides_the_others() -> Patch:
-    """The replica of a topic that was made again is looked for where the old one was."""
+    """The replica of a recreated topic is searched for in the old one's directory."""
 
     def holding(self: LogDirectories, key: TopicPartition) -> LogDirectory | None:
         return next((item for item in self.all if key in item), None)

@@ -76,7 +76,7 @@ def _what_came_meanwhile_waits_for_ever() -> Patch:
 
 
 def _another_begins_meanwhile() -> Patch:
-    """A log that is flushed is flushed once more."""
+    """A log that is already flushed is flushed again."""
 
     def wanted(self: GroupCommit, dirty: Any) -> None:
         self._dirty[id(dirty.log)] = dirty
@@ -92,7 +92,7 @@ def _errors_of_the_kernel_are_none() -> Patch:
 
 
 def _what_failed_is_flushed_again() -> Patch:
-    """The pages are clean by then, so the second fsync says that all is well (PostgreSQL had it for twenty years)."""
+    """The pages are clean by then, so the second fsync succeeds (PostgreSQL had this bug for twenty years)."""
     real = Flush.run
 
     def run(self: Flush) -> None:

@@ -22,7 +22,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _cuts_to_the_watermark() -> Patch:
-    """KAFKA-1211, KIP-101: a new follower cuts to the watermark that it knows."""
+    """KAFKA-1211, KIP-101: a new follower truncates to the watermark that it knows."""
     real = Partitions._begin
 
     def begin(self: Partitions, partition: Any) -> None:
@@ -36,7 +36,7 @@ def _cuts_to_the_watermark() -> Patch:
 
 
 def _one_answer_is_enough() -> Patch:
-    """KAFKA-6361, KIP-279: cuts where the leader says, whatever epoch that is of."""
+    """KAFKA-6361, KIP-279: truncates to the leader's end offset without comparing epochs."""
 
     def truncate(self: PartitionFollower, _epoch: int, end: int) -> None:
         self.truncate_to(min(end, self.log.log_end_offset))
@@ -56,7 +56,7 @@ def _keeps_what_diverges() -> Patch:
 
 
 def _keeps_the_watermark_when_it_cuts() -> Patch:
-    """KAFKA-9491: nothing is cut of what is known to be committed, and nothing held to the log's end."""
+    """KAFKA-9491: known committed records are never truncated, and the watermark is not limited to the log's end."""
 
     def truncate(self: PartitionFollower, offset: int) -> None:
         self.log.truncate_to(offset)
@@ -100,7 +100,7 @@ def _passes_over_the_batch_that_straddles() -> Patch:
 
 
 def _takes_any_watermark() -> Patch:
-    """The leader's watermark is taken if the log here is longer: before the batches are compared."""
+    """A follower with a longer log accepts the leader's watermark before the batches are compared."""
 
     def take(self: PartitionFollower, _high: int, _start: int) -> None:
         if not self.is_new:
@@ -138,7 +138,7 @@ def _deleted_records_are_in_the_way() -> Patch:
 
 
 def _delayed_are_forgotten() -> Patch:
-    """A partition that the leader refused once is not asked for again."""
+    """A partition that the leader refused once is not requested again."""
 
     def delay(self: FetchClient, followed: Any, _now: float) -> None:
         self._delayed[followed.key] = float("inf")
@@ -148,7 +148,7 @@ def _delayed_are_forgotten() -> Patch:
 
 
 def _positions_are_told_once() -> Patch:
-    """The session is not told of what was taken over."""
+    """The fetch session is not updated with the appended records."""
     return mock.patch.object(FetchClient, "mark_changed", return_value=None)
 
 

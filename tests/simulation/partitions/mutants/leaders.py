@@ -97,7 +97,7 @@ def _too_few_commit() -> Patch:
 
 
 def _keeps_the_epoch_of_the_same_leader() -> Patch:
-    """A leader that leads on under a new epoch goes on as if nothing had been."""
+    """A leader that is elected again in a new epoch keeps its old state."""
     real = Partition.apply
 
     def apply(self: Partition, state: Any) -> bool:
@@ -110,7 +110,7 @@ def _keeps_the_epoch_of_the_same_leader() -> Patch:
 
 
 def _stale_incarnations_count() -> Patch:
-    """KIP-903: the fetch of the old incarnation of a broker."""
+    """KIP-903: a fetch of a broker's old incarnation counts."""
     real = PartitionLeader.record_fetch
 
     def record(self: PartitionLeader, replica_id: int, offset: int, *rest: Any) -> None:
@@ -125,7 +125,7 @@ def _stale_incarnations_count() -> Patch:
 
 
 def _names_the_registered_epochs() -> Patch:
-    """KAFKA-15221: eligibility by one state, the request by another."""
+    """KAFKA-15221: eligibility is checked against one state, and the request is built from another."""
 
     def epoch(self: InSyncReplicas, replica_id: int) -> int:
         broker = self._services.metadata.image.cluster.brokers.get(replica_id)
@@ -138,7 +138,7 @@ def _names_the_registered_epochs() -> Patch:
 
 
 def _fenced_brokers_join() -> Patch:
-    """KAFKA-14139: on either side."""
+    """KAFKA-14139, on the leader and on the controller."""
     return both(
         mock.patch.object(InSyncReplicas, "_eligible", return_value=True),
         mock.patch.object(controller, "_is_eligible", return_value=True),
@@ -171,7 +171,7 @@ def _commit(self: InSyncReplicas, isr: tuple[int, ...], epoch: int) -> bool:
 
 
 def _a_retry_asks_for_nobody() -> Patch:
-    """KAFKA-15353: the second request is built of what the first has used up."""
+    """KAFKA-15353: the second request is built from data that the first has consumed."""
     real, asked = alter_partitions.build_request, set()
 
     def build(changes: Any, *rest: Any) -> Any:
@@ -202,7 +202,7 @@ def _refused_is_committed() -> Patch:
 
 
 def _acks_when_the_epoch_ends() -> Patch:
-    """Redpanda 3003: the outcome of another term."""
+    """Redpanda 3003: a request gets the outcome of a later leader epoch."""
 
     def outcome(leader: PartitionLeader, required: int) -> ErrorCode:
         done = leader.high_watermark.closed or leader.high_watermark.offset >= required
@@ -216,7 +216,7 @@ def _acks_what_is_late() -> Patch:
 
 
 def _tells_what_it_does_not_know() -> Patch:
-    """Redpanda 10885: a new leader tells its old watermark."""
+    """Redpanda 10885: a new leader reports its old watermark."""
     return mock.patch.object(PartitionLeader, "knows_committed", property(lambda _: True))
 
 

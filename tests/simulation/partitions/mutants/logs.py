@@ -1,4 +1,4 @@
-"""Bugs of the log and what is durable of it."""
+"""Bugs of the log and of its durability."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ Patch = AbstractContextManager[Any]
 
 
 def _no_divergence_is_told() -> Patch:
-    """KAFKA-7164: a follower that missed an epoch is not told."""
+    """KAFKA-7164: a follower that missed an epoch gets no truncation offset."""
     return mock.patch.object(Fetch, "_diverged", return_value=None)
 
 
@@ -129,7 +129,7 @@ def _lists_the_log_s_end() -> Patch:
 
 
 def _every_position_is_recorded_as_the_end() -> Patch:
-    """A follower's fetch counts as if it had what it is given."""
+    """A follower's fetch counts as if it already had the returned records."""
     from trimaran.broker.partitions.leader import PartitionLeader
 
     real = PartitionLeader.record_fetch
@@ -152,7 +152,7 @@ READING = (
     ("reads above the watermark", _reads_above_the_watermark, ("P8", "P7", "T3")),
     ("read_committed above the watermark", _read_committed_above_the_watermark, ("P8", "T3")),
     ("read_committed reads all", _read_committed_reads_all, ("T3",)),
-    # Compaction ends at the last stable offset, so that it never has to do with an open transaction (P18).
+    # Compaction ends at the last stable offset, so it never sees an open transaction (P18).
     ("open transactions are stable", _open_transactions_are_stable, ("T3", "P18")),
     ("markers count at once", _markers_count_before_they_are_replicated, ("T3",)),
     ("aborted are not named", _aborted_are_not_named, ("T8", "T9")),

@@ -1,4 +1,4 @@
-"""The frames of a peer that is not known yet, and what is made of them."""
+"""The frames of an unauthenticated peer, and the authenticator's reaction."""
 
 import pytest
 
@@ -197,7 +197,7 @@ class Rounds:
     ],
 )
 def test_connection_keeps_its_principal_and_mechanism(before, mechanism, why):
-    """By a mechanism of two rounds, of which the first says nothing of the principal."""
+    """By a mechanism of two rounds, of which the first does not contain the principal."""
     peer = Peer(SaslSettings({"ROUNDS": Rounds}), before)
     peer.handshake(mechanism=mechanism)
     replies = [peer.token(token)[0] for token in (b"hello", b"alice")]

@@ -20,7 +20,7 @@ FILES = sorted((Path(__file__).parent / "testdata" / "sasl").glob("*.txt"))
 
 
 class Scripted:
-    """A token says what the mechanism makes of it: `more`, `done NAME [MS]`, anything else is wrong."""
+    """A token names the mechanism's reaction to it: `more`, `done NAME [MS]`, anything else is wrong."""
 
     def evaluate(self, token):
         match token.decode().split():

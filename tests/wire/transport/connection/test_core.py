@@ -62,7 +62,7 @@ class Peer:
         self.core = ConnectionCore(self.info, self.service, sasl)
 
     def send(self, data: bytes) -> None:
-        """Receives the bytes, and starts those requests in them that may start."""
+        """Receives the bytes, and starts the requests in them that are allowed to start."""
         frames = self.core.frames
         while data:
             room = frames.room()

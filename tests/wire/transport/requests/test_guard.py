@@ -46,7 +46,7 @@ DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 @dataclass
 class Rules:
-    """A judge that allows what `allowed` says of a name, and notes each question."""
+    """A judge that allows the operations in `allowed` for a name, and records each query."""
 
     allowed: object
     asked: list = field(default_factory=list)

@@ -34,7 +34,7 @@ MUTED_SECONDS = 5.0
 
 
 class Recorded:
-    """Records the calls of the hooks; mutes for the seconds that the test says, by correlation id."""
+    """Records the calls of the hooks; mutes for the seconds that the test sets, by correlation id."""
 
     def __init__(self, **seconds):
         self.began = []

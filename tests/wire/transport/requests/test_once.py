@@ -1,4 +1,4 @@
-"""A request without repetitions: which of two stays, and what comes together."""
+"""A request without repetitions: which of two items stays, and which ones are merged."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Clock:
 
 
 class Thread:
-    """A thread for items that take as long as the test says."""
+    """A thread for items whose duration the test sets."""
 
     def __init__(self):
         self.clock = Clock()

@@ -86,7 +86,7 @@ def test_differing_configs_are_set_missing_ones_deleted():
 
 
 def test_znode_equal_to_image_needs_no_request():
-    """So a mirror that comes after one which obeyed asks nothing, and notes of our own are none of a tool."""
+    """So a mirror requests nothing after its predecessor did, and our own notes do not count as a tool's."""
     same = znode(retention__ms="1000", segment__bytes="2000")
     assert decide(entity_of("topics/t"), same, IMAGE) == []
     assert decide(entity_of("topics/none"), znode(a="1"), IMAGE) == []
