@@ -278,6 +278,8 @@ async def over_the_wire(root: Path, brokers: int, walks: dict[str, Walk], fsync:
     }
     settings |= {"offsets_topic_num_partitions": 1, "transaction_state_log_num_partitions": 1}
     settings |= {"transaction_state_log_min_isr": 1}
+    # No heartbeat of a broker falls between a request and its response.
+    settings |= {"broker_heartbeat_interval_ms": 60_000, "broker_session_timeout_ms": 180_000}
     settings |= {"trimaran_log_fsync": "commit" if fsync else "none"}
     async with cluster(root, brokers=brokers, **settings) as found:
         leader = await _created(found, brokers)
