@@ -69,7 +69,7 @@ def _handshake(mechanisms=None, code=ErrorCode.UNSUPPORTED_SASL_MECHANISM):
 
 @contextmanager
 def at(*served):
-    """Yields an address for each of `served`; that of `nobody` refuses connections."""
+    """Yields an address for each of `served`: of a server that listens, or one that refuses connections."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(nobody() if item is nobody else listening(item)) for item in served

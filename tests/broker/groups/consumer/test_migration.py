@@ -82,7 +82,7 @@ def test_duplicate_topic_in_classic_assignment_is_merged(driver):
 
 
 def test_upgraded_group_without_generation_has_valid_epoch(driver):
-    """While it waits for its first members; a member that joins sends 0."""
+    """The group waits for its first members; a member that joins sends epoch 0."""
     driver.settings = replace(driver.settings, assignment_interval_ms=1_000)
     driver.join("a", instance="a")
     assert driver.groups["g"].generation == 0
