@@ -86,9 +86,8 @@ class GroupCoordinator:
     ) -> None:
         """`settings` returns the settings of a group by its id, for each name of a kind; a kind has defaults."""
         self.limits = limits
-        self.settings = settings
         self._metadata = metadata
-        dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
+        self._dependencies = GroupDependencies(settings, newest_topics(lambda: metadata.image))
         self._kinds = kinds
         self.patterns = TopicPatterns()
         self.memory = GroupMemory()
@@ -97,7 +96,7 @@ class GroupCoordinator:
             CoordinatorSpec(
                 topic=OFFSETS_TOPIC,
                 make_shard=lambda: GroupCoordinatorShard(
-                    limits, self._knows_topic, dependencies, self.memory, kinds
+                    limits, self._knows_topic, self._dependencies, self.memory, kinds
                 ),
                 serde=serde,
                 taking_rows=lambda shard: LoadedRows(serde, shard).take,

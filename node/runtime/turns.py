@@ -42,18 +42,19 @@ class Paced(Generic[T]):
         await self.pause_if_due()
         try:
             return next(self._items)
-        except StopIteration as end:
-            raise StopAsyncIteration(end.value) from None
+        except StopIteration:
+            raise StopAsyncIteration from None
 
 
 async def run_paced(steps: Generator[object, None, T]) -> T:
     """Runs `steps` to the end as `Paced` does, and returns their result."""
-    paced = Paced(steps)
+    paced = Paced[None](())
     while True:
+        await paced.pause_if_due()
         try:
-            await anext(paced)
-        except StopAsyncIteration as end:
-            result: T = end.args[0]
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
             return result
 
 

@@ -96,7 +96,9 @@ ACTS = {
     "follower.replication.throttled.rate": Acts("11", lambda one: one.throttles.follower.bound, 11),
     "group.consumer.assignment.interval.ms": Acts(
         "77",
-        lambda one: one.broker.context.groups.settings[CONSUMER]("g").assignment_interval_ms,
+        lambda one: (
+            one.broker.context.groups._dependencies.settings[CONSUMER]("g").assignment_interval_ms
+        ),
         77,
     ),
     "leader.replication.throttled.rate": Acts("12", lambda one: one.throttles.leader.bound, 12),
