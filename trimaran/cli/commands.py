@@ -12,9 +12,12 @@ from typing import Any
 DEFERRED = (
     "trimaran.",
     "http.client",
+    "ipaddress",
     "javaproperties",
+    "json",
     "prometheus_client.",
     "rich.progress",
+    "traceback",
     "urllib.request",
     "yaml",
 )

@@ -179,8 +179,9 @@ class Brokers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
+        addresses = self.addresses  # if there are none, no client is loaded
         return client_connect.connected(
-            self.addresses, settings=self.settings(), timeout=self.timeout, waiting=waiting
+            addresses, settings=self.settings(), timeout=self.timeout, waiting=waiting
         )
 
 
@@ -202,8 +203,9 @@ class Controllers(_Target):
 
     def connected(self) -> AbstractContextManager[BlockingClient]:
         """See `connected`."""
+        addresses = self.addresses
         return client_connect.connected(
-            self.addresses,
+            addresses,
             of_controllers=True,
             settings=self.settings(),
             timeout=self.timeout,

@@ -56,14 +56,14 @@ def list_topics(
             acks=all.
         unavailable: Only topics with a partition without a leader.
     """
-    tests = (
-        (under_replicated, client_partitions.is_under_replicated),
-        (at_min_isr, client_partitions.is_at_min_isr),
-        (under_min_isr, client_partitions.is_under_min_isr),
-        (unavailable, client_partitions.is_offline),
-    )
-    wanted = [test for given, test in tests if given]
     with brokers.connected() as client:
+        tests = (
+            (under_replicated, client_partitions.is_under_replicated),
+            (at_min_isr, client_partitions.is_at_min_isr),
+            (under_min_isr, client_partitions.is_under_min_isr),
+            (unavailable, client_partitions.is_offline),
+        )
+        wanted = [test for given, test in tests if given]
         topics = client_partitions.topics_of(client, None)
         found = client_partitions.partitions_of(client, topics, wanted) if wanted else []
     concerned = Counter(row["topic"] for row in found)
