@@ -181,6 +181,12 @@ def test_cluster_query_loads_only_what_it_needs():
     assert not loaded & {"javaproperties", "urllib.request", "trio", "rich.console", "yaml", "ssl"}
 
 
+def test_command_without_address_loads_no_client(tmp_path):
+    loaded, code = modules_loaded_by("topics", "list", "--data", str(tmp_path))
+    assert code == Exit.USAGE
+    assert not loaded & {"trimaran.wire.blocking", "trimaran.client.connect", "rich.console"}
+
+
 def test_ps_loads_nothing_that_starts_cluster(tmp_path):
     loaded, code = modules_loaded_by("ps", "--data", str(tmp_path))
     assert code == Exit.USAGE
