@@ -134,8 +134,8 @@ class RunningRequest:
                 self._steps, self._known = None, found
 
     async def _go_on(self) -> None:
-        """Waits for the effect, if there is one, and resumes the handler; makes the response once the handler has
-        ended.
+        """Waits for the effect, if there is one, and resumes the handler. Once the handler has ended, makes the
+        response, or leaves it to the next call if it is to be made in a thread.
         """
         call, steps = self.call, self._steps
         self._stop_waiting()
@@ -148,15 +148,16 @@ class RunningRequest:
                     given = await effect.wait()  # type: ignore[union-attr]
             except Exception as error:  # noqa: BLE001 - it is for the handler
                 step, given = steps.throw, error
-            has_ended = self._run_on(step, given)
+            found = outcome(self._route, _PASSES, self.run, step, given)
             given = None  # the error's traceback keeps this frame, which would keep the error
-            if not has_ended:
+            if found is self:
                 return
-        if call.is_large:
+            self._steps, self._known = None, found
+        if not call.is_large:
+            self._respond(respond(self._route, self._request, self._known, call))
+        elif steps is None:
             response = await respond_apart(self._route, self._request, self._known, call)
             self._respond(response)
-        else:
-            self._respond(respond(self._route, self._request, self._known, call))
 
     def proceed_now(self) -> None:
         """Does as `proceed` if the request is `ready`, except for work in a thread, which is left to `proceed`.
@@ -164,34 +165,15 @@ class RunningRequest:
         Raises:
             CloseConnection: as `proceed`.
         """
-        call, steps, effect, turn = self.call, self._steps, self._effect, self.call.connection.turn
-        assert steps is not None
-        assert type(effect) is Wait
-        self._stop_waiting()
+        turn = self.call.connection.turn
         turn.resume()
         try:
-            step, given = steps.send, None
-            try:
-                effect.wait().__await__().send(None)
-                raise AssertionError("`wait` waits although it is ready")
-            except StopIteration as end:
-                given = end.value
-            except Exception as error:  # noqa: BLE001 - it is for the handler
-                step, given = steps.throw, error
-            has_ended = self._run_on(step, given)
-            given = None  # the traceback of the error keeps this frame, which would keep the error
-            if has_ended and not call.is_large:
-                self._respond(respond(self._route, self._request, self._known, call))
+            self._go_on().send(None)
+        except StopIteration:
+            return
         finally:
             turn.pause()
-
-    def _run_on(self, step: Callable[[Any], Effect], given: Any) -> bool:
-        """Runs the handler from `step(given)` on; returns whether it has ended."""
-        found = outcome(self._route, _PASSES, self.run, step, given)
-        if found is self:
-            return False
-        self._steps, self._known = None, found
-        return True
+        raise AssertionError("`wait` waits although it is ready")
 
     def _respond(self, response: Outgoing | None) -> None:
         self.response = response
