@@ -9,6 +9,7 @@ from functools import partial
 
 from trimaran.broker.handlers.context import TransactionContext
 from trimaran.broker.metadata.internal_topics import CONSUMER_OFFSETS
+from trimaran.node.replicated.pending import settled
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import ProducerEpoch, ProducerId, TopicPartition
@@ -41,9 +42,10 @@ def add_offsets_to_txn(
         if CONSUMER_OFFSETS not in ctx.metadata.image.topics.by_name:
             yield Blocking(partial(ctx.topic_creation.create, [CONSUMER_OFFSETS]))
         partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
-        yield from ctx.transactions.adding_partitions(
+        pending = yield from ctx.transactions.adding_partitions(
             request.transactional_id, producer, [partition], 0
         )
+        yield from settled(pending)
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.PRODUCER_FENCED and call.header.api_version < PRODUCER_FENCED_VERSION:

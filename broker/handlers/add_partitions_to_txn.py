@@ -108,7 +108,10 @@ def _added(
     ctx: TransactionContext,
 ) -> Handling[ErrorCode]:
     try:
-        yield from ctx.transactions.adding_partitions(transactional_id, producer, partitions, 0)
+        pending = yield from ctx.transactions.adding_partitions(
+            transactional_id, producer, partitions, 0
+        )
+        yield from settled(pending)
     except KafkaError as error:
         return error.code
     return E.NONE

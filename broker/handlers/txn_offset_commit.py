@@ -8,7 +8,6 @@ the transaction (KIP-890). Source: `KafkaApis.handleTxnOffsetCommitRequest`,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 from trimaran.broker.coordination.writing import response_code
 from trimaran.broker.handlers.batches import in_batches
@@ -38,7 +37,7 @@ from trimaran.wire.transport.requests.access import groups, topics, transactiona
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.elements import PARTITIONS_ELEMENTS_MAX
 from trimaran.wire.transport.requests.handles import handles
-from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # Older clients treat COORDINATOR_LOAD_IN_PROGRESS as fatal.
 LOADING_VERSION = 2
@@ -161,9 +160,8 @@ def _decided(
     verified_from = ctx.groups.unverified_from(request.group_id, producer)
     if verified_from is not None:
         partition = TopicPartition(CONSUMER_OFFSETS, ctx.groups.partition_of(request.group_id))
-        check = ctx.verifier.check_offset_commit
-        code = yield Blocking(
-            partial(check, request.transactional_id, producer, partition, version)
+        code = yield from ctx.verifier.checking_offset_commit(
+            request.transactional_id, producer, partition, version
         )
         if code:
             raise KafkaError(code)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Protocol
 
 from trimaran.broker.producing.partition_append import PartitionAppend
@@ -18,7 +17,7 @@ from trimaran.log.batches.batch import ATTRIBUTES_TRANSACTIONAL as TRANSACTIONAL
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.wire.errors import ErrorCode, KafkaError
 from trimaran.wire.identity import TopicPartition
-from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+from trimaran.wire.transport.scheduling.effects import Handling
 
 # From this version on every transaction has its own epoch: a marker that ends this transaction fences the batch. A
 # marker before the confirmation ends the previous transaction, which the coordinator has awaited.
@@ -31,21 +30,13 @@ ENDED_MEANWHILE = "the transaction was ended before the batch came"
 class Verifier(Protocol):
     """The interface that `trimaran.broker.transactions.verification.TransactionVerifier` implements."""
 
-    def check_produce_now(
+    def checking_produce(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Collection[TopicPartition],
         version: int,
-    ) -> bool: ...
-
-    async def check_produce(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        version: int,
-    ) -> Mapping[TopicPartition, ErrorCode]: ...
+    ) -> Handling[Mapping[TopicPartition, ErrorCode]]: ...
 
 
 def verify(
@@ -67,19 +58,14 @@ def verify(
             yield None
     if not unknown or transactional_id is None:
         return
-    by_producer = _begun(unknown, version)
-    if all(
-        verifier.check_produce_now(transactional_id, producer, _keys(theirs), version)
-        for producer, theirs in by_producer.items()
-    ):
-        return
     if version < BUMPING_VERSION:
         for part in unknown:
             assert part.leader is not None
             part.verified_from = part.leader.log.log_end_offset
-    for producer, theirs in by_producer.items():
-        ask = partial(verifier.check_produce, transactional_id, producer, _keys(theirs), version)
-        codes = yield Blocking(ask)
+    for producer, theirs in _begun(unknown, version).items():
+        codes = yield from verifier.checking_produce(
+            transactional_id, producer, _keys(theirs), version
+        )
         for part in theirs:
             code = codes[part.key]
             if code:

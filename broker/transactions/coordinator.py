@@ -169,19 +169,20 @@ class TransactionCoordinator:
         producer: Producer,
         partitions: Collection[TopicPartition],
         client_version: int,
-    ) -> Handling[Transaction]:
-        """Does the same as `add_partitions`, but waits up to `END_SECONDS_MAX` for the markers of the previous
-        transaction.
+        deadline: float | None = None,
+    ) -> Handling[PendingResponse[Transaction]]:
+        """Does the same as `add_partitions`, but waits for the markers of the previous transaction, until `deadline`,
+        by default for `END_SECONDS_MAX`.
         """
-        pending = yield from self._deciding(
+        return self._deciding(
             transactional_id,
             lambda _new_id: (
                 lambda shard, at: shard.add_partitions(
                     transactional_id, producer, partitions, client_version, at
                 )
             ),
+            deadline=deadline,
         )
-        return (yield from settled(pending))
 
     def ending(
         self, transactional_id: str, producer: Producer, *, is_commit: bool, client_version: int

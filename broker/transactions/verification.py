@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import trio
 
@@ -23,6 +24,7 @@ from trimaran.broker.transactions.coordinator import TransactionCoordinator
 from trimaran.broker.transactions.ports import TRANSACTION_TOPIC
 from trimaran.broker.transactions.records import partitions_by_topic
 from trimaran.broker.transactions.transaction import EPOCH_BUMP_VERSION
+from trimaran.node.replicated.pending import PendingResponse
 from trimaran.node.replicated.state_machine import Producer
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.wire.errors import ErrorCode, KafkaError
@@ -33,6 +35,9 @@ from trimaran.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
+from trimaran.wire.transport.scheduling.effects import Blocking, Handling
+
+T = TypeVar("T")
 
 E = ErrorCode
 Codes = dict[TopicPartition, ErrorCode]
@@ -86,91 +91,64 @@ class TransactionVerifier:
         self._gathering = Gathering[_Question, Codes](self._send, lambda one: one.transactional_id)
         self.run = self._gathering.run
 
-    async def check_produce(
+    def checking_produce(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Collection[TopicPartition],
         version: int,
-    ) -> Codes:
-        """Returns NONE or the code for a Produce request of `version` for each partition. Adds partitions that the
-        client leaves to the broker.
+    ) -> Handling[Codes]:
+        """Returns NONE or the code for a Produce request of `version` for each partition; without a wait if this broker
+        coordinates the transaction and the decision is committed. Adds partitions that the client leaves to the broker.
         """
         support = _Support.of(version, abortable=11, adding=12)
-        codes = await self._check(transactional_id, producer, partitions, support)
+        codes = yield from self._checking(transactional_id, producer, partitions, support)
         return {partition: _code_for_producer(code, support) for partition, code in codes.items()}
 
-    def check_produce_now(
-        self,
-        transactional_id: str,
-        producer: Producer,
-        partitions: Collection[TopicPartition],
-        version: int,
-    ) -> bool:
-        """Whether `check_produce` would return NONE for all partitions, without waiting or asking another broker.
-
-        Adds partitions that the client leaves to the broker; a later `check_produce` finds them added.
-        """
-        adds = _Support.of(version, abortable=11, adding=12) is _Support.ADDING
-        if not adds and not self._is_enabled():
-            return True
-        coordinator = self._coordinator
-        try:
-            if adds:
-                if coordinator.unknown(partitions):
-                    return False
-                return coordinator.add_partitions(
-                    transactional_id, producer, partitions, EPOCH_BUMP_VERSION
-                ).ready()
-            verified = coordinator.verify_partitions(transactional_id, producer, partitions)
-        except KafkaError:
-            return False
-        return verified.ready() and not any(verified.response.values())
-
-    async def check_offset_commit(
+    def checking_offset_commit(
         self, transactional_id: str, producer: Producer, partition: TopicPartition, version: int
-    ) -> ErrorCode:
+    ) -> Handling[ErrorCode]:
         """Does the same for TxnOffsetCommit and the partition of `__consumer_offsets` that it writes to."""
         support = _Support.of(version, abortable=4, adding=5)
-        codes = await self._check(transactional_id, producer, [partition], support)
+        codes = yield from self._checking(transactional_id, producer, [partition], support)
         code = codes[partition]
         if code is E.CONCURRENT_TRANSACTIONS and support is not _Support.ADDING:
-            return (
-                E.COORDINATOR_LOAD_IN_PROGRESS
-            )  # older clients do not expect CONCURRENT_TRANSACTIONS here
+            # older clients do not expect CONCURRENT_TRANSACTIONS here
+            return E.COORDINATOR_LOAD_IN_PROGRESS
         return code
 
-    async def _check(
+    def _checking(
         self,
         transactional_id: str,
         producer: Producer,
         partitions: Collection[TopicPartition],
         support: _Support,
-    ) -> Codes:
+    ) -> Handling[Codes]:
         adds = support is _Support.ADDING
         if not adds and not self._is_enabled():
             return dict.fromkeys(partitions, E.NONE)
         question = _Question(transactional_id, producer, frozenset(partitions), not adds)
         limits = self._coordinator.limits
         deadline = trio.current_time() + limits.add_retry_ms_max / 1000
-        codes = await self._ask(question)
+        codes = yield from self._asking(question)
         while E.CONCURRENT_TRANSACTIONS in codes.values() and adds:
             if trio.current_time() + limits.add_retry_ms / 1000 > deadline:
                 break
-            await trio.sleep(limits.add_retry_ms / 1000)
-            codes = await self._ask(question)
+            yield Blocking(partial(trio.sleep, limits.add_retry_ms / 1000))
+            codes = yield from self._asking(question)
         return {partition: _code_for_client(code, support) for partition, code in codes.items()}
 
-    async def _ask(self, question: _Question) -> Codes:
+    def _asking(self, question: _Question) -> Handling[Codes]:
         broker_id = self._coordinator_of(question.transactional_id)
         if broker_id == self._node_id:
-            return await self._ask_here(question)
+            return (yield from self._asking_here(question))
         if broker_id < 0:
             return dict.fromkeys(question.partitions, E.COORDINATOR_NOT_AVAILABLE)
         try:
-            return await self._gathering.ask(broker_id, question)
+            codes: Codes = yield Blocking(partial(self._gathering.ask, broker_id, question))
         except (NotSent, OutcomeUnknown):
             return dict.fromkeys(question.partitions, E.NETWORK_EXCEPTION)
+        return codes
 
     def _coordinator_of(self, transactional_id: str) -> BrokerId:
         """Returns the broker that leads the id's partition; negative if there is none."""
@@ -180,35 +158,25 @@ class TransactionVerifier:
             return NO_LEADER
         return topic.partitions[index].leader
 
-    async def _ask_here(self, question: _Question) -> Codes:
+    def _asking_here(self, question: _Question) -> Handling[Codes]:
         coordinator, partitions = self._coordinator, question.partitions
+        name, producer = question.transactional_id, question.producer
         try:
             if question.verify_only:
-                name, producer = question.transactional_id, question.producer
-                return await coordinator.verify_partitions(name, producer, partitions).wait()
-            if await coordinator.wait_known(partitions):
+                pending = coordinator.verify_partitions(name, producer, partitions)
+                return (yield from _blocking(pending))
+            if coordinator.unknown(partitions) and (
+                yield Blocking(partial(coordinator.wait_known, partitions))
+            ):
                 return dict.fromkeys(partitions, E.COORDINATOR_NOT_AVAILABLE)
-            await self._add_here(question)
+            added = yield from coordinator.adding_partitions(
+                *(name, producer, partitions, EPOCH_BUMP_VERSION),
+                trio.current_time() + coordinator.limits.add_retry_ms_max / 1000,
+            )
+            yield from _blocking(added)
         except KafkaError as error:
             return dict.fromkeys(partitions, error.code)
         return dict.fromkeys(partitions, E.NONE)
-
-    async def _add_here(self, question: _Question) -> None:
-        """Returns when the partitions have been added. Raises KafkaError if they cannot be added."""
-        coordinator, name = self._coordinator, question.transactional_id
-        deadline = trio.current_time() + coordinator.limits.add_retry_ms_max / 1000
-        while True:
-            try:
-                pending = coordinator.add_partitions(
-                    name, question.producer, question.partitions, EPOCH_BUMP_VERSION
-                )
-            except KafkaError as error:
-                if error.code is not E.CONCURRENT_TRANSACTIONS:
-                    raise
-                await coordinator.wait_for_end(name, deadline)
-            else:
-                await pending.wait()
-                return
 
     async def _send(self, broker_id: BrokerId, questions: Sequence[_Question]) -> list[Codes]:
         request = AddPartitionsToTxnRequest(
@@ -240,6 +208,14 @@ class TransactionVerifier:
             }
             for question in questions
         ]
+
+
+def _blocking(pending: PendingResponse[T]) -> Handling[T]:
+    """Returns the response when it is committed; unlike after `settled`, the handler may have more effects."""
+    if pending.ready():
+        return pending.response
+    response: T = yield Blocking(pending.wait)
+    return response
 
 
 def _to_request(question: _Question) -> AddPartitionsToTxnTransaction:

@@ -74,7 +74,7 @@ class Coordinator:
     def adding_partitions(self, transactional_id, producer, partitions, version):
         self.asked.append(("adding", transactional_id, producer, list(partitions), version))
         yield None
-        self._decided(transactional_id, None)
+        return self._decided(transactional_id, None)
 
     def verify_partitions(self, transactional_id, producer, partitions):
         self.asked.append(("verify", transactional_id, producer, list(partitions)))

@@ -1,6 +1,7 @@
 """One list of partitions goes through the stages of Produce; an error ends the way of its own partition only."""
 
 import pytest
+import trio
 
 from tests.broker.batches import batch
 from tests.broker.calls import Paused, call, finished, started, through_wire
@@ -15,6 +16,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from trimaran.wire.transport.scheduling.effects import Blocking
 
 VERSION = 13
 ACKS_LEADER = 1
@@ -152,13 +154,10 @@ class Coordinator:
         self.meanwhile = meanwhile
         self.asked = []
 
-    def check_produce_now(self, transactional_id, producer, partitions, version):
-        if self.knows:
-            self.asked.append((transactional_id, producer, sorted(partitions), version))
-        return self.knows
-
-    async def check_produce(self, transactional_id, producer, partitions, version):
+    def checking_produce(self, transactional_id, producer, partitions, version):
         self.asked.append((transactional_id, producer, sorted(partitions), version))
+        if not self.knows:
+            yield Blocking(trio.lowlevel.checkpoint)
         self.meanwhile()
         return dict.fromkeys(partitions, self.code)
 

@@ -110,7 +110,8 @@ class Rig:
 
     async def add(self, producer: Producer, *indexes: int) -> None:
         partitions = [TopicPartition("t", index) for index in indexes]
-        await finished(self.coordinator.adding_partitions(NAME, producer, partitions, 2))
+        pending = await finished(self.coordinator.adding_partitions(NAME, producer, partitions, 2))
+        await pending.wait()
 
     async def end(self, producer: Producer, *, is_commit: bool = True) -> Transaction:
         ending = self.coordinator.ending(NAME, producer, is_commit=is_commit, client_version=2)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import trio
 
+from tests.broker.calls import Paused, started
 from tests.broker.handlers.broker_client import broker_client
-from tests.broker.transactions.wire_producer import SETTINGS, WireProducer, read_committed
+from tests.broker.transactions.wire_producer import (
+    SETTINGS,
+    WireProducer,
+    allowed_at_once,
+    read_committed,
+)
 from trimaran.broker.transactions.transaction import TransactionState
 from trimaran.wire.errors import ErrorCode
 from trimaran.wire.identity import TopicPartition
@@ -24,7 +32,7 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
         await one.create("t", partitions=2)
         producer = WireProducer(one)
         await producer.begin()
-        check = one.broker.context.verifier.check_produce_now
+        check = partial(allowed_at_once, one.broker.context.verifier)
         who = producer.name, producer.producer
         assert not check(*who, {TopicPartition("t", 0)}, VERIFYING), "nobody has added it"
         assert check(*who, {TopicPartition("t", 0)}, ADDING)
@@ -40,8 +48,7 @@ async def test_immediately_committed_addition_needs_no_wait(tmp_path):
         assert state_of(one, producer).partitions == {TopicPartition("t", 0)}
 
 
-async def test_addition_waiting_for_flush_is_found(tmp_path):
-    """It is then decided again, in its turn; that writes no second record."""
+async def test_addition_waiting_for_flush_is_written_once(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         await one.create("t")
         producer = WireProducer(one)
@@ -50,13 +57,11 @@ async def test_addition_waiting_for_flush_is_found(tmp_path):
         epoch = one.broker.context.transactions.epoch_of(producer.name)
         who = producer.name, producer.producer
         end = epoch.log_end_offset
-        assert not verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
+        adding = started(verifier.checking_produce(*who, {TopicPartition("t", 0)}, ADDING))
+        assert isinstance(adding, Paused)
         assert epoch.log_end_offset == end + 1
-        assert not verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
-        assert await verifier.check_produce(*who, {TopicPartition("t", 0)}, ADDING) == {
-            TopicPartition("t", 0): E.NONE
-        }
-        assert verifier.check_produce_now(*who, {TopicPartition("t", 0)}, ADDING)
+        assert await adding.finish() == {TopicPartition("t", 0): E.NONE}
+        assert allowed_at_once(verifier, *who, {TopicPartition("t", 0)}, ADDING)
         assert epoch.log_end_offset == end + 1
         assert await producer.produce(b"a", version=ADDING) == E.NONE
         assert await producer.end(version=5) == E.NONE

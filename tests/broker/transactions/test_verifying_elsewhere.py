@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import trio
 
+from tests.broker.calls import finished
 from tests.broker.transactions.channels import Channels
 from tests.broker.transactions.rig import ELSEWHERE, HERE, NAME, THERE, Rig, open_rig
 from tests.checks import check_each
@@ -115,10 +116,11 @@ class Verifying:
         return response(request, codes)
 
     async def produce(self, version, *partitions):
-        return await self.verifier.check_produce(NAME, WHO, partitions or [T0], version)
+        checking = self.verifier.checking_produce(NAME, WHO, partitions or [T0], version)
+        return await finished(checking)
 
     async def commit(self, version):
-        return await self.verifier.check_offset_commit(NAME, WHO, T0, version)
+        return await finished(self.verifier.checking_offset_commit(NAME, WHO, T0, version))
 
 
 @pytest.fixture
@@ -227,10 +229,8 @@ async def test_disabled_verification_still_checks_produce_that_adds(verifying, a
     for version in (NOTHING, ABORTABLE):
         assert await verifying.produce(version, T0, T1) == {T0: E.NONE, T1: E.NONE}
         assert await verifying.commit(OF_OFFSETS[version]) == E.NONE
-        assert verifying.verifier.check_produce_now(NAME, WHO, [T0], version)
     assert verifying.channels.asked == []
     assert await verifying.produce(ADDING) == {T0: E.INVALID_TXN_STATE}
-    assert not verifying.verifier.check_produce_now(NAME, WHO, [T0], ADDING)
 
 
 async def test_ending_local_transaction_is_awaited_equally(tmp_path, nursery, mock_clock):
@@ -240,7 +240,10 @@ async def test_ending_local_transaction_is_awaited_equally(tmp_path, nursery, mo
         one.led_by(HERE)
         mock_clock.autojump_threshold = 0
         who = await rig.begin()
-        verify = one.verifier.check_produce
+
+        async def verify(*asked):
+            return await finished(one.verifier.checking_produce(*asked))
+
         assert await verify(NAME, who, [T0, T1], ABORTABLE) == {
             T0: E.NONE,
             T1: E.TRANSACTION_ABORTABLE,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.broker.batches import batch
+from tests.broker.calls import Paused, started
 from tests.broker.handlers.broker_client import BrokerClient
+from trimaran.broker.transactions.verification import TransactionVerifier
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.batches.records import decode_records
 from trimaran.node.replicated.state_machine import Producer
@@ -206,3 +210,11 @@ async def offset_of(one: BrokerClient, group: str = "g", topic: str = "t", *, st
     )
     found = (await one.call(request, 9)).groups[0].topics[0].partitions[0]
     return found.committed_offset, ErrorCode.of(found.error_code)
+
+
+def allowed_at_once(verifier: TransactionVerifier, *asked: Any) -> bool:
+    """Returns whether Produce is allowed, and without a wait."""
+    checking = verifier.checking_produce(*asked)
+    found = started(checking)
+    checking.close()
+    return not isinstance(found, Paused) and not any(found.values())

@@ -204,10 +204,11 @@ def _added_partitions_replace_others() -> Patch:
 def _nothing_is_verified() -> Patch:
     """KAFKA-14402: hanging transactions."""
 
-    async def check(_self: Any, _id: str, _producer: Any, partitions: Any, *_rest: Any) -> Any:
+    def checking(_self: Any, _id: str, _producer: Any, partitions: Any, *_rest: Any) -> Any:
         return dict.fromkeys(partitions, ErrorCode.NONE)
+        yield
 
-    return mock.patch.object(TransactionVerifier, "_check", check)
+    return mock.patch.object(TransactionVerifier, "_checking", checking)
 
 
 def _what_was_verified_stays_so() -> Patch:
