@@ -10,11 +10,19 @@ from tests.broker.groups.driver import WALL_CLOCK_MS, Driver
 from trimaran.broker.groups.classic.offsets import check_transactional_commit
 from trimaran.broker.groups.classic.records import group_record
 from trimaran.broker.groups.limits import GroupLimits
-from trimaran.broker.groups.offsets import fetch
+from trimaran.broker.groups.offsets import decide_commit, fetch
 from trimaran.broker.groups.records import GroupRecord
-from trimaran.node.replicated.state_machine import Producer
+from trimaran.node.replicated.state_machine import Producer, Result
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.messages.offset_commit import OffsetCommitRequest
+from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequestGroup
 from trimaran.wire.records.groups import GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
 
@@ -87,6 +95,102 @@ def test_silent_member_with_unstored_return_leaves():
     driver.failing = None
     driver.advance(11)
     assert not driver.groups["g"].members
+
+
+# -- what is stored and answered
+
+
+def test_commit_makes_exact_records_and_response():
+    """Each topic has its name and id; a refused partition has its code and no record."""
+    request = OffsetCommitRequest(
+        group_id="g",
+        retention_time_ms=5,
+        topics=[
+            OffsetCommitRequestTopic(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=10 + partition,
+                        committed_leader_epoch=20 + partition,
+                        commit_timestamp=-1 if partition else 6,
+                        committed_metadata=None if partition else name,
+                    )
+                    for partition in range(4)
+                ],
+            )
+            for name, topic_id in (("t", b"t" * 16), ("u", bytes(16)))
+        ],
+    )
+    request.topics[0].partitions[3].committed_metadata = "m" * 4097
+    asked = []
+
+    def check(partition):
+        asked.append(partition)
+        return E.GROUP_AUTHORIZATION_FAILED if partition.partition == 1 else E.NONE
+
+    def refusal(key, metadata):
+        asked.append((key, metadata))
+        return E.INVALID_COMMIT_OFFSET_SIZE if key == ("u", 2) else E.NONE
+
+    result = decide_commit(request, LIMITS, 1_000, check, refusal)
+
+    def record(topic, topic_id, partition, metadata, committed_ms):
+        return GroupRecord(
+            OffsetCommitKey(group="g", topic=topic, partition=partition),
+            OffsetCommitValue(
+                offset=10 + partition,
+                leader_epoch=20 + partition,
+                metadata=metadata,
+                commit_timestamp=committed_ms,
+                expire_timestamp=1_005,
+                topic_id=topic_id,
+            ),
+        )
+
+    def answered(name, topic_id, *codes):
+        return OffsetCommitResponseTopic(
+            name=name,
+            topic_id=topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=partition, error_code=code)
+                for partition, code in enumerate(codes)
+            ],
+        )
+
+    refused, full = E.GROUP_AUTHORIZATION_FAILED, E.INVALID_COMMIT_OFFSET_SIZE
+    assert result == Result(
+        [
+            record("t", b"t" * 16, 0, "t", 6),
+            record("t", b"t" * 16, 2, "", 1_000),
+            record("u", bytes(16), 0, "u", 6),
+            record("u", bytes(16), 3, "", 1_000),
+        ],
+        OffsetCommitResponse(
+            throttle_time_ms=0,
+            topics=[
+                answered("t", b"t" * 16, E.NONE, refused, E.NONE, E.OFFSET_METADATA_TOO_LARGE),
+                answered("u", bytes(16), E.NONE, refused, full, E.NONE),
+            ],
+        ),
+    )
+    # The refusal takes memory: only an offset that is valid otherwise may reach it.
+    assert asked == [
+        TopicIdPartition(b"t" * 16, 0),
+        (("t", 0), "t"),
+        TopicIdPartition(b"t" * 16, 1),
+        TopicIdPartition(b"t" * 16, 2),
+        (("t", 2), ""),
+        TopicIdPartition(b"t" * 16, 3),
+        TopicIdPartition(bytes(16), 0),
+        (("u", 0), "u"),
+        TopicIdPartition(bytes(16), 1),
+        TopicIdPartition(bytes(16), 2),
+        (("u", 2), ""),
+        TopicIdPartition(bytes(16), 3),
+        (("u", 3), ""),
+    ]
 
 
 # -- in a transaction

@@ -8,6 +8,7 @@ import pytest
 
 from tests.broker.groups.driver import Driver, subscription, topic_id
 from trimaran.broker.groups.consumer.heartbeat import check_request
+from trimaran.broker.groups.consumer.member import ConsumerMember
 from trimaran.broker.groups.consumer.operation import ConsumerTimer
 from trimaran.broker.groups.consumer.settings import (
     MEMBER_ID_CHARACTERS_MAX,
@@ -106,6 +107,44 @@ def test_rack_assignor_and_instance_stay_as_they_were(driver):
     member = group_of(driver).members["a"]
     assert (member.instance_id, member.rack_id, member.assignor) == ("i", "r", "range")
     assert member.client_id == "another"
+
+
+def test_member_is_exactly_as_last_stated(driver):
+    """Its topics are sorted, once each; omitted fields keep their values."""
+    of_request = {
+        "topics": ["u", "t", "u"],
+        "regex": "t.*",
+        "instance": "i",
+        "rack": "r",
+        "assignor": "range",
+        "rebalance_ms": 5_000,
+    }
+    epoch = driver.consumer_heartbeat("a", client="c", **of_request).member_epoch
+    first = group_of(driver).members["a"]
+    assert first == ConsumerMember(
+        "a",
+        instance_id="i",
+        rack_id="r",
+        client_id="c",
+        client_host="/127.0.0.1",
+        rebalance_timeout_ms=5_000,
+        subscribed_names=("t", "u"),
+        regex="t.*",
+        assignor="range",
+        epoch=epoch,
+        assigned={topic_id("t"): dict.fromkeys(range(4), epoch)},
+    )
+    for field, value, stored in (
+        ("topics", ["u", "t"], {}),
+        ("rack", "r2", {"rack_id": "r2"}),
+        ("assignor", "uniform", {"assignor": "uniform"}),
+        ("rebalance_ms", 6_000, {"rebalance_timeout_ms": 6_000}),
+    ):
+        before = epoch
+        epoch = driver.consumer_heartbeat("a", before, client="c", **{field: value}).member_epoch
+        previous = before if epoch > before else first.previous_epoch
+        first = replace(first, **stored, epoch=epoch, previous_epoch=previous)
+        assert group_of(driver).members["a"] == first
 
 
 def test_rejoining_member_gets_its_assignment(driver):
