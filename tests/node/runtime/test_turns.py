@@ -6,7 +6,9 @@ import pytest
 
 from trimaran.node.runtime import turns
 from trimaran.node.runtime.steps import pieces
-from trimaran.node.runtime.turns import HOLD_SECONDS_MAX, Paced, run_paced
+from trimaran.node.runtime.turns import HOLD_SECONDS_MAX, Paced, run_handling, run_paced
+from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.transport.scheduling.effects import Blocking, Compute, Wait
 
 
 @pytest.fixture
@@ -57,6 +59,71 @@ async def test_paced_run_returns_the_result(
     assert await run_paced(steps_of(mock_clock, seconds, had, yielded)) == "result"
     assert had == turns_before
     assert len(yielded) == turns_after
+
+
+@pytest.mark.parametrize(("seconds", "turns_before", "turns_after"), CASES)
+async def test_paced_handling_returns_the_result(
+    mock_clock, yielded, seconds, turns_before, turns_after
+):
+    had = []
+
+    def handling():
+        steps = steps_of(mock_clock, seconds, had, yielded)
+        for _ in steps:
+            yield None
+        return "result"
+
+    assert await run_handling(handling()) == "result"
+    assert had == turns_before
+    assert len(yielded) == turns_after
+
+
+async def test_handling_gets_results_of_its_waits():
+    """Each is awaited in order; a pause has none."""
+    came = []
+
+    async def work(result):
+        came.append(f"awaits {result}")
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def handling():
+        came.append((yield Blocking(lambda: work(1))))
+        came.append((yield None))
+        with pytest.raises(KafkaError) as caught:
+            yield Wait(lambda: work(KafkaError(ErrorCode.NOT_COORDINATOR)))
+        came.append(caught.value.code)
+        came.append((yield None))
+        came.append((yield Wait(lambda: work(2))))
+        came.append((yield None))
+        return 3
+
+    assert await run_handling(handling()) == 3
+    assert came == [
+        "awaits 1",
+        1,
+        None,
+        "awaits NOT_COORDINATOR",
+        ErrorCode.NOT_COORDINATOR,
+        None,
+        "awaits 2",
+        2,
+        None,
+    ]
+
+
+async def test_errors_of_handling_reach_its_caller():
+    async def fail():
+        raise KafkaError(ErrorCode.NOT_COORDINATOR)
+
+    def handling(effect):
+        yield effect
+
+    with pytest.raises(KafkaError, match="NOT_COORDINATOR"):
+        await run_handling(handling(Wait(fail)))
+    with pytest.raises(AssertionError):
+        await run_handling(handling(Compute(0, print)))
 
 
 async def test_zero_hold_yields_before_each_item(mock_clock, yielded, monkeypatch):
