@@ -28,8 +28,6 @@ PRODUCER_EPOCH_MAX = EPOCH_MAX - 1
 FLEXIBLE_RECORDS_VERSION = 1
 EPOCH_BUMP_VERSION = 2  # each end of a transaction bumps the epoch (KIP-890)
 
-"""A topic's name and the partition's index."""
-
 
 class TransactionState(IntEnum):
     """The state of a transaction; the values are those of the records."""
