@@ -1,4 +1,4 @@
-"""`@handles` and `@handles_as`: a declaration has exactly what was given, and changes only where it is asked to."""
+"""`@handles` and `@handles_as`: a declaration has exactly what was given; only the given parts change."""
 
 from __future__ import annotations
 
