@@ -1,10 +1,10 @@
 """`./dev mutate FOLDER ...`: checks whether a test covers each rule of a folder. Fails if a mutant survives that
-`survivors.toml` does not argue for.
+`survivors.toml` does not justify.
 
-FOLDER is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries each K-th mutant,
-`--first N` begins with the N-th, for another sample, `--only TEXT` tries those with TEXT in their name. A whole folder
-is quickest in two runs: one with the folder's own tests (`--tests`), its output kept in a file; then one with all tests
-and the survivors of the first (`--again FILE`).
+FOLDER is a folder or a file of the product; `rooms.py` names the tests that run. `--every K` tries every K-th mutant,
+`--first N` starts at the N-th (for another sample), and `--only TEXT` tries those whose name contains TEXT. A whole
+folder is quickest in two runs: the first with the folder's own tests (`--tests`) and its output saved to a file, the
+second with all tests and the survivors of the first (`--again FILE`).
 """
 
 import argparse

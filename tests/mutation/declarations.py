@@ -1,5 +1,5 @@
-"""Mutants of declarations: the rights in `@handles`, and the versions in which a message or a field exists. A
-declaration runs when a module is imported, so `declare` runs it again and installs the outcome.
+"""Mutants of declarations: the rights in `@handles`, and the versions in which a message or a field exists.
+Declarations are executed on import, so `declare` executes the changed one and installs its result.
 """
 
 import ast
@@ -19,19 +19,19 @@ from trimaran.wire.security.acls import ResourceType
 from trimaran.wire.transport.dispatch.route import Route
 from trimaran.wire.transport.requests.access import Need, needs_of
 
-# Parts of the names of tests that ask for rights, or go through all messages: they depend on a declaration without
-# executing a line of it.
+# Parts of the names of tests that check rights or iterate over all messages: they depend on a declaration without
+# executing any of its lines.
 OF_RIGHTS = ("access", "denied", "authoriz", "test_served_versions")
 OF_MESSAGES = ("tests/wire/test_", "tests/wire/messages/", "tests/wire/records/")
 EASED = {"with_error_of_whole", "or_cluster"}
 
 
-# The expression that a reader sees, the expression that changes, and its replacement.
+# The expression shown to the reader, the expression that changes, and its replacement.
 Change = tuple[ast.AST, ast.expr, ast.expr]
 
 
 def changed_rights(decorator: ast.expr) -> Iterator[Change]:
-    """Those of `@handles(…)`: another right, a right left out, versions one off."""
+    """Yields the mutants of `@handles(…)`: another right, a missing right, versions off by one."""
     match decorator:
         case ast.Call(func=ast.Name(id="handles"), keywords=keywords):
             for keyword in keywords:
@@ -57,7 +57,7 @@ def _other_rights(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def changed_message(node: ast.ClassDef) -> Iterator[Change]:
-    """Those of the class of a message or a struct: versions one off, a field that no version has."""
+    """Yields the mutants of the class of a message or struct: versions off by one, a field that no version has."""
     for decorator in node.decorator_list:
         if isinstance(decorator, ast.Call):
             for keyword in decorator.keywords:
@@ -78,7 +78,7 @@ def _versions(shown: ast.AST, node: ast.expr) -> Iterator[Change]:
 
 
 def _one_off(text: str) -> list[str]:
-    """`"3-13"` begins one later or ends one earlier, `"9+"` begins one later or one earlier."""
+    """Returns changed version ranges: `"3-13"` begins one later or ends one earlier, `"9+"` begins one off."""
     if text == "none":
         return []
     if text.endswith("+"):
@@ -91,7 +91,7 @@ def _one_off(text: str) -> list[str]:
 
 
 def declare(module_name: str, file: str, declared: ast.stmt, held: list[FunctionType]) -> bool:
-    """Runs a changed declaration again and puts it in place; `held` are the functions that were made by it."""
+    """Executes a changed declaration and installs its result; `held` are the functions of the original declaration."""
     module = sys.modules.get(module_name)
     if module is None:
         return False
@@ -101,7 +101,7 @@ def declare(module_name: str, file: str, declared: ast.stmt, held: list[Function
     new = names[declared.name]
     if isinstance(new, type):
         return _put_struct(vars(module)[declared.name], new)
-    # A function wrapped by another decorator is only known by the module's name.
+    # A function that another decorator wraps is reachable only through its name in the module.
     for function in dict.fromkeys([*held, vars(module)[declared.name]]):
         if (old := getattr(function, "__handles__", None)) is not None:
             _put_rights(needs_of(old.access), needs_of(new.__handles__.access))
@@ -129,7 +129,9 @@ def _put_struct(old: type[Struct], new: type[Struct]) -> bool:
 
 
 def _put_rights(old: tuple[Need, ...], new: tuple[Need, ...]) -> None:
-    """In the needs themselves: guards hold them. One that is left out asks for nothing."""
+    """Changes the existing needs in place, because guards refer to them. A need that is missing in the mutant requires
+    nothing.
+    """
     for number, need in enumerate(old):
         left_out = len(new) < len(old) and need not in new
         other = NOTHING if left_out else new[min(number, len(new) - 1)]
@@ -142,7 +144,7 @@ NOTHING = Need(ResourceType.TOPIC, ())
 
 
 def _put_versions(old: object, new: object) -> None:
-    gc.unfreeze()  # what a test before has frozen is not listed
+    gc.unfreeze()  # objects frozen by an earlier test are not listed
     for route in gc.get_objects():
         if isinstance(route, Route) and route.request is old.request:
             object.__setattr__(route, "versions", new.versions)

@@ -1,6 +1,5 @@
-"""The mutants of a source file, by where they are: functions, constants of the module, declarations.
-
-Not mutated: class bodies other than those of messages, defaults, assertions, `__repr__`.
+"""The mutants of a source file by place: functions, module constants, declarations. Class bodies other than those of
+messages, defaults, assertions and `__repr__` are not mutated.
 """
 
 import ast
@@ -17,8 +16,8 @@ ONLY_PRINTED = {"__repr__", "__str__"}
 
 @dataclass
 class Place:
-    """A node, or the list `name` of `parent`, by where it hangs in the tree: `shown` is the expression or statement
-    around it that a reader can find again.
+    """The place of a node, or of the list `name` of `parent`, in the tree; `shown` is the enclosing expression or
+    statement, which a reader can find in the source.
     """
 
     parent: ast.AST
@@ -39,9 +38,9 @@ class Place:
 
 @dataclass
 class Mutant:
-    """`where` is `module:qualified name`; `constant` names the module's constant that becomes `value`, else a function
-    changes, or what is `declared` by its decorator or by a class. `asked_by`: in the names of tests that ask for it
-    without coming by its lines.
+    """`where` is `module:qualified name`. If `constant` is set, that module constant becomes `value`; otherwise a
+    function changes, or what its decorator or a class has `declared`. `asked_by` are parts of the names of tests that
+    depend on the declaration without executing its lines.
     """
 
     path: Path
@@ -62,13 +61,13 @@ class Mutant:
         return f"{self.where}  {self.change}"
 
     def mutated_tree(self) -> ast.Module:
-        """Changes the one tree of the file: for a process that ends after this mutant."""
+        """Changes the shared tree of the file, so the process must end after this mutant."""
         self.place.set(self.becomes)
         return ast.fix_missing_locations(self.tree)
 
 
 def mutants_of(path: Path, module: str) -> list[Mutant]:
-    """All of a file, in its order; `where` and `change` together are unlike those of any other."""
+    """Returns all mutants of a file in source order; each combination of `where` and `change` is unique."""
     tree = ast.parse(path.read_text())
     found = [*_of_constants(path, module, tree)]
     for name, function in _functions(tree, ""):
@@ -84,7 +83,7 @@ def mutants_of(path: Path, module: str) -> list[Mutant]:
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Those of the module and of its classes; what is nested in one belongs to it."""
+    """Yields the functions of the module and of its classes; a nested function belongs to the enclosing one."""
     for child in node.body:
         if isinstance(child, FUNCTIONS):
             yield prefix + child.name, child
@@ -99,7 +98,7 @@ def _of_constants(path: Path, module: str, tree: ast.Module) -> Iterator[Mutant]
                 number = _number(value)
                 if number is None:
                     continue
-                # A mark or a count is one off; a time or a size is twice itself, or in the wrong unit.
+                # A threshold or count is off by one; a time or size is doubled, or in the wrong unit.
                 is_mark = isinstance(number, int) and abs(number) < 10
                 for other in [number + 1] if is_mark else [number * 2, number * 1000]:
                     yield Mutant(
@@ -193,7 +192,7 @@ def _first_line(text: str) -> str:
 
 
 def _lists(function: ast.AST) -> Iterator[Place]:
-    """Each list of statements."""
+    """Yields each list of statements."""
     for node in ast.walk(function):
         for name in ("body", "orelse", "finalbody"):
             if isinstance(getattr(node, name, None), list):

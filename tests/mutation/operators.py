@@ -1,7 +1,6 @@
-"""Small mistakes in one node of a function, like those that programmers make.
-
-`mutations` gives the nodes that may stand in the place of another, `swaps` those of a list of statements. Changes that
-no test could notice are not made: texts, logged or printed values, types.
+"""Small mistakes in one node of a function, like those that programmers make. `mutations` yields replacements for a
+node, `swaps` those for a list of statements. Changes that no test could notice (texts, logged or printed values, types)
+are not made.
 """
 
 import ast
@@ -27,7 +26,7 @@ OPPOSITES = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.And: ast.Or, ast.Or: ast.An
 EXTREMES = {"max": "min", "min": "max"}
 TEXTS = (ast.JoinedStr, ast.List, ast.Tuple)
 UNITS = {1000, 1_000_000, 1_000_000_000}
-# The left right may be mistaken for the right one: mostly an implied right, or its pair.
+# Each key may be confused with its value, which is usually an implied right or its counterpart.
 OPERATIONS = {
     "READ": "DESCRIBE",
     "WRITE": "DESCRIBE",
@@ -56,7 +55,7 @@ NEIGHBOURS = {
         "USER": "DELEGATION_TOKEN",
     },
 }
-# A tuple that is an argument of one of these is a key.
+# A tuple passed to one of these is a key.
 ASKED_BY_KEY = {"get", "pop", "setdefault", "add", "discard", "remove"}
 CALLS = (ast.Call, ast.Await)
 
@@ -116,7 +115,7 @@ def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
             yield from _of_sum(node)
         case ast.AugAssign(op=ast.Add() | ast.Sub()) if not isinstance(node.value, TEXTS):
             yield replaced(node, op=OPPOSITES[type(node.op)]())
-        case ast.Constant(value=int()):  # truth values are numbers, too
+        case ast.Constant(value=int()):  # bool is a subclass of int
             yield from _of_number(node, parent)
         case ast.Expr(value=ast.Call() | ast.Await(value=ast.Call())):
             if not is_no_behaviour(node.value):
@@ -124,9 +123,8 @@ def _of_sums_and_calls(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
 
 
 def swaps(statements: list[ast.stmt]) -> Iterator[tuple[int, list[ast.stmt]]]:
-    """The index of the first of two neighbours that both do something, and the list with the two swapped.
-
-    Not if the second needs a name that the first defines: every test would notice.
+    """Yields the index of the first of two adjacent statements with effects, and the list with the two swapped. Skips a
+    pair if the second uses a name that the first defines, because every test would notice.
     """
     for index, (first, second) in enumerate(pairwise(statements)):
         needs = _names(first, ast.Store) & _names(second)
@@ -135,7 +133,7 @@ def swaps(statements: list[ast.stmt]) -> Iterator[tuple[int, list[ast.stmt]]]:
 
 
 def _acts(node: ast.stmt) -> bool:
-    """Whether a statement waits, or calls for the sake of the call."""
+    """Whether a statement awaits, or is a call whose result is not used."""
     if isinstance(node, ast.Expr):
         return isinstance(node.value, CALLS) and not is_no_behaviour(node.value)
     is_plain = isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
@@ -148,7 +146,7 @@ def _names(node: ast.AST, context: type[ast.expr_context] = ast.expr_context) ->
 
 
 def _without_one(node: ast.AST, name: str, parts: list[ast.expr]) -> Iterator[ast.AST]:
-    """`node` without each of its parts in turn; of two parts, the other one remains."""
+    """Yields `node` without each of its parts in turn, or just the other part if there are only two."""
     for index in range(len(parts) if len(parts) > 1 else 0):
         rest = [*parts[:index], *parts[index + 1 :]]
         yield rest[0] if len(rest) == 1 else replaced(node, **{name: rest})
@@ -182,7 +180,7 @@ def _of_test(node: ast.AST, parent: ast.AST) -> Iterator[ast.AST]:
 
 
 def _of_unit(node: ast.AST) -> Iterator[ast.AST]:
-    """A time or a size a thousand times what it is, and a change of units left out."""
+    """Yields a time or size multiplied by a thousand, and a value whose unit conversion is missing."""
     match node:
         case ast.Constant(value=int() | float() as value):
             is_amount = (isinstance(value, float) and value != 0) or value >= 10
@@ -196,7 +194,7 @@ def _of_unit(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _of_order(node: ast.AST) -> Iterator[ast.AST]:
-    """Not sorted, by another key, or the other way round."""
+    """Yields the call without sorting, with another key, or in reverse order."""
     match node:
         case ast.Call(func=ast.Name(id="sorted"), args=[what], keywords=keywords):
             yield replaced(node, func=replaced(node.func, id="list"), args=[what], keywords=[])
@@ -220,7 +218,7 @@ def _without_key(node: ast.Call, keywords: list[ast.keyword]) -> Iterator[ast.AS
 
 
 def _of_fields(node: ast.AST) -> Iterator[ast.AST]:
-    """A field that is not written, or not taken over from what was read: it has its default."""
+    """Yields the node without a field that is written or copied, so that the field has its default."""
     match node:
         case ast.Dict(keys=keys, values=values):
             for index in range(len(keys)):
@@ -241,7 +239,7 @@ def _makes_struct(func: ast.expr) -> bool:
 
 
 def _is_empty(node: ast.expr) -> bool:
-    """Whether this is the usual default of a field: nothing would change then."""
+    """Whether this is the usual default of a field, so that removing it changes nothing."""
     match node:
         case ast.Constant(value=value):
             return not value
@@ -277,7 +275,7 @@ def _is_key(node: ast.AST, parent: ast.AST) -> bool:
 
 
 def _of_key(node: ast.Tuple) -> Iterator[ast.AST]:
-    """One part is the same for all."""
+    """Yields keys in which one part is constant."""
     for index, part in enumerate(node.elts):
         if not isinstance(part, ast.Constant | ast.Slice | ast.Starred):
             elements: Iterable[ast.expr] = (
@@ -289,7 +287,7 @@ def _of_key(node: ast.Tuple) -> Iterator[ast.AST]:
 
 
 def _can_be_left_out(node: ast.AST, parent: ast.AST) -> bool:
-    """Statements beside calls: what is kept, deleted, refused, or ends something early."""
+    """Whether a statement other than a call can be removed: an assignment, a deletion, a `raise`, or an early exit."""
     is_nested = not isinstance(parent, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     match node:
         case ast.Assign(targets=targets):
@@ -309,7 +307,7 @@ def _can_be_left_out(node: ast.AST, parent: ast.AST) -> bool:
 
 
 def replaced(node: ast.AST, **changes: object) -> ast.AST:
-    """A shallow copy with some fields changed."""
+    """Returns a shallow copy with some fields changed."""
     other = copy(node)
     for name, value in changes.items():
         setattr(other, name, value)

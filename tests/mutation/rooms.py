@@ -1,5 +1,5 @@
-"""The CI tests that belong to a room: the folder that mirrors it, the importers of its modules, directly or through a
-helper in the same folder, and a few that reach it through a whole broker.
+"""The CI tests of a room: the folder that mirrors it, the tests that import its modules directly or through a helper in
+the same folder, and a few that exercise it through a whole broker.
 """
 
 import ast
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TESTS = Path("tests")
 ANSWERS = "tests/broker/handlers/test_transcripts.py"
 COORDINATORS = "tests/simulation/test_coordinators.py::test_seeds_hold_every_rule"
-# Tests that meet a room through others: the quickest of those that serve requests.
+# Tests that exercise a room through other rooms: the quickest of those that serve requests.
 BY_WAY_OF = {
     "broker/background": [
         "tests/broker/test_failing_moves.py",
@@ -63,21 +63,19 @@ BY_WAY_OF = {
     "zkcompat/sections": ["tests/zkcompat/mirroring/test_transcripts.py"],
     "zkcompat/zookeeper": ["tests/zkcompat/mirroring/test_transcripts.py"],
 }
-# Run other code than what is mutated, ask for something else, or are these tests themselves.
+# These run unmutated code, check something else, or are the tests of this package.
 NOT_THESE = ("tests/interop", "tests/chaos", "tests/fuzz", "tests/mutation", "tests/processes")
 
 
 def imported(room: Path) -> Path:
-    """The path by which a room is imported, as its code objects name it: `trimaran/log` of `log`."""
+    """Returns the path by which a room is imported, as in its code objects: `trimaran/log` for `log`."""
     linked = Path("trimaran", room)
     return linked if (ROOT / linked).exists() else room
 
 
 def belonging_to(rooms: list[str]) -> list[str]:
-    """Folders and files for pytest, for folders or files of the product.
-
-    Raises:
-        SystemExit: no test belongs to one of them.
+    """Returns the folders and files for pytest that test these folders or files of the product. Raises: SystemExit: a
+    folder or file has no tests.
     """
     found: dict[str, None] = {}
     for room in rooms:
@@ -93,7 +91,7 @@ def belonging_to(rooms: list[str]) -> list[str]:
 
 
 def _mirrored(room: Path) -> Iterator[str]:
-    """For a file, the test of the same name; for a folder, its own folder."""
+    """Yields the test of the same name for a file, and the mirroring folder for a folder."""
     if room.suffix == "":
         if (ROOT / TESTS / room).is_dir():
             yield str(TESTS / room)
@@ -104,7 +102,7 @@ def _mirrored(room: Path) -> Iterator[str]:
 
 
 def _by_way_of(room: Path) -> Iterator[str]:
-    """The tests named for the room, or for the nearest folder around it."""
+    """Returns the tests listed for the room, or for the nearest enclosing folder."""
     for folder in (room, *room.parents):
         if str(folder) in BY_WAY_OF:
             yield from BY_WAY_OF[str(folder)]
@@ -126,7 +124,7 @@ def _test_files() -> list[Path]:
 
 @cache
 def _reached(path: Path) -> frozenset[str]:
-    """The modules that a file imports, and those of the helpers in its own folder."""
+    """Returns the modules that a file imports, and those that the helpers in its own folder import."""
     found = _imported(path)
     beside = ".".join(path.parent.parts)
     for module in found & {

@@ -1,9 +1,7 @@
-"""Runs the tests of one mutant after another, each in a process forked from this one, in which everything is imported
-and collected.
-
-First all tests run once, traced, in such a process: so a mutant is tested by the tests that execute its lines; quick
-tests and those that killed a nearby mutant run first. `swap` puts a mutant in place: the functions of its file get the
-code of the mutated one.
+"""Runs the tests of one mutant after another. Each mutant gets a process forked from this one, which has already
+imported and collected everything. First, all tests run once under a tracer in such a process, so that each mutant is
+tested only by tests that execute its lines; quick tests and those that killed a nearby mutant run first. `swap`
+installs a mutant: the functions of its file get the code of the mutated file.
 """
 
 import gc
@@ -28,19 +26,19 @@ from tests.mutation.mutants import Mutant
 
 KILLED, SURVIVED, TIMED_OUT, NOT_RUN = "killed", "survived", "timed out", "not run"
 SURVIVED_STATUS, KILLED_STATUS, NOT_RUN_STATUS, CRASHED_STATUS = 0, 1, 2, 3
-# A test hangs if it takes this multiple of its former time and PATIENCE_SECONDS more: a busy machine is not as slow as
-# that.
+# A test counts as hung after this multiple of its traced duration plus PATIENCE_SECONDS, which allows for a busy
+# machine.
 SLOWER_MAX, PATIENCE_SECONDS = 5, 5
-# Tests beyond this many seconds together are left out of a mutant's run, the slowest first.
+# A mutant's tests may take this many seconds in total; the slowest ones beyond that are omitted.
 SECONDS_OF_MUTANT = 30
-# Stops a mutant that grows lists endlessly.
+# Memory limit, for a mutant that grows a list without end.
 MEMORY_BYTES_MAX = 6 << 30
 
 Lines = dict[str, list[int]]
 
 
 class Mutation:
-    """The pytest plugin that takes the place of pytest's loop over the tests."""
+    """A pytest plugin that replaces pytest's loop over the tests."""
 
     def __init__(
         self,
@@ -49,7 +47,7 @@ class Mutation:
         patience_seconds: int = PATIENCE_SECONDS,
         seconds_of_mutant: int = SECONDS_OF_MUTANT,
     ) -> None:
-        """`tell` is called for each mutant with its outcome, the test that decided it, and the seconds taken."""
+        """`tell` is called for each mutant with its outcome, the deciding test, and the duration in seconds."""
         self._seconds_of_mutant = seconds_of_mutant
         self._mutants = mutants
         self._patience_seconds = patience_seconds
@@ -80,7 +78,7 @@ class Mutation:
         return True
 
     def _traced(self, items: list[pytest.Item]) -> tuple[dict[str, float], dict[str, Lines]]:
-        """Seconds and lines of each test that passes; the others are `left_out`."""
+        """Returns seconds and executed lines of each passing test; adds the other tests to `left_out`."""
         with tempfile.NamedTemporaryFile() as file:
             path = Path(file.name)
             status = _in_child(lambda: self._write_trace(items, path))
@@ -115,8 +113,8 @@ class Mutation:
         seconds: dict[str, float],
         functions: dict[tuple[str, int], list[FunctionType]],
     ) -> tuple[str, str]:
-        """The outcome, and the test that killed it. A constant that no test reaches belongs to class bodies, which are
-        not executed again.
+        """Returns the outcome, and the test that killed the mutant. A constant that no test reaches is used only by
+        class bodies, which are not executed again.
         """
         if not items:
             return (NOT_RUN if mutant.constant else SURVIVED), ""
@@ -139,7 +137,7 @@ class Mutation:
         functions: dict[tuple[str, int], list[FunctionType]],
         begun: TextIO,
     ) -> int:
-        """In the child: the exit status; the name of each test is noted before it begins."""
+        """Runs in the child process and returns the exit status; writes down the name of each test before it begins."""
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         if not swap(mutant, functions):
@@ -154,7 +152,7 @@ class Mutation:
 
 
 def _in_child(work: Callable[[], int]) -> int:
-    """The wait status of a forked process that does `work` and exits with what it gives; its output goes nowhere."""
+    """Runs `work` in a forked process without output, which exits with its result; returns the wait status."""
     sys.stdout.flush()
     if (pid := os.fork()) != 0:
         return os.waitpid(pid, 0)[1]
@@ -165,11 +163,11 @@ def _in_child(work: Callable[[], int]) -> int:
             os.dup2(nowhere, stream)
         status = work()
     finally:
-        os._exit(status)  # nothing of it reaches the loop of its parent
+        os._exit(status)  # an exception would run the parent's pytest loop in the child
 
 
 class _Tracer:
-    """Collects the lines of `files` that are come by, in whichever thread."""
+    """Collects the executed lines of `files`, in all threads."""
 
     def __init__(self, files: set[str]) -> None:
         self._files = files
@@ -208,8 +206,8 @@ def _in_order(
     most: int,
     asked_by: tuple[str, ...],
 ) -> list[str]:
-    """First the test that killed a mutant of the same function, then quick tests for `most` seconds, and then those
-    that check declarations, however long their whole table takes.
+    """Returns the tests in order: the one that killed a mutant of the same function, then quick tests of `most` seconds
+    in total, then those that check declarations, regardless of their duration.
     """
     tests = sorted(tests, key=lambda name: (name not in killers, seconds[name]))
     total, chosen = 0.0, []
@@ -237,7 +235,7 @@ def _tests_of(
 
 
 def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
-    """All functions of `files`, by qualified name and first line; those of copied classes are there as well."""
+    """Returns all functions of `files` by qualified name and first line, including those of copied classes."""
     found = defaultdict(list)
     gc.unfreeze()  # what a test before has frozen is not listed
     for object_ in gc.get_objects():
@@ -247,7 +245,7 @@ def _functions_of(files: set[str]) -> dict[tuple[str, int], list[FunctionType]]:
 
 
 def _users_of_constants(files: set[str]) -> dict[str, set[tuple[str, int]]]:
-    """The uses of constants in `files`: file and line."""
+    """Returns the uses of constants in `files`, as file and line."""
     found = defaultdict(set)
     for functions in _functions_of(files).values():
         for function in functions:
@@ -268,7 +266,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -> bool:
-    """Installs the mutant in this process permanently; False if there is nothing to put it into."""
+    """Installs the mutant in this process permanently; returns False if no object can receive it."""
     if mutant.constant:
         return _set_constant(mutant)
     file = str(mutant.path.absolute())
@@ -291,7 +289,7 @@ def swap(mutant: Mutant, functions: dict[tuple[str, int], list[FunctionType]]) -
 
 
 def _set_constant(mutant: Mutant) -> bool:
-    """In every module that has the constant under its name: imports copy it."""
+    """Sets the constant in every module that has it under its name, because an import copies the reference."""
     module = sys.modules.get(mutant.where.partition(":")[0])
     if module is None:
         return False

@@ -1,4 +1,4 @@
-"""The justified survivors, and their comparison with a run."""
+"""The justified survivors, and their comparison with the results of a run."""
 
 import tomllib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ ARGUED = Path(__file__).parent / "survivors.toml"
 
 @dataclass(frozen=True)
 class Argued:
-    """Survivors of one function that one reason holds for."""
+    """Survivors of one function that share a reason."""
 
     where: str
     changes: tuple[str, ...]
@@ -31,7 +31,9 @@ def read(path: Path = ARGUED) -> list[Argued]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Names of mutants: unargued survivors, entries whose mutant is killed, entries whose mutant is gone."""
+    """Names of mutants: unjustified survivors, entries whose mutant is killed, and entries whose mutant no longer
+    exists.
+    """
 
     unargued: list[str]
     argued: list[str]
@@ -40,7 +42,9 @@ class Verdict:
 
 
 def judge(mutants: list[Mutant], outcomes: dict[str, str], entries: list[Argued]) -> Verdict:
-    """`mutants` are all of the rooms looked at, `outcomes` those of the ones that were run."""
+    """Compares the entries with a run: `mutants` are all mutants of the examined rooms, `outcomes` those of the mutants
+    that were run.
+    """
     names = {mutant.name for mutant in mutants}
     modules = {mutant.where.partition(":")[0] for mutant in mutants}
     listed = [name for entry in entries for name in entry.names()]

@@ -1,7 +1,5 @@
-"""A changed declaration takes the place of the one that is there: guards, routes, writers and readers that already
-exist use it.
-
-Each is put in place in a process of its own, as `running` does, since the change is permanent.
+"""A changed declaration replaces the installed one: existing guards, routes, writers and readers use it. Each is
+installed in a separate process, as in `running`, because the change is permanent.
 """
 
 import ast
@@ -44,11 +42,11 @@ class Judge:
 
 
 JUDGE = Judge()
-REGISTRY = Registry((beat,), judge=JUDGE)  # before anything is changed
+REGISTRY = Registry((beat,), judge=JUDGE)  # built before any declaration is changed
 
 
 def asked_of_rights():
-    """The checks of the judge, and the answer of ApiVersions."""
+    """Returns the judge's checks, and the response of ApiVersions."""
     JUDGE.asked.clear()
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     for version in range(5):
@@ -62,7 +60,7 @@ def asked_of_rights():
 
 
 def bytes_of_message():
-    """The bytes of each version, with and without each field."""
+    """Returns the bytes of each version, with and without each field."""
     found = []
     for version in range(6):
         for fields in ({}, {"size": 5}, {"parts": [Part(number=7)]}):
@@ -79,7 +77,7 @@ def observed():
 
 
 def observed_with(mutant):
-    """The observations in a process with the mutant installed."""
+    """Returns the observations in a process with the mutant installed."""
     reader, writer = os.pipe()
 
     def work():

@@ -1,5 +1,5 @@
-"""The run finds a planted survivor and kills what is planted to be killed; what is argued for is compared with what
-survives.
+"""A run finds the planted survivors and kills the other planted mutants; justified survivors are compared with the
+actual ones.
 """
 
 import subprocess
@@ -75,7 +75,7 @@ def test_argued_survivors_do_not_fail_the_run(tmp_path):
 
 
 def test_argued_survivors_exist():
-    """Else the code has changed, and the reason may not hold any more."""
+    """Otherwise the code has changed, and the reason may no longer hold."""
     entries = read()
     modules = dict.fromkeys(entry.where.partition(":")[0] for entry in entries)
     paths = {module: ROOT.joinpath(*module.split(".")).with_suffix(".py") for module in modules}

@@ -13,7 +13,7 @@ from trimaran.wire.codec.declarations import Versions
 
 @pytest.fixture
 def changes(tmp_path):
-    """The changes of the mutants of some source."""
+    """Returns the changes of the mutants of a source text."""
 
     def of(code: str) -> list[str]:
         path = tmp_path / "some.py"
@@ -94,7 +94,7 @@ def test_two_neighbouring_statements_are_swapped(changes, code, expected):
     [
         ("return 30", ["return 30 -> return 31", "return 30 -> return 30000"]),
         ("return 0.5", ["return 0.5 -> return 500.0"]),
-        ("return 0.0", []),  # a thousand times nothing is the same
+        ("return 0.0", []),  # zero multiplied by a thousand is still zero
         ("return 3", ["return 3 -> return 4"]),
         ("return a * 1000", ["a * 1000 -> a"]),
         ("return a / 1_000_000", ["a / 1000000 -> a"]),
@@ -283,7 +283,7 @@ def test_declaration_of_wrapped_handler_is_replaced(tmp_path, monkeypatch):
     own = module.heartbeat.__wrapped__
 
     def put_in_place():
-        """In a process of its own, because the change to every registry is permanent."""
+        """Installs it in a separate process, because the change to the registries is permanent."""
         is_there = swap(mutant, {(str(path.resolve()), mutant.function_line): [own]})
         return 0 if is_there and declared.versions == Versions(0, 3) else 1
 

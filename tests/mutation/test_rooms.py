@@ -28,7 +28,7 @@ ROOMS = [
 
 
 def test_every_room_has_existing_tests():
-    """A folder has some; of a file one may be named."""
+    """A folder has its own tests; a file may have a listed one."""
 
     def check(room: str) -> None:
         for name in belonging_to([room]):

@@ -1,1 +1,1 @@
-"""Real processes of ours: killed, frozen, stopped and started again, and the command line end to end."""
+"""Tests of real node processes that are killed, frozen, stopped and restarted, and of the command line end to end."""

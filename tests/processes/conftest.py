@@ -1,4 +1,4 @@
-"""A fresh cluster a test where the test breaks it for good, one for the module where it heals."""
+"""Marks every test of this folder as `cluster` and `slow`."""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""A producer in the background that remembers what was acknowledged, and the reader (another client) that judges."""
+"""A background producer that records acknowledgements, and a check by another client that no acknowledged record is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ IN_FLIGHT_MAX = 2000
 
 
 class Load:
-    """Idempotent acks=all producing until the block ends. `acked`: by value, each of which is sent once, (partition,
-    offset); None for the offset if the client knows of a batch only that the next one was taken, as its own
-    answer was lost.
+    """Produces with idempotence and acks=all until the block ends. `acked` maps each value, which is sent once, to
+    (partition, offset). The offset is None if the response was lost and the client concluded from the acceptance of the
+    next batch that this one was written.
     """
 
     def __init__(self, bootstrap, topic, partitions):
@@ -27,13 +29,13 @@ class Load:
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 2,
-                # a request that a frozen broker has got is given up after this, not after librdkafka's 30 and 60 s
+                # requests to a frozen broker time out sooner than after librdkafka's defaults of 30 and 60 s
                 "request.timeout.ms": 2000,
                 "socket.timeout.ms": 3000,
             }
         )
         self._topic = topic
-        self._name = os.urandom(4).hex().encode()  # others have written to the topic before
+        self._name = os.urandom(4).hex().encode()  # earlier producers have written to the topic
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -64,7 +66,7 @@ class Load:
             self.failed.append(error.str())
 
     def wait_for_acks(self, seconds=20.0):
-        """Until every partition has acknowledged something that was not acknowledged before."""
+        """Waits until every partition has a new acknowledgement."""
         before = self._acks.copy()
 
         def all_went_on():
@@ -74,7 +76,7 @@ class Load:
 
 
 def lost(bootstrap, topic, partitions, acked):
-    """Acknowledged records that another client does not find where they were acknowledged."""
+    """Returns the acknowledged records that another client does not find at their partition and offset."""
     reader = KafkaPython(bootstrap)
     try:
         ends = {p: reader.ends(topic, p) for p in range(partitions)}

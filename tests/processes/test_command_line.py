@@ -1,4 +1,4 @@
-"""The commands of a user on one cluster, from `up` to `purge`, each checked by what it prints."""
+"""A user's commands on one cluster, from `up` to `purge`, each checked by its output."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from trimaran.errors.user_error import Exit
 from trimaran.local.state_file import is_alive
 
 ROLES = ["controller"] * 3 + ["broker"] * 3
-# Kafka waits three seconds for a new group's further members; there are none here.
+# Kafka's default delays a new group's first rebalance by three seconds to wait for more members; none come here.
 OPTIONS = ("--override", "group.initial.rebalance.delay.ms=0")
 
 
@@ -233,7 +233,7 @@ def test_quorum_status_counts_every_node(cluster):
 
 
 def test_ongoing_moves_are_cancelled_after_dry_run(cluster, tmp_path):
-    """A broker that is killed takes no replicas, so that the move goes on until it is cancelled."""
+    """A killed broker fetches no replicas, so the reassignment stays incomplete until it is cancelled."""
     victim, *others = sorted(n["id"] for n in cluster.started["nodes"] if n["role"] == "broker")
     plan = tmp_path / "plan.json"
     cluster.run("topics", "create", "stays", "-p", 1, "-r", 2)
@@ -272,7 +272,7 @@ def test_chaos_takes_an_id_a_name_or_leader(cluster):
 
 
 def test_dry_run_of_chaos_and_down_changes_nothing(cluster):
-    """And refused as in earnest."""
+    """A refused command fails in the same way with `--dry-run`."""
     before = cluster.json("ps")
     pid = cluster.node(11).pid
     for words, told in (

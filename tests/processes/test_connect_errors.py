@@ -1,4 +1,4 @@
-"""Wrong addresses and files: each is reported at once, in words that say what to change."""
+"""Wrong addresses and files: each is reported at once, with the change that is needed."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ from trimaran.node.runtime.ports import HOST
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 
 AT_ONCE_SECONDS = 10  # on a busy machine; delayed reports took 20
-# No answer would come, however long one waits.
+# A longer timeout would not help: these servers never respond.
 SOON = ("--timeout", "2")
 NODE = """
 node.id=1
@@ -45,7 +45,7 @@ ssl.truststore.location={dir}/ca.pem
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """Ports by listener, and the directory with files of clients."""
+    """Starts a node; yields its ports by listener, and the directory with the client configuration files."""
     directory = tmp_path_factory.mktemp("node")
     certificates = Certificates()
     (directory / "node.pem").write_text("".join(certificates.server))
@@ -160,4 +160,4 @@ def test_every_command_reports_lost_majority(tmp_path):
         assert done.returncode == Exit.TIMEOUT
         assert "a majority of the controllers" in done.stderr
         assert "that the node is running" not in done.stderr
-        cluster.kill(11)  # stopped in order, it would wait for a controller
+        cluster.kill(11)  # a clean stop would wait for a controller

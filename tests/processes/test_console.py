@@ -1,4 +1,6 @@
-"""`up --console` and `console` as processes: they serve, tell their address, and end with what started them."""
+"""`up --console` and `console` as processes: they serve pages, print their address, and end with the process that
+started them.
+"""
 
 import json
 import re

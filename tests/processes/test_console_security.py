@@ -51,7 +51,9 @@ ssl.truststore.location={dir}/ca.pem
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory):
-    """A directory with the file of clients, and the addresses of a broker and a controller."""
+    """Starts a node; yields the directory with the client configuration, and the addresses of a broker and a
+    controller.
+    """
     folder = tmp_path_factory.mktemp("secured")
     certificates = Certificates()
     key, chain = certificates.issue("localhost", "127.0.0.1", common_name="node")
@@ -81,7 +83,9 @@ def login_of(user):
 
 @contextmanager
 def console_of(secured, user, *words):
-    """Its URL; the keys come from a file and, of the login, from -X."""
+    """Runs `console` and yields its URL. The configuration comes from a file, except for the login, which comes from
+    -X.
+    """
     folder, brokers, controllers = secured
     command = [sys.executable, "-m", "trimaran", "console", "--listen", "127.0.0.1:0"]
     command += ["-b", brokers, "-B", controllers, "-X", login_of(user), *words]
@@ -126,7 +130,7 @@ def test_user_without_rights_is_refused(secured):
         status, told = page(f"{url}/access")
         assert status == 403
         assert "AUTHORIZATION" in told["error"]["why"]
-        assert page(f"{url}/brokers")[0] == 200  # public in Kafka
+        assert page(f"{url}/brokers")[0] == 200  # public in Kafka, too
 
 
 def test_wrong_cluster_password_is_reported(secured):

@@ -1,4 +1,4 @@
-"""A running local cluster gets brokers; what fails leaves it as it was, running or not."""
+"""Adding brokers to a local cluster: a failure leaves the cluster unchanged, whether it is running or stopped."""
 
 import json
 
@@ -8,7 +8,7 @@ from tests.cluster.processes import LocalCluster
 from trimaran.errors.user_error import Exit
 
 SMALL = ("--controllers", "1", "--brokers", "1")
-# A broker with logins needs to be told which; so it exits while it starts.
+# These settings lack the SCRAM credentials for the inter-broker login, so the broker exits during startup.
 BROKEN = (
     "--override=listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:SASL_PLAINTEXT",
     "--override=sasl.enabled.mechanisms=SCRAM-SHA-256",
@@ -39,7 +39,7 @@ def test_brokers_come_while_it_runs(cluster):
 
 @pytest.mark.parametrize("in_the_way", ["broker-14", "broker-14.log"])
 def test_a_broker_that_cannot_start_is_taken_back(cluster, in_the_way):
-    """Its directory cannot be formatted; or it ends at once, having no log file."""
+    """Either its directory cannot be formatted, or it exits at once because its log file cannot be opened."""
     before = cluster.state
     hindrance = cluster.data / in_the_way
     hindrance.write_text("") if in_the_way == "broker-14" else hindrance.mkdir()

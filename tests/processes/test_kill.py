@@ -1,4 +1,4 @@
-"""Kill -9 of real processes under load: production goes on, and what was acknowledged is there."""
+"""SIGKILL of real processes under load: producing continues, and no acknowledged record is lost."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`users` and `tokens` as an operator types them, on a node that requires a login of every client."""
+"""`users` and `tokens` as an operator types them, on a node that requires every client to log in."""
 
 import json
 import subprocess

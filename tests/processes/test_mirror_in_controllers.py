@@ -1,4 +1,4 @@
-"""The mirror inside the controllers: the leader of the quorum mirrors, the others stand by."""
+"""The mirror inside the controllers: the active controller mirrors, and the other controllers are on standby."""
 
 import json
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def mirrored(tmp_path_factory):
-    """Three controllers that mirror into a real ZooKeeper, and its address."""
+    """Starts three controllers that mirror into a real ZooKeeper; yields the cluster and ZooKeeper's address."""
     needs_zookeeper()
     folder = tmp_path_factory.mktemp("controllers")
     server = start_zookeeper(folder / "zookeeper")
@@ -40,7 +40,7 @@ def status(cluster, connect):
 
 
 def led_by(cluster, connect, leader):
-    """The status once this controller mirrors and the others stand by."""
+    """Waits until this controller is the active mirror; returns the status."""
 
     def found():
         now = status(cluster, connect)
@@ -81,7 +81,7 @@ def test_the_leader_mirrors_and_its_successor_goes_on(mirrored):
 
 
 def test_old_tools_are_obeyed_there(mirrored):
-    """The active controller asks itself."""
+    """The mirror sends the tool's requests to its own node, the active controller."""
     cluster, connect = mirrored
     led_by(cluster, connect, cluster.active_controller())
     tool = KazooClient(hosts=connect)

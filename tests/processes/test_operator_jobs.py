@@ -1,4 +1,4 @@
-"""The twenty jobs of docs/operator_jobs.md, run line by line as they stand there."""
+"""The twenty jobs of docs/operator_jobs.md, run line by line as printed."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ JOBS = {
     int(number): re.findall(r"^trimaran (.*)$", text, re.MULTILINE)
     for number, text in re.findall(r"^## (\d+)\. (.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
 }
-# The session after which a missing broker is fenced; nine seconds otherwise.
+# Session timeout after which a missing broker is fenced; the default is nine seconds.
 OPTIONS = ("--override", "broker.session.timeout.ms=3000")
 # The expected output of a job, apart from its exit codes.
 SHOWN = {
@@ -49,11 +49,11 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture
 def do(cluster, tmp_path, monkeypatch, capfdbinary):
-    """Runs a line of the page; gives what it printed."""
+    """Returns a function that runs a line of the page and returns its output."""
     monkeypatch.chdir(tmp_path)
     Path("lines.txt").write_text("".join(f"k{n}:value {n}\n" for n in range(20)))
     Path("password.txt").write_text("correct horse\n")
-    monkeypatch.setattr("signal.signal", lambda *_: None)  # of this process, which goes on
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # keep this process's handlers
 
     def ended(words):
         with pytest.raises(SystemExit) as end:
@@ -65,7 +65,7 @@ def do(cluster, tmp_path, monkeypatch, capfdbinary):
         command, _, expected = line.partition(" # ")
         command, _, file = command.partition(" > ")
         words, wanted = shlex.split(command), int(expected or 0)
-        # Brokers notice and catch up in their own time: reading commands are repeated until they show it.
+        # Brokers catch up asynchronously, so reading commands are repeated until they show the result.
         reads = wanted or words[:2] in (["reassign", "verify"], ["groups", "lag"])
         last = []
 
@@ -88,7 +88,7 @@ def test_the_page_has_twenty_jobs():
 
 
 def test_every_job_is_done_as_the_page_says(do):
-    """In order, since one leaves to the next what it made."""
+    """The jobs run in order, because each uses the results of the previous ones."""
     for number, lines in JOBS.items():
         shown = "".join(map(do, lines))
         assert [text for text in SHOWN[number] if text not in shown] == [], (number, shown)

@@ -1,4 +1,4 @@
-"""`produce` and `consume` in pipes, under signals and with typing errors: nothing is lost, nothing is made by
+"""`produce` and `consume` in pipes, under signals and with typing errors: no record is lost, and no topic is created by
 mistake.
 """
 
@@ -29,7 +29,7 @@ def cluster(tmp_path_factory):
 
 @contextlib.contextmanager
 def started(cluster, *words):
-    """A command with pipes at all ends; killed if it still runs at the end of the block."""
+    """Starts a command with all streams piped; kills it if it is still running at the end of the block."""
     with subprocess.Popen(
         [sys.executable, "-m", "trimaran", *words, "--data", str(cluster.data)],
         cwd=ROOT,
@@ -78,7 +78,7 @@ def test_lines_before_an_interrupt_are_delivered_and_counted(cluster, number):
         assert writer.wait() == 128 + number
     found = len(consumed(cluster, "cut")) - before
     assert said.startswith(f"{found} record")
-    assert found == 3 or "unfinished" not in said  # the signal may come before the lines are read
+    assert found == 3 or "unfinished" not in said  # the signal may arrive before the lines are read
 
 
 def test_keys_use_javas_partitions(cluster):

@@ -1,6 +1,5 @@
-"""README.md, typed as written into a shell by a new user.
-
-Left out is what other tests run: Spark (`tests/spark`), and the mirror in front of another cluster.
+"""README.md, typed into a shell as a new user would. Other tests cover: Spark (`tests/spark`), and the mirror in front
+of another cluster.
 """
 
 import os
@@ -33,7 +32,7 @@ SHOWN = {
 
 
 def typed(beginning):
-    """The commands of the block that begins so, without what is only shown."""
+    """Returns the commands of the block that starts with `beginning`, without the output shown there."""
     (block,) = re.findall(rf"^```\n({re.escape(beginning)}.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     lines = block.replace("\\\n", " ").splitlines()
     shown = [line for line in lines if beginning.startswith("./") or line.startswith("$ ")]
@@ -60,7 +59,7 @@ def shell(tmp_path):
 
 
 def done(shell, command, *, check=True):
-    """The output of the command."""
+    """Runs the command and returns its output."""
     with shell(command) as process:
         said, _ = process.communicate(timeout=SECONDS_MAX)
     assert process.returncode == Exit.OK or not check, (command, said)

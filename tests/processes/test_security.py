@@ -1,6 +1,4 @@
-"""A controller and two brokers that speak TLS to each other, with a certificate each; real clients by TLS and
-SASL/PLAIN.
-"""
+"""A controller and two brokers that use mutual TLS; real clients use TLS and SASL/PLAIN."""
 
 import asyncio  # noqa: TID251 - aiokafka is made for it
 import contextlib
@@ -45,7 +43,7 @@ listener.name.clients.plain.sasl.jaas.config={module} required user_alice="secre
 
 
 class SecureCluster:
-    """`bootstrap` is of the listener for clients."""
+    """A controller and two brokers in processes; `bootstrap` has the addresses of the client listener."""
 
     def __init__(self, directory, ports):
         self.dir = directory
@@ -97,7 +95,7 @@ class SecureCluster:
 
 @contextlib.contextmanager
 def _started(file, number):
-    """`server start` until the block ends."""
+    """Runs `server start` until the block ends."""
     err = file.with_suffix(".err")
     with err.open("w") as stderr:
         process = subprocess.Popen(

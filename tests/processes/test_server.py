@@ -39,7 +39,7 @@ def _server_file(tmp_path, broker, controller):
 
 
 class Server:
-    """`server start` until the block ends; then SIGTERM, and a clean end is expected."""
+    """Runs `server start` until the block ends; then sends SIGTERM and expects a clean exit."""
 
     def __init__(self, file, *options, environ=None):
         self._process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What `up` says when something is in the way, and that it leaves nothing behind."""
+"""Error messages of `up` when it cannot start, and the absence of leftovers."""
 
 import os
 import signal
@@ -105,7 +105,7 @@ def test_a_temporary_cluster(tmp_path):
     )
     with ended_with_its_block(begun) as process:
         until(lambda: "ready in" in process.stderr.readline(), "the line that says ready", 60)
-        # A socket lies beside it where the path is too long for one.
+        # If the path of the directory is too long for a socket, the socket has its own directory next to it.
         (data,) = (path for path in tmp_path.glob("trimaran-*") if path.is_dir())
         state = state_file.read(data)
         assert process.stderr.readline() == f"next:  export TRIMARAN_BOOTSTRAP={state.bootstrap}\n"

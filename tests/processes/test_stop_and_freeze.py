@@ -36,7 +36,7 @@ def leads_nothing(cluster, broker):
 
 
 def quorum(cluster, *options, but=None):
-    """The output of `quorum status`, once a controller other than `but` leads."""
+    """Returns the output of `quorum status`, once a controller other than `but` leads."""
 
     def found():
         done = cluster.run("quorum", "status", "-o", "json", *options, check=False)

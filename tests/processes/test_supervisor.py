@@ -1,4 +1,4 @@
-"""Misfortunes of the supervisor of a local cluster: no node is lost, none is left behind."""
+"""Failures around the supervisor of a local cluster: no node is forgotten or left running."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def alive(nodes):
 
 @contextmanager
 def begin(data, *options):
-    """`up`, not waited for; from when the supervisor can be found until the end of the block."""
+    """Starts `up` without waiting for readiness; yields its process once the supervisor's state file exists."""
     process = subprocess.Popen(
         [sys.executable, "-m", "trimaran", "up", *options, *SMALL, "--data", str(data)],
         cwd=ROOT,
@@ -192,7 +192,7 @@ def test_down_stops_a_starting_cluster(tmp_path):
         _, said = starting.communicate(timeout=30)
         nodes = state_file.read(tmp_path).nodes
         assert not alive(nodes)
-    if starting.returncode:  # else it was ready before
+    if starting.returncode:  # otherwise it was ready before `down`
         assert "was stopped while it started" in said
 
 
@@ -220,7 +220,7 @@ def test_interrupted_up_leaves_no_cluster(tmp_path, number):
     assert starting.returncode == 128 + number, said
     assert not alive(nodes)
     left = {path.name for path in tmp_path.iterdir()}
-    of_nodes = {"controller-1.log", "broker-11.log"}  # a node that was ended early has none yet
+    of_nodes = {"controller-1.log", "broker-11.log"}  # a node stopped early has none yet
     assert left - of_nodes == {"supervisor.lock", "supervisor.log"}
 
 

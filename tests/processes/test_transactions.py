@@ -70,7 +70,7 @@ def test_all_lines_or_none(cluster):
 
 
 def hang(cluster):
-    """A batch of a transaction of which no coordinator knows, as a late producer leaves it."""
+    """Produces a batch of a transaction that no coordinator knows, as a late producer does."""
     with BlockingClient(cluster.bootstrap) as client:
         producer = client.call(
             CoordinatorNode("late", 1),

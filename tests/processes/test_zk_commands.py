@@ -1,4 +1,4 @@
-"""`zk start` and `zk mirror` when they are stopped, or what they need is away."""
+"""`zk start` and `zk mirror` when they are stopped, or when a server or port that they need is unavailable."""
 
 import contextlib
 import json
@@ -99,7 +99,7 @@ def test_an_operator_looks_at_the_tree(tmp_path):
     needs_zookeeper()
     options = ("--controllers", "1", "--brokers", "1")
     with LocalCluster(tmp_path / "cluster", *options) as cluster:
-        cluster.run("up", "--zk")  # it runs, and gets one
+        cluster.run("up", "--zk")  # the running cluster gets a ZooKeeper
 
         def zk(*words):
             return cluster.run("zk", *words, check=False)

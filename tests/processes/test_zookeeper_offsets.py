@@ -1,4 +1,4 @@
-"""Offsets of old consumers, at brokers of a local cluster with ZooKeeper."""
+"""Offset requests of old consumers to the brokers of a local cluster with ZooKeeper."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def fetch(node, group):
 
 def test_a_group_of_old_consumers_moves_to_kafka(cluster):
     one, other = cluster.node(11), cluster.node(12)
-    # A broker serves others before it has its own session with ZooKeeper; until then the answer is retriable.
+    # A broker serves other requests before its ZooKeeper session is established; until then the error is retriable.
     until(lambda: commit(one, "readers", {0: 40, 1: 41}) == {0: 0, 1: 0}, "connected")
     until(lambda: fetch(other, "readers") == {0: 40, 1: 41}, "the other one, too")
     shown = cluster.run("zk", "get", "/consumers/readers/offsets/orders/1").stdout

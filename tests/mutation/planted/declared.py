@@ -1,5 +1,5 @@
-"""What `tests/mutation/test_declarations.py` changes: a handler with two needs, and a message with fields of some
-versions.
+"""Declarations for `tests/mutation/test_declarations.py`: a handler with two needs, and a message with versioned
+fields.
 """
 
 from trimaran.wire.codec.declarations import Struct, field, int16, int32, string

@@ -1,6 +1,4 @@
-"""What `tests/mutation/test_mutation.py` has mutated: rules that `test_limits.py` beside it holds, and some that it
-does not.
-"""
+"""Rules that `tests/mutation/test_mutation.py` mutates; `test_limits.py` in this folder covers some of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +9,12 @@ ONLY_IN_A_CLASS = 4
 
 
 def held(value: int) -> int:
-    """Each way to get it wrong fails a test."""
+    """Bounds the value; every mutation of this fails a test."""
     return min(value, TOP)
 
 
 def half_held(value: int) -> str:
-    """No test calls it at the boundary."""
+    """Names the size; no test checks the boundary."""
     if value > 5:
         return "much"
     return "little"
@@ -27,7 +25,7 @@ def unreached(value: int) -> bool:
 
 
 def counted(end: int) -> int:
-    """Counting down instead would never end."""
+    """Counts up; the mutant that counts down never ends."""
     found = 0
     while found < end:
         found += 1
