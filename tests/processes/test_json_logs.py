@@ -1,4 +1,4 @@
-"""A node with JSON logs writes nothing but one JSON object per line, from start to exit."""
+"""A node with JSON logs writes only JSON objects, one per line, from start to exit."""
 
 import json
 import subprocess

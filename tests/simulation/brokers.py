@@ -1,7 +1,6 @@
-"""Brokers without sockets: observers that register, send heartbeats, change ISRs, leave and come back.
-
-A broker believes its own image, which may be old, and the leader that its own replica of the log knows; its messages
-are lost, late and doubled like all others. Its storage is not simulated.
+"""Brokers without sockets: observers that register, send heartbeats, change ISRs, leave and return. A broker acts on
+its own image, which may be stale, and on the leader known to its own replica of the log. Its messages are lost, delayed
+and duplicated like those of the other nodes. Its storage is not simulated.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class BrokerMember(Member):
         shared.world.after(node.prng.uniform(0, HEARTBEAT_SECONDS), self._turn)
 
     def stopped(self) -> None:
-        """Its sockets close, and every node that is not cut off sees it."""
+        """Closes its sockets, which every reachable controller notices."""
         world, source, life = self.shared.world, self.node.id, self._life
         for controller in self.shared.controllers:
             if controller.node.alive and (source, controller.node.id) not in world.network.cut:

@@ -9,14 +9,14 @@ from tests.simulation.snapshots import key_of, voter_of
 from trimaran.quorum.raft.types import Identity, Peer, VoterEndpoint
 from trimaran.quorum.raft.voters import VoterSet
 
-# share of seeds with dynamic quorums (KIP-853), in which voters change
+# the share of seeds with dynamic quorums (KIP-853), in which the voters change
 DYNAMIC_SHARE = 0.5
 
 
 @dataclass(frozen=True)
 class Cast:
-    """The nodes: voters 1…`voters`, then non-voters. In a dynamic quorum those are controllers that may become voters,
-    and the voters know each other by their bootstrap snapshots; in a static one they are observers.
+    """The nodes: voters 1…`voters`, then non-voters. In a dynamic quorum the non-voters are controllers that may become
+    voters, and the voters know each other from their bootstrap snapshots. In a static quorum they are observers.
     """
 
     voters: int
@@ -33,7 +33,7 @@ class Cast:
 
     @classmethod
     def draw_with_brokers(cls, prng: random.Random) -> Cast:
-        """Static controllers, and three brokers that observe."""
+        """Draws a static quorum of controllers, with three brokers as observers."""
         return cls(prng.choice((1, 3, 3)), 3)
 
     @property
@@ -42,7 +42,7 @@ class Cast:
 
     @property
     def formatted(self) -> range:
-        """The nodes with directories that begin with the set of voters."""
+        """The nodes whose directories are formatted with the voter set."""
         return range(1, self.voters + 1) if self.dynamic else range(0)
 
     @property

@@ -1,8 +1,8 @@
 """The invariants R1–R12 and R15 of the metadata quorum, checked from outside after every event.
 
-The checker never forgets and trusts no node: it looks at roles, disks and messages. Each check counts how often it
-applied (`evaluations`); a run in which a counter stays at zero has not tested that invariant. It looks only at what an
-event has changed; `everything.EveryThing` looks at everything each time, and a test compares the two.
+The checker never forgets and trusts no node: it examines roles, disks and messages. Each check counts how often it
+applied (`evaluations`); a run in which a counter stays at zero has not tested that invariant. The checker examines only
+the changes of an event; `everything.Everything` examines the whole state each time, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def _voters(node: SimNode) -> tuple[int, ...]:
-    """The voters by the node's own log: the newest set counts, committed or not."""
+    """Returns the voters according to the node's own log: the newest set counts, committed or not."""
     return node.log.history.voters.ids
 
 
@@ -40,7 +40,7 @@ def _majority(voters: tuple[int, ...]) -> int:
     return len(voters) // 2 + 1
 
 
-# Limit for one node in one second; twice that of the liveliest of hundreds of runs.
+# Limit for one node in one second; twice the maximum of hundreds of runs.
 REQUESTS_MAX = 200
 
 
@@ -56,33 +56,34 @@ class Checker:
         self.leaders_on_disk: dict[int, int] = {}
         self.epochs: dict[int, int] = {}
         self.votes: dict[tuple[int, int], int] = {}
-        # by asker and its epoch
+        # nodes that granted a pre-vote, by candidate and its epoch
         self.pre_votes: dict[tuple[int, int], set[int]] = {}
         # (end offset, epoch of the last batch) → fingerprint of everything below, for every batch ever appended
         self.chains: dict[tuple[int, int], int] = {}
-        # what was ever below a leader's high watermark: end offset → fingerprint, and the newest of them
+        # everything that was ever below a leader's high watermark: end offset → fingerprint, and the highest end offset
         self.committed: dict[int, int] = {0: GENESIS}
         self.committed_end = 0
-        # by end offset: the epoch whose leader has committed it
+        # by end offset: the epoch whose leader committed it
         self.committed_in: dict[int, int] = {}
         # by leader: the epoch in which it last moved the watermark
         self.committed_epoch_seen: dict[int, int] = {}
         self.known: dict[int, int] = {}
         self.acked: dict[int, int] = {}
-        # by leader and epoch: when each voter fetched last, and when the set was last changed
+        # by leader and epoch: when each voter last fetched, and when the voter set last changed
         self.fetches: dict[tuple[int, int], dict[int, float]] = {}
         self.sets: dict[tuple[int, int], tuple[tuple[int, ...], float]] = {}
-        # by node: the last seen role; of a leader, its watermark then, its voters, and when its quorum must be checked
+        # by node: the role seen last; for a leader also its watermark and voters at that time, and when its quorum must
+        # be checked
         self.seen: dict[int, Role] = {}
         self.watched: dict[int, tuple[int | None, VoterSet, float]] = {}
-        # by node that has lost flushed data: what it had on disk before, end offset → fingerprint
+        # by node that has lost flushed data: the previous content of its disk, end offset → fingerprint
         self.promised: dict[int, dict[int, int]] = {}
 
     def fail(self, invariant: str, *facts: object) -> None:
         raise Violation(" ".join([invariant, *map(str, facts)]))
 
     def look(self, world: World) -> None:
-        """Overridden by a twin that checks everything after every event."""
+        """Does nothing; the naive twin overrides it to check the whole state after every event."""
 
     def count(self, invariant: str) -> None:
         self.evaluations[invariant] += 1
@@ -90,7 +91,7 @@ class Checker:
     # --- R1, R2: epochs and leaders
 
     def saw_role(self, node: SimNode, role: Role, now: float) -> None:
-        """After every event of a node."""
+        """Checks a node's role after each of its events."""
         if role is not self.seen.get(node.id):
             self._saw_another(node, role)
         if type(role) is Leader:
@@ -119,7 +120,7 @@ class Checker:
             self.fail("R1 two leaders in epoch", role.epoch, known, node.id)
 
     def _watch(self, node: SimNode, role: Leader, now: float) -> None:
-        """A leader's watermark and voters if they have changed, and its quorum if it may be too old by now."""
+        """Checks a leader's watermark and voters if they have changed, and its quorum once the check is due."""
         watermark, voters = role.leader_state.high_watermark, node.log.history.voters
         seen, counted, due = self.watched.get(node.id, (None, None, -inf))
         if watermark == seen and voters is counted and now < due:
@@ -134,7 +135,7 @@ class Checker:
         self.watched[node.id] = watermark, voters, due
 
     def _check_completeness(self, node: SimNode, role: Leader) -> None:
-        """R5: a new leader has everything that was ever committed."""
+        """Checks R5: a new leader has everything that was ever committed."""
         if self.committed_end == 0:
             return
         self.count("R5")
@@ -160,7 +161,7 @@ class Checker:
                 )
 
     def persisted(self, node: SimNode) -> None:
-        """R1 also over the vote files."""
+        """Checks R1 for the vote files, too."""
         election = node.disk.election
         if election.leader_id >= 0:
             known = self.leaders_on_disk.setdefault(election.epoch, election.leader_id)
@@ -172,9 +173,9 @@ class Checker:
                 )
 
     def sends(self, node: SimNode, message: Request | Response) -> None:
-        """R2: an epoch is on disk before any message of it leaves."""
+        """Checks R2: an epoch is on disk before any message with it is sent."""
         self.evaluations["R2 sent"] += 1
-        epoch = getattr(message, "epoch", -1)  # some that are about voters have none
+        epoch = getattr(message, "epoch", -1)  # some requests about voters have no epoch
         if epoch > node.disk.election.epoch and node.has_disk:
             self.fail(
                 "R2",
@@ -207,7 +208,7 @@ class Checker:
             self.fail("R3", node.id, "votes in the epoch that it leads", request.epoch)
 
     def stands(self, node: SimNode, request: VoteRequest) -> None:
-        """A candidate's own vote counts too."""
+        """Checks a candidate's own vote."""
         if not request.pre_vote:
             self._keeps_promises(node, "stands")
             self._stands_after_pre_vote(node, request)
@@ -226,14 +227,14 @@ class Checker:
         self.pre_votes.setdefault((request.candidate.id, request.epoch), set()).add(node.id)
 
     def _stands_after_pre_vote(self, node: SimNode, request: VoteRequest) -> None:
-        """A candidate that raises the epoch has asked a majority before."""
+        """Checks that a candidate had pre-votes of a majority before it raised the epoch."""
         voters = _voters(node)
         granted = self.pre_votes.get((node.id, request.epoch - 1), set()) | {node.id}
         if len(granted & set(voters)) < _majority(voters):
             self.fail("R12", node.id, "stands in", request.epoch, "with pre-votes of", granted)
 
     def _keeps_promises(self, node: SimNode, does: str) -> None:
-        """R15: a node that has lost flushed data breaks its promises, until it has fetched all of it again."""
+        """Checks R15: a node that lost flushed data neither votes nor stands until it has fetched all of it again."""
         upto = node.log.refetch_end
         if upto is None:
             return
@@ -243,7 +244,9 @@ class Checker:
     # --- R4, R8: the log
 
     def appended(self, node: SimNode, entry: Entry) -> None:
-        """R4: the same end offset and epoch mean the same log below, on all nodes at all times."""
+        """Checks R4: two batches with the same end offset and epoch have identical logs below them, on all nodes at all
+        times.
+        """
         if entry.base != node.log.end_offset:
             self.fail("R4", node.id, "appends", entry, "at", node.log.end_offset)
         known = self.chains.setdefault((entry.next, entry.epoch), entry.chain)
@@ -252,7 +255,7 @@ class Checker:
             self.fail("R4", node.id, "has another", entry)
 
     def applies(self, node: SimNode, end: int, chain: int) -> None:
-        """R8: committed bytes are the same for all nodes for ever."""
+        """Checks R8: committed bytes are identical on all nodes, forever."""
         self.count("R8")
         if end > self.committed_end:
             self.fail(
@@ -262,8 +265,9 @@ class Checker:
             self.fail("R8", node.id, "applies other data below", end)
 
     def truncates(self, node: SimNode, offset: int) -> None:
-        """R7: truncates nothing that this process knows to be committed, and nothing committed that survived a crash. A
-        follower of a leader before the epoch that has committed it has no part in that majority, and may.
+        """Checks R7: a node truncates nothing that this process knows to be committed, and nothing committed that
+        survived a crash. An exception is a follower in an epoch before the one that committed the data, because it was
+        not part of that majority.
         """
         self.count("R7")
         lost = self.promised.get(node.id)
@@ -278,8 +282,8 @@ class Checker:
                 self.fail("R7", node.id, "truncates the committed", entry, "to", offset)
 
     def crashed(self, node: SimNode) -> None:
-        """Its knowledge is lost with it: an unflushed tail, though committed elsewhere, may have vanished or
-        changed.
+        """Forgets the watermark that the process knew: an unflushed tail may have vanished or changed, although it is
+        committed elsewhere.
         """
         self.known.pop(node.id, None)
 
@@ -287,8 +291,8 @@ class Checker:
         if offset > node.log.end_offset:
             self.fail("R6", node.id, "knows", offset, "beyond its log's end", node.log.end_offset)
         if isinstance(node.raft.role, Resigned):
-            # it led when the watermark moved, and resigned in the same step because the voter set without it was
-            # committed
+            # it was still the leader when the watermark moved, and resigned in the same step because the voter set
+            # without it was committed
             self._saw_watermark(node, offset)
         if offset > self.known.get(node.id, 0):
             self.known[node.id] = offset
@@ -318,15 +322,14 @@ class Checker:
         self._commit_upto(node, offset)
 
     def _holds(self, voter: int, offset: int, chain: int | None) -> bool:
-        """It has it on disk; or it had, told the leader so, and lost it to damage that it has noticed and not yet
-        repaired.
-
-        The second is right because of what the promise is for: a majority that elects must share a voter with the
-        majority that commits, and the shared one must have the data and vote by it. A voter that has lost it abstains
-        (R15, checked at every vote), so no majority that elects contains it: the shared voter is another of those that
-        committed. It votes again once it knows a watermark at or above all that it ever had, so when it has fetched all
-        of that again from a leader, which has it (R5). Only what it really had on disk before the damage counts, and no
-        longer than it abstains.
+        """Whether the voter has the log up to `offset` on disk, or reported it as durable and lost it to damage that it
+        has noticed and not yet repaired. The second case counts because of the purpose of the promise: a majority that
+        elects must share a voter with the majority that commits, and the shared voter must have the data and vote
+        accordingly. A voter that has lost the data abstains (R15, checked at every vote), so no electing majority
+        contains it: the shared voter is another one of the committing majority. It votes again once it knows a
+        watermark at or above everything that it ever had, that is, once it has fetched all of it again from a leader,
+        which has the data (R5). Only the data that it really had on disk before the damage counts, and only while it
+        abstains.
         """
         log = self.nodes[voter].log
         if log.durable_chain_at(offset) == chain:
@@ -334,15 +337,15 @@ class Checker:
         return log.refetch_end is not None and self.promised[voter].get(offset) == chain
 
     def lost(self, node: SimNode, promised: dict[int, int]) -> None:
-        """A start has found flushed data damaged; `promised` is what was on disk before."""
+        """Notes that a start found damage in flushed data; `promised` is the content of the disk before."""
         self.promised.setdefault(node.id, {}).update(promised)
 
     def repaired(self, node: SimNode) -> None:
-        """R15: it knows a watermark at or above all that it had on disk and that may be committed.
+        """Checks R15: the node knows a watermark at or above everything that it had on disk and that may be committed.
 
-        The end of a batch with a damaged length is unknown. It is enough that the watermark is above its beginning:
-        watermarks are ends of batches, so either this batch is committed up to its end, or another one is in its place
-        and this one never was.
+        The end of a batch with a damaged length is unknown. It suffices that the watermark is above the beginning of
+        the batch: watermarks are ends of batches, so either this batch is committed up to its end, or another one is in
+        its place and this one was never committed.
         """
         self.count("R15 repaired")
         promised, watermark = self.promised.pop(node.id, {}), node.raft.high_watermark or 0
@@ -352,9 +355,7 @@ class Checker:
             self.fail("R15", node.id, "forgets its damage before it has everything again")
 
     def opened(self, node: SimNode, election: ElectionState) -> None:
-        """R3: a start finds the vote that was written, or none and does not start; R4: and batches that were appended
-        once.
-        """
+        """Checks R3: a start finds the written vote or is refused; and R4: all batches found were once appended."""
         for entry in node.log.entries:
             if self.chains.get((entry.next, entry.epoch)) != entry.chain:
                 self.fail("R4", node.id, "has another", entry)
@@ -368,7 +369,7 @@ class Checker:
             self.fail("R3", node.id, "wrote", written, "and finds", election)
 
     def started(self, node: SimNode) -> None:
-        """R3: as long as its epoch is the one that it voted in, a replica knows its vote."""
+        """Checks R3: a replica knows its vote while its epoch is the one in which it voted."""
         written = node.disk.election
         if written.voted is None or node.raft.epoch != written.epoch:
             return
@@ -402,7 +403,7 @@ class Checker:
     # --- R11: check-quorum
 
     def fetched(self, node: SimNode, request: Request, now: float) -> None:
-        """A request was accepted; if it is a fetch or an update of a voter, it counts for its leader."""
+        """Notes an accepted request: a fetch or an update of a voter counts for the leader's quorum."""
         replica: ReplicaKey | None
         if isinstance(request, (FetchRequest, FetchSnapshotRequest)):
             replica = request.replica
@@ -429,7 +430,7 @@ class Checker:
         times = sorted((heard.get(v, changed) for v in voters if v != node.id), reverse=True)
         latest = max(times[needed - 1], changed)
         since = now - latest
-        # with five voters, two must fetch since the last time that two had: twice as long in the worst case
+        # with five voters, two must have fetched since two had last done so: twice as long in the worst case
         limit = node.timeouts.check_quorum * min(2, needed)
         if since > node.timeouts.fetch:
             self.count("R11")
@@ -442,7 +443,9 @@ class Checker:
     # --- R10: changes of voters
 
     def changes_voters(self, node: SimNode, records: tuple[ControlRecord, ...]) -> None:
-        """Before a leader appends: one uncommitted change at a time, and any two majorities in force share a voter."""
+        """Checks R10 before a leader appends: one uncommitted change at a time, and any two majorities in force share a
+        voter.
+        """
         for record in records:
             if isinstance(record, VotersChange):
                 self._changes_to(node, record.voters)
@@ -463,7 +466,7 @@ class Checker:
             self.fail("R10", node.id, "changes voters before it has committed in", node.raft.epoch)
 
     def _check_endpoints(self, node: SimNode, voters: VoterSet) -> None:
-        """R16; a hostile node may answer in another's name."""
+        """Checks R16, except in runs with a hostile node, which may answer in another node's name."""
         if node.world.faults.hostile_every:
             return
         for voter in voters:
@@ -473,7 +476,7 @@ class Checker:
                 self.fail("R16", node.id, "writes for voter", voter.id, "the endpoints", ports)
 
     def _check_leads_as_voter(self, node: SimNode, role: Leader) -> None:
-        """A node outside the committed set leads no longer."""
+        """Checks that a node outside the committed voter set no longer leads."""
         if node.id in node.log.history.voters.by_id:
             return
         self.count("R10 leader outside")
@@ -490,14 +493,14 @@ class Checker:
     # --- clients
 
     def acks(self, node: SimNode, offset: int, chain: int) -> None:
-        """A client received the acknowledgement of its batch, which ends at `offset`."""
+        """Checks the acknowledgement that a client received for its batch, which ends at `offset`."""
         self.count("ack")
         self.acked[offset] = chain
         if self.committed.get(offset) != chain:
             self.fail("R5 ack of", offset, "by", node.id, "that is not committed")
 
     def acks_payload(self, node: SimNode, end: int, payload: int) -> None:
-        """The acknowledged batch is the client's own."""
+        """Checks that the acknowledged batch is the client's own."""
         at = node.log.index_of(end) - 1
         if at >= 0 and node.log.entries[at].payload != payload:
             self.fail("R5 ack of", end, "by", node.id, "where another batch stands")

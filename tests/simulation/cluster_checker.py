@@ -1,10 +1,9 @@
-"""C3–C5: the controllers' decisions about brokers and partitions, checked from outside.
-
-C3: a new incarnation of a broker gets a higher epoch and begins fenced, the same one keeps its epoch; a controller that
-knows the new one refuses the old. C4: a fenced broker leads nothing and is in no ISR (except as the last one without
-ELR, so that the partition remembers it); a partition has no leader only while no member of its ISR and ELR could lead,
-or while a controller is about to fence those that could: that takes several batches, so two seconds are allowed from
-its first write to its last. C5: a request that is too large is refused, without side effects.
+"""Invariants C3–C5: the controllers' decisions about brokers and partitions, checked from outside. C3: a new
+incarnation of a broker gets a higher epoch and starts fenced, the same incarnation keeps its epoch, and a controller
+that knows the new incarnation refuses the old one. C4: a fenced broker leads nothing and is in no ISR (except as the
+last one without ELR, so that the partition remembers it); a partition has no leader only while no member of its ISR and
+ELR could lead, or while a controller is about to fence those that could: fencing takes several batches, so two seconds
+are allowed from its first write to its last. C5: a request that is too large is refused, without side effects.
 """
 
 from __future__ import annotations
@@ -19,29 +18,29 @@ from trimaran.wire.schema import Message
 if TYPE_CHECKING:
     from tests.simulation.checker import Checker
 
-# A controller that could not write waits for a second before it tries again.
+# A controller whose write failed waits for a second before it tries again.
 GRACE_SECONDS = 2.0
 
 
 class ClusterChecker:
-    """Sees every committed batch once, with the first node that applies it, and every image."""
+    """Checks every committed batch once, when the first node applies it, and every image."""
 
     def __init__(self, checker: Checker) -> None:
         self._checker = checker
         self._checked_end = 0
-        # (broker, incarnation) → epochs, more than one if a late message of another incarnation came in between; broker
-        # → its newest epoch, and the offset of that registration
+        # (broker, incarnation) → epochs, several if a late message of another incarnation came in between; broker → its
+        # newest epoch, and the offset of that registration
         self.epochs: dict[tuple[int, bytes], list[int]] = {}
         self.newest: dict[int, tuple[int, int]] = {}
-        # (epoch, last offset) of a batch → when it was written; partition → epoch and hour in which it was first seen
-        # without need
+        # (epoch, last offset) of a batch → when it was written; partition → epoch and time at which it was first seen
+        # without a leader although one was available
         self.written: dict[tuple[int, int], float] = {}
         self._since: dict[str, tuple[int, float]] = {}
 
     # --- C3
 
     def committed(self, base: int, end: int, records: list[Message]) -> None:
-        """In the order of the log; a batch within one node's snapshot comes from other nodes."""
+        """Checks C3 in log order; a batch that one node skips by a snapshot comes from other nodes."""
         if base != self._checked_end:
             return
         self._checked_end = end
@@ -67,13 +66,13 @@ class ClusterChecker:
         self.newest[record.broker_id] = (record.broker_epoch, offset)
 
     def registers(self, broker_id: int, incarnation: bytes, broker_epoch: int) -> None:
-        """A broker received its epoch."""
+        """Checks the epoch that a broker received."""
         self._checker.count("C3 answer")
         if broker_epoch not in self.epochs.get((broker_id, incarnation), ()):
             self._checker.fail("C3 broker", broker_id, "was told", broker_epoch, "not committed")
 
     def accepts(self, applied: int, broker_id: int, broker_epoch: int) -> None:
-        """A controller that has applied this much has accepted a broker's request."""
+        """Checks a broker's request that a controller accepted after applying the log up to `applied`."""
         newest, offset = self.newest.get(broker_id, (-1, -1))
         if offset < applied and broker_epoch < newest:
             self._checker.fail("C3 epoch", broker_epoch, "of broker", broker_id, "after", newest)
@@ -85,7 +84,7 @@ class ClusterChecker:
     # --- C4
 
     def published(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """Looks at partitions that have changed; at all, when brokers have."""
+        """Checks the changed partitions, or all of them if brokers have changed."""
         if image.cluster is not delta.image.cluster:
             self.check_all(image)
             return
@@ -141,7 +140,7 @@ class ClusterChecker:
     # --- C5
 
     def oversized(self, before: tuple[object, ...], after: tuple[object, ...], error: str) -> None:
-        """`before` and `after`: the leader, and its written records."""
+        """Checks that an oversized request changed nothing; `before` and `after` are `ControllerMember._standing`."""
         self._checker.count("C5")
         if before != after:
             self._checker.fail("C5 a batch too large changes", before, "to", after)

@@ -1,8 +1,9 @@
 """The real controller above the log: decisions, leases and tasks of `trimaran.quorum.controller`, served by its own
 handlers.
 
-The node proposes what it decides and tells it what is committed, as `trimaran.quorum.replica.node` does; records go
-through the real codec. Requests of brokers come over the simulated network, those of an operator directly.
+The node proposes the controller's decisions and passes it the committed batches, as `trimaran.quorum.replica.node`
+does; records go through the real codec. Brokers' requests arrive over the simulated network, an operator's requests
+directly.
 """
 
 from __future__ import annotations
@@ -62,11 +63,11 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
     CreateTopicsRequest: create_topics,
     DeleteTopicsRequest: delete_topics,
 }
-# Header of every request: a version that all of them have.
+# Header of every request, with a version that all requests have.
 HEADER = SimpleNamespace(api_version=3)
-# A session of a few heartbeats; in real life 9 s and 2 s.
+# A session spans a few heartbeats; the defaults are 9 s and 2 s.
 SESSION_SECONDS = 1.5
-# One batch; in real life 8 MiB.
+# Limit of a batch; the real one is 8 MiB.
 BATCH_BYTES_MAX = 16 << 10
 NEWEST_METADATA_VERSION = 1 << 15
 
@@ -79,7 +80,7 @@ def _config(min_isr: int, unclean: bool) -> ServerConfig:
 
 
 class ControllerMember(Member):
-    """One controller's state machine; while its node leads, the active controller."""
+    """One controller's state machine, which is the active controller while its node leads."""
 
     def __init__(self, shared: Metadata, node: SimNode) -> None:
         super().__init__(shared, node)
@@ -106,14 +107,14 @@ class ControllerMember(Member):
     def _new_id(self) -> bytes:
         return bytes([7]) + self.shared.world.next_payload().to_bytes(15, "big")
 
-    # --- what the controller needs of its node
+    # --- the node's interface for the controller
 
     @property
     def log_end_offset(self) -> int:
         return self.node.log.end_offset
 
     def encode(self, records: Sequence[Message]) -> Steps[bytes]:
-        """Batches are values in this world: `propose` makes what is written."""
+        """Returns no bytes: batches are values in the simulation, and `propose` creates them."""
         yield len(records)
         return b""
 
@@ -142,7 +143,7 @@ class ControllerMember(Member):
         self._resignations += 1
         self.shared.world.after(0.0, lambda: node.resign() if node.life == life else None)
 
-    # --- what the node tells
+    # --- events of the node
 
     def apply(self, entry: Entry) -> None:
         self.shared.cluster.committed(entry.base, entry.next, self.shared.records_of(entry))
@@ -210,7 +211,7 @@ class ControllerMember(Member):
             reply(found)
 
     def _check(self, applied: int, request: Message, found: Message | ErrorCode) -> None:
-        """C3: of requests that bear a broker's epoch."""
+        """Checks C3 for requests that contain a broker epoch."""
         if isinstance(request, BrokerHeartbeatRequest | AlterPartitionRequest):
             if isinstance(found, Message):
                 self.shared.cluster.accepts(applied, request.broker_id, request.broker_epoch)
@@ -218,13 +219,13 @@ class ControllerMember(Member):
                 self.shared.cluster.refuses(request.broker_id, request.broker_epoch)
 
     def refuse(self, request: Message) -> None:
-        """C5: a request that is too large, looked at from both sides of the step that decides."""
+        """Checks C5: sends an oversized request, and compares the state before and after the deciding step."""
         self.shared.world.tasks.start(self._refuse, self.node.life, request)
 
     async def _refuse(self, life: int, request: Message) -> None:
         if self.node.life != life or not self.controller.is_active:
             return
-        if self.controller.active().operations.busy:  # then it would be decided later
+        if self.controller.active().operations.busy:  # the decision would be queued
             return
         before, error = self._standing(), ""
         try:
@@ -233,11 +234,11 @@ class ControllerMember(Member):
         except KafkaError as refusal:
             error = refusal.code.name
         after = self._standing()
-        if error or after != before:  # else there are too few brokers for what it asks
+        if error or after != before:  # otherwise there are too few brokers for the request
             self.shared.cluster.oversized(before, after, error)
 
     def _standing(self) -> tuple[object, ...]:
-        """The leader, and its written records."""
+        """Returns whether the controller is active, its next offset, and its number of resignations."""
         is_active = self.controller.is_active
         end = self.controller.active().next_offset if is_active else -1
         return (is_active, end, self._resignations)

@@ -1,7 +1,5 @@
-"""The naive twin of the checker: after every event it looks at everything of every node from the beginning.
-
-Twenty times slower, so a test runs it for a few seeds, beside planted bugs as well: it must find nothing earlier than
-the checker does.
+"""The naive twin of the checker, which examines the whole state of every node after every event. It is twenty times
+slower, so a test runs it for a few seeds, also with planted bugs: it must find nothing earlier than the checker does.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ class Everything(Checker):
         self.images: dict[int, int] = {}
 
     def saw_role(self, node: SimNode, role: Role, now: float) -> None:
-        """As if no role had been seen before."""
+        """Checks the role as if none had been seen before."""
         self.seen.pop(node.id, None)
         self.watched.pop(node.id, None)
         super().saw_role(node, role, now)
@@ -50,7 +48,7 @@ class Everything(Checker):
                 world.metadata.cluster.check_all(node.metadata.loader.image)
 
     def _look_at_log(self, node: SimNode) -> None:
-        """R4, R8: link by link, against all that was ever appended and committed."""
+        """Checks R4 and R8 batch by batch, against everything that was ever appended and committed."""
         log = node.log
         before, end = log.start_chain, log.start_offset
         known = self.known.get(node.id, 0)
@@ -75,7 +73,7 @@ class Everything(Checker):
                 self.fail("R9 snapshot of", node.id, "at", snapshot_id, "is not committed")
 
     def _look_at_image(self, node: SimNode, image: MetadataImage) -> None:
-        """C1 by everything that the image says."""
+        """Checks C1 with the whole content of the image."""
         offset, found = image.provenance.offset, fingerprint(image)
         if self.images.setdefault(offset, found) != found:
             self.fail("C1", node.id, "has another image at", offset)

@@ -54,7 +54,7 @@ class Faults:
         )
 
     def stop(self) -> None:
-        """Ends the time of faults; snapshots go on."""
+        """Disables all faults; snapshots continue."""
         self.loss = self.duplication = self.clog_every = self.partition_every = 0.0
         self.crash_every = self.crash_inside = self.slow_flush = self.false_gone = self.moves = 0.0
         self.bit_flips = self.clock_jumps_every = self.hostile_every = 0.0

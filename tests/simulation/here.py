@@ -1,5 +1,5 @@
-"""The replacements of clocks, chance and threads by a simulation count in its own thread only: in another one a real
-broker may run, embedded by the test before.
+"""Patches that take effect only in the thread of a simulation. A simulation replaces clocks, randomness and threads,
+while an embedded real broker of an earlier test may still be running in another thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from unittest import mock
 
 
 class _Here:
-    """`mine` in the thread that made it, `others` in all others."""
+    """A proxy of `mine` in the thread that created it, and of `others` in all other threads."""
 
     def __init__(self, mine: Any, others: Any) -> None:
         self._thread = threading.get_ident()
@@ -29,5 +29,5 @@ class _Here:
 
 
 def patched_here(target: Any, name: str, mine: Any) -> AbstractContextManager[object]:
-    """As `mock.patch.object`, for functions and objects, in this thread."""
+    """Patches a function or object like `mock.patch.object`, but only for this thread."""
     return mock.patch.object(target, name, _Here(mine, getattr(target, name)))

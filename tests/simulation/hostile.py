@@ -1,12 +1,8 @@
-"""A hostile peer: requests that no correct node sends, and answers that contradict known facts. They change
-nothing and leave nothing behind (mA13–mA16).
-
-A request like that of an observer is remembered for a while, as it must be; a flood of those fills bounded memory and
-nothing else.
-
-Not in it: a future epoch within `EPOCH_JUMP_MAX` from a voter of our cluster, which Raft has to believe. Nor a voter
-that lies about its votes or its log: no Raft quorum tolerates one. Those are in `nonsense`, with the sole
-requirement that no node breaks.
+"""A hostile peer: requests that no correct node sends, and answers that contradict known facts. They must change
+nothing and leave nothing behind (mA13–mA16). A request that looks like an observer's is remembered for a while, as it
+must be; a flood of them fills only bounded memory. Two attacks are excluded: a future epoch within `EPOCH_JUMP_MAX`
+from a voter of our cluster, which Raft has to believe, and a voter that lies about its votes or its log, which no Raft
+quorum tolerates. `nonsense` includes both, with the sole requirement that no node fails.
 """
 
 from __future__ import annotations
@@ -33,12 +29,13 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 FAR = (1 << 63) - 1
-# of the hostile acts, and how many requests each has
+# the share of floods among hostile acts, and the number of requests in a flood
 FLOOD_SHARE, FLOOD_REQUESTS = 0.1, 30
-# of the others: an answer
+# the share of forged responses among the remaining acts
 ANSWER_SHARE = 0.3
 IN_FLIGHT = "requests in flight"
-# Beside parked fetches: one request of every peer, a change of voters, and what a flood asks of who does not park.
+# In addition to parked fetches: one request of every peer, a voter change, and a flood's requests to a node that does
+# not park them.
 UNANSWERED_MAX = 20
 
 
@@ -80,7 +77,7 @@ class Hostile:
             )
 
     def flood(self, node: SimNode, count: int) -> None:
-        """Fetches of more and more observers, all of which want to wait forever."""
+        """Sends fetches of ever more observers, all with an endless maximum wait."""
         before = self._what_counts(node)
         self.world.happened["flood"] += 1
         for _ in range(count):
@@ -96,10 +93,10 @@ class Hostile:
             self.world.checker.fail("hostile flood changes", before, self._what_counts(node))
 
     def held(self, node: SimNode) -> dict[str, tuple[int, int]]:
-        """Traces of requests in memory: their number, and its bound."""
+        """Returns the number of remembered requests of each kind, and its bound."""
         role, peers = node.raft.role, len(self.world.nodes)
         parked_max = leading.DEFERRED_MAX + leading.DEFERRED_BY_VOTERS_MAX
-        # at most one to each, as a voter and as a bootstrap server
+        # at most one request to each peer, as a voter and as a bootstrap server
         found = {IN_FLIGHT: (len(node.raft._state.requests._by_token), 2 * peers)}
         if isinstance(role, Leader):
             found["parked fetches"] = (len(role.leader_state.deferred), parked_max)
@@ -111,13 +108,15 @@ class Hostile:
         return (str(node.raft), node.disk.election, node.log.end_chain)
 
     def _promised(self, node: SimNode) -> tuple[object, ...]:
-        """Everything except repeatable requests: a snapshot is begun again, a pre-vote may be lost."""
+        """Returns the state that must not change. Repeatable requests are excluded: a snapshot fetch restarts, and a
+        pre-vote may be lost.
+        """
         raft = node.raft
         return (raft.election, raft.high_watermark, node.disk.election, node.log.end_chain)
 
     def _state(self, node: SimNode) -> tuple[object, ...]:
         held = self.held(node)
-        del held[IN_FLIGHT]  # the node's own, which it may continue at each poll
+        del held[IN_FLIGHT]  # the node's own requests, which may progress at each poll
         return (*self._what_counts(node), *(size for size, _bound in held.values()))
 
     def _fetch_of_a_stranger(self, node: SimNode) -> core.Request:
@@ -134,7 +133,7 @@ class Hostile:
         )
 
     def _response(self, node: SimNode, request: core.Request) -> core.AnyResponse:
-        """A response of the right class from `Nonsense`, except that it is impossible."""
+        """Returns a response of the right class from `Nonsense` with an impossible field."""
         prng, raft = self.world.prng, node.raft
         response = Nonsense(prng, raft, node.log).response(request)
         known = raft.election.leader_id
@@ -151,7 +150,7 @@ class Hostile:
         return replace(response, **prng.choice(kinds))  # type: ignore[arg-type]
 
     def _taken_back(self, node: SimNode) -> list[dict[str, object]]:
-        """Claims of the leader of a follower's epoch about commits that contradict earlier ones."""
+        """Returns fetch responses, in the name of the current leader, that contradict earlier commits."""
         raft, log = node.raft, node.log
         head = {"epoch": raft.epoch, "leader_id": raft.election.leader_id, "error": 0}
         committed = raft._state.committed_offset

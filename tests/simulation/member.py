@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from tests.simulation.node import SimNode
 
 BOOTSTRAP = (FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST),)
-# so that comparing whole images stays cheap
+# bounds the cost of comparing whole images
 TOPICS_MAX = 12
 
 
 class Member:
-    """One life of a node: what it has applied, and what it does when it leads."""
+    """The state machine of one node process: its applied state, and its actions as the leader."""
 
     def __init__(self, shared: Metadata, node: SimNode) -> None:
         self.shared, self.node = shared, node
@@ -50,13 +50,15 @@ class Member:
     # --- the state machine
 
     def saw_role(self, role: Role) -> None:
-        """After every event of the node."""
+        """Called after every event of the node."""
 
     def stopped(self) -> None:
-        """The node's process has ended."""
+        """Called when the node's process has ended."""
 
     def publish(self, delta: MetadataDelta, image: MetadataImage, _manifest: Manifest) -> None:
-        """The loader swallows a publisher's failure, so a violation is raised later."""
+        """Compares the image with those of other nodes. The loader swallows a publisher's failure, so a violation is
+        raised later.
+        """
         try:
             self.shared.saw(self.node, delta, image)
         except AssertionError as failure:
@@ -78,7 +80,7 @@ class Member:
         return LoadedSnapshot(*snapshot_id, 0, self.shared.snapshots[snapshot_id])
 
     def save(self, snapshot_id: OffsetAndEpoch) -> None:
-        """R9: the snapshot of an offset is the same whoever writes it."""
+        """Checks R9: snapshots of an offset are identical on all nodes."""
         records = list(image_to_records(self.loader.image))
         known = self.shared.snapshots.setdefault(snapshot_id, records)
         self.shared.world.checker.count("R9 image")
@@ -92,12 +94,12 @@ class Member:
     # --- the controller
 
     def decide(self, prng: random.Random) -> list[Message]:
-        """The leader's next batch; empty until it knows what its predecessors committed."""
+        """Returns the leader's next batch, which is empty until the leader has applied its predecessors' commits."""
         role = self.node.raft.role
         if not isinstance(role, Leader) or self.node.applied <= role.start_offset:
             return []
         if self.node.applied < self.node.log.end_offset:
-            return []  # decides from committed state, one batch at a time
+            return []  # each decision is based on committed state
         if self.active_epoch != role.epoch:
             self.active_epoch, self.transaction = role.epoch, -1
             records = activation_records(
@@ -140,7 +142,7 @@ def _topic(name: str, number: int) -> TopicRecord:
 
 
 def _whole(names: object, prng: random.Random) -> list[str]:
-    """Some topic; if a transaction created it, with everything else in that transaction."""
+    """Returns a random topic, together with all others that the same transaction created."""
     listed = sorted(names)  # type: ignore[call-overload]
     chosen = prng.choice(listed)
     if not chosen.startswith("txn-"):

@@ -1,7 +1,7 @@
 """The metadata above the log: real records through the real loader on every node.
 
-In one kind of run the real controller decides on what brokers and an operator ask for (`controllers`, `brokers`,
-`operator`). In the other whoever leads writes topics, configs and transactions of records (KIP-868) that take several
+In one kind of run the real controller handles requests of brokers and an operator (`controllers`, `brokers`,
+`operator`). In the other kind the leader writes topics, configs and transactions of records (KIP-868) that take several
 batches, so that leaders change in the middle of them. The published states are compared: by offset (C1, R9), with the
 watermark (C2), and transaction by transaction (R14).
 """
@@ -39,10 +39,8 @@ class Rules(NamedTuple):
 
 
 class Metadata:
-    """The shared state of all nodes: batches by payload, images by offset, transactions by number (their size once they
-    are ended).
-
-    `rules` if there are controllers; `clean_epochs`: the epochs that brokers stored at a clean shutdown.
+    """The shared state of all nodes: batches by payload, images by offset, and sizes of ended transactions by number.
+    `rules` is set if there are controllers; `clean_epochs` has the epochs that brokers stored at a clean shutdown.
     """
 
     def __init__(self, world: World, rules: Rules | None = None) -> None:
@@ -50,7 +48,7 @@ class Metadata:
         self.given_rules = rules
         self.cluster = ClusterChecker(world.checker)
         self.clean_epochs: dict[int, int] = {}
-        # of each broker: its epoch, and that of its life before
+        # by broker: its epoch, and the epoch of its previous process
         self.epochs: dict[int, int] = {}
         self.past_epochs: dict[int, int] = {}
         self.batches: dict[int, list[Message]] = {}
@@ -64,7 +62,7 @@ class Metadata:
         return self.given_rules
 
     def member(self, node: SimNode) -> Member:
-        """A node's state machine, a new one for each of its lives."""
+        """Returns a new state machine for a process of the node."""
         if self.given_rules is None:
             return Member(self, node)
         return ControllerMember(self, node) if node.identity.can_vote else BrokerMember(self, node)
@@ -78,7 +76,7 @@ class Metadata:
         return self.batches.get(entry.payload, [])
 
     def saw(self, node: SimNode, delta: MetadataDelta, image: MetadataImage) -> None:
-        """A node has published an image."""
+        """Checks an image that a node has published."""
         checker = self.world.checker
         offset = image.provenance.offset
         checker.count("C2")

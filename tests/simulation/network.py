@@ -49,7 +49,7 @@ class Network:
     def call(
         self, source: SimNode, target: int, request: Message, done: Callable[[Any], object]
     ) -> None:
-        """A broker's request to a controller; `done` gets the answer, if one comes back to the same process."""
+        """Sends a broker's request to a controller; calls `done` with the response if one reaches the same process."""
         life, node = source.life, self.world.nodes[target]
 
         def back(response: Any) -> None:
@@ -98,7 +98,7 @@ class Network:
     # --- faults
 
     def partition(self) -> None:
-        """Cuts a random group off, for both directions or one."""
+        """Cuts a random group off, in one direction or both, or cuts random links."""
         prng = self.world.prng
         ids = list(self.world.nodes)
         group = set(prng.sample(ids, prng.randint(1, len(ids) - 1)))
@@ -115,8 +115,9 @@ class Network:
         self.cut = set()
 
     def clog(self) -> None:
-        """One direction between two nodes stalls for longer than an election timeout, then all messages arrive at
-        once."""
+        """Stalls one direction between two nodes for longer than an election timeout; then all its messages arrive at
+        once.
+        """
         prng = self.world.prng
         a, b = prng.sample(list(self.world.nodes), 2)
         self.clogged_until[(a, b)] = self.world.now + prng.uniform(0.5, 3.0)

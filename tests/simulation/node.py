@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
 
 class CrashNow(Exception):
-    """The process dies in the middle of what it does."""
+    """Raised when the process dies in the middle of a step."""
 
 
 class SimNode:
-    # With more than thirty attributes in a dictionary CPython gives up its quick look-ups.
+    # With more than thirty instance attributes CPython no longer uses its fast attribute lookups.
     __slots__ = (
         *("world", "checker", "network", "disk", "log", "raft", "metadata"),
         *("id", "identity", "timeouts", "prng"),
@@ -70,28 +70,28 @@ class SimNode:
         self.prng: random.Random = world.prng
         self.raft: Raft = None  # type: ignore[assignment]
         self.alive = False
-        # why it does not start any more
+        # the reason why it no longer starts
         self.refused: str | None = None
         # its snapshot or vote file has an unnoticed wrong bit
         self.is_rotten = False
         self.life = 0
         self.loading_snapshot = False
         self.skew = 0.0
-        # requests sent in a second, and which second that is
+        # the current second, and the number of requests sent in it
         self._sent_at, self._sent = 0, 0
         self.metadata: Member | None = None
-        # the core's deadline after its last input, and the first hour for which a wake-up is in the heap
+        # the core's deadline after its last input, and the earliest wake-up in the heap
         self._deadline = self._wakes_at = inf
 
     @property
     def now(self) -> float:
-        """This node's clock: what has passed, and what it believes to have passed."""
+        """This node's clock: the simulated time plus the node's own jumps."""
         return self.world.now + self.skew
 
     # --- life and death
 
     def start(self) -> None:
-        """Opens the files that the last crash left."""
+        """Starts a new process with the files that the last crash left."""
         self.life += 1
         self._tokens: dict[int, tuple[int, int, int, core.Request]] = {}
         self._next_token = 0
@@ -109,7 +109,8 @@ class SimNode:
         if self.world.metadata is not None:
             self.metadata = self.world.metadata.member(self)
         latest = self.log.latest_snapshot
-        if latest is not None and latest.offset > 0:  # else it has the first voters and no state
+        # the snapshot at offset 0 has the first voters and no state
+        if latest is not None and latest.offset > 0:
             self._load_snapshot(latest)
         if self.prng.random() < self.world.faults.moves:
             there = VoterEndpoint("C", f"sim-{self.life}", self.id)
@@ -122,7 +123,7 @@ class SimNode:
         self.settle()
 
     def _open(self) -> ElectionState | None:
-        """The election on disk; None if it cannot be trusted and nothing can be done about it."""
+        """Returns the election on disk; None if the node must refuse to start."""
         promised = self.log.durable_chains()
         try:
             is_damaged = self.log.recover()
@@ -132,9 +133,7 @@ class SimNode:
             self.world.say(self.id, "refuses to start:", why)
             self.world.happened["refused to start"] += 1
             return None
-        self.is_rotten = (
-            False  # a damaged snapshot was not needed, or a good one has taken its place
-        )
+        self.is_rotten = False  # a damaged snapshot was not needed, or has been replaced
         if is_damaged:
             self.checker.lost(self, promised)
         self.checker.opened(self, election)
@@ -163,19 +162,19 @@ class SimNode:
             self.world.happened["bit flip in vote file"] += self.is_rotten
 
     def rot(self) -> None:
-        """A bit of the newest snapshot flips, perhaps while we run and serve it."""
+        """Flips a bit of the newest snapshot, perhaps while the node runs and serves it."""
         self.is_rotten = self.log.flip_in_snapshot(self.prng)
         self.world.happened["bit flip in snapshot"] += self.is_rotten
 
     @property
     def is_damaged(self) -> bool:
-        """Damages the file in any way, noticed or not."""
+        """Whether any file of the node is damaged, noticed or not."""
         log = self.log
         is_noticed = self.refused is not None or log.refetch_end is not None
         return is_noticed or self.is_rotten or not all(entry.intact for entry in log.entries)
 
     def jump(self, seconds: float) -> None:
-        """The clock goes forward, as after a suspended machine: everything that waits is late."""
+        """Moves the clock forward, as after the suspension of a machine: all timeouts are overdue."""
         self.skew += seconds
         self.tick()
 
@@ -193,10 +192,10 @@ class SimNode:
         arrived = self._remember(source, source_life, token, message)
         self._guard(self.raft.receive, arrived, message, self.now)
         if self.alive and arrived in self._tokens:
-            self.checker.fetched(self, message, self.world.now)  # parked, hence accepted
+            self.checker.fetched(self, message, self.world.now)  # parked, and therefore accepted
 
     def _remember(self, source: int, source_life: int, token: int, message: core.Request) -> int:
-        """Notes the origin of a request; returns our own token of it."""
+        """Notes the origin of a request; returns our own token for it."""
         self._next_token += 1
         self._tokens[self._next_token] = (source, source_life, token, message)
         return self._next_token
@@ -206,7 +205,9 @@ class SimNode:
         return len(self._tokens)
 
     def probe(self, source: int, message: core.Request) -> None:
-        """A request without a waiting sender, at the time of the core's last poll: time itself changes nothing."""
+        """Delivers a request without a waiting sender, at the time of the core's last poll, so that no timeout causes a
+        change.
+        """
         arrived = self._remember(source, 0, 0, message)
         self._guard(self.raft.receive, arrived, message, self.raft._polled_at)
 
@@ -221,7 +222,7 @@ class SimNode:
         self._take_response(token, message, self.now)
 
     def probe_response(self, token: int, message: core.AnyResponse) -> None:
-        """An answer at the hour of the core's last look, see `probe`."""
+        """Delivers a response at the time of the core's last poll; see `probe`."""
         self._take_response(token, message, self.raft._polled_at)
 
     def _take_response(self, token: int, message: core.AnyResponse, now: float) -> None:
@@ -232,8 +233,8 @@ class SimNode:
         self._guard(self.raft.receive, token, checked, now)
 
     def _check(self, message: core.AnyResponse) -> core.AnyResponse | None:
-        """Nothing damaged reaches the core: records are not taken, the last piece of a snapshot is as if it were not
-        there.
+        """Returns the response as the driver passes it to the core: None for damaged records; for the last piece of a
+        damaged snapshot, the error of a missing snapshot.
         """
         if isinstance(message, core.FetchResponse) and len(message.records):
             if not [entry for entry in message.records if not entry.intact]:
@@ -258,17 +259,21 @@ class SimNode:
         self._guard(self.raft.peer_down, node_id, self.now)
 
     def tick(self, deadline: float = 0.0) -> None:
-        """Handles a timeout at `deadline` of its own clock; adding and subtracting a skew may round it down."""
+        """Handles a timeout at `deadline` of the node's clock; adding and subtracting the skew may have rounded `now`
+        down.
+        """
         self._wakes_at = inf
         self._guard(self.raft.handle_timeout, max(self.now, deadline))
 
     def propose(self, payloads: list[tuple[int, int]]) -> None:
-        """Each of `payloads` (id, record count) is a batch; proposed in one turn."""
+        """Proposes a batch for each of `payloads` (id, record count) in one turn."""
         if isinstance(self.raft.role, Leader):
             self._guard(self._propose, payloads)
 
     def upgrade(self) -> None:
-        """An operator sets kraft.version 1; refused until all voters have reported their directory ids."""
+        """Sets kraft.version 1 as an operator does; the core refuses until all voters have reported their directory
+        ids.
+        """
         if isinstance(self.raft.role, Leader):
             self._guard(self._upgrade)
 
@@ -328,7 +333,7 @@ class SimNode:
             for token, response in replies:
                 self._reply(token, response)
             for token, peer, request, _timeout in sends:
-                # the id of a bootstrap server is not known; its port identifies it
+                # a bootstrap server has no known id; its port identifies it
                 self._send(token, peer.port, request)
             if committed is not None:
                 self.checker.saw_role(self, raft.role, self.world.now)
@@ -392,7 +397,7 @@ class SimNode:
             self._flush()
 
     def _flush(self) -> None:
-        """Group commit: one flush at a time; later requests wait for the next one."""
+        """Starts a flush (group commit): one at a time; later requests wait for the next one."""
         self._flush_wanted, self._flushing = False, True
         claim = self.log.begin_flush()
         life = self.life
@@ -548,11 +553,11 @@ class SimNode:
 
 
 def _nothing() -> None:
-    """A step that only has the effects taken that are there."""
+    """A step without input, after which `_guard` performs the pending effects."""
 
 
 def _payload(batch: ControlBatch | Proposal) -> int:
-    """Payloads of control batches are negative."""
+    """Returns the payload's number, which is negative for a control batch."""
     if isinstance(batch, ControlBatch):
         return -1 - zlib.crc32(repr(batch.records).encode())
     return int.from_bytes(batch.batch, "big")

@@ -1,8 +1,6 @@
-"""Arbitrary messages of a peer: well-formed, as the translation and the driver let them through, and as likely wrong as
-right.
-
-Numbers are drawn near those of the node itself; otherwise nothing would pass the first check. Records and
-snapshots chain and have good checksums, as those that reach a core do.
+"""Arbitrary messages of a peer: well-formed, so that the translation and the driver accept them, but as likely wrong as
+right. Numbers are drawn close to the node's own, because others would fail the first check. Records and snapshots chain
+and have correct checksums, like those that reach a real core.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from trimaran.wire.errors import ErrorCode
 
 FAR = (1 << 63) - 1
 IDS = (1, 2, 3, 4)
-# A larger exponent than a float can have.
+# As an exponent of 2, too large for a float.
 MANY_SUCCESSORS = 1100
-# No node has it, so no piece of it is the whole.
+# A snapshot size that no piece reaches.
 LARGE = 1 << 40
 
 
@@ -43,7 +41,7 @@ class Nonsense(NamedTuple):
     raft: Raft
     log: SimLog
 
-    # --- what messages are made of
+    # --- parts of messages
 
     def id(self) -> int:
         return self.prng.choice((*IDS, *IDS, -1, 77, (1 << 31) - 1))
@@ -62,7 +60,7 @@ class Nonsense(NamedTuple):
         return self.prng.choice((near, near, near, 0, -1, FAR, latest.offset if latest else 7))
 
     def place(self) -> OffsetAndEpoch:
-        """As the translation makes them: neither part is negative."""
+        """Returns an offset and epoch that are not negative, which the translation ensures."""
         return OffsetAndEpoch(max(self.offset(), 0), max(self.epoch(), 0))
 
     def key(self) -> ReplicaKey:
@@ -162,7 +160,7 @@ class Nonsense(NamedTuple):
     # --- answers
 
     def response(self, request: core.Request) -> core.AnyResponse:
-        """A response of the class that answers `request`: the translation makes no other."""
+        """Returns a response of the class that answers `request`, which the translation ensures."""
         match request:
             case core.VoteRequest():
                 return core.VoteResponse(**self._head(), granted=self.prng.random() < 0.8)
@@ -214,7 +212,7 @@ class Nonsense(NamedTuple):
         return response
 
     def _entries(self, request: core.FetchRequest, response: core.FetchResponse) -> list[Entry]:
-        """As `validate_fetched` lets them through."""
+        """Returns batches that `validate_fetched` accepts."""
         newest = max(response.epoch, request.epoch)
         found, offset, fingerprint = [], request.fetch_offset, self.log.end_chain
         epoch = request.last_fetched_epoch
@@ -237,7 +235,7 @@ class Nonsense(NamedTuple):
         return tuple(self.prng.choices(possible, k=self.prng.randint(1, 3)))
 
     def _snapshot_fetched(self, request: core.FetchSnapshotRequest) -> core.AnyResponse:
-        """A response for the requested piece, as the driver ensures, if it has bytes."""
+        """Returns a response; if it has bytes, they are the requested piece, which the driver ensures."""
         content = Content(7, self.prng.choice((0, 1)), self.prng.choice((None, self.voters())))
         data = encode(content)
         response = core.FetchSnapshotResponse(

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tests.simulation.controllers import ControllerMember
     from tests.simulation.metadata import Metadata
 
-# so that comparing whole images stays cheap
+# bounds the cost of comparing whole images
 TOPICS_MAX = 6
-# one record more than a request may make, and more bytes than the simulation's batches hold
+# one record more than a request may create, and more bytes than a simulated batch holds
 TOO_MANY, TOO_LARGE = 10_001, 400
 
 
@@ -34,7 +34,7 @@ class Operator:
                     self._ask_too_much(member)
 
     def is_in_order(self) -> bool:
-        """L1: in every controller's image the brokers that live are unfenced, and those that are gone fenced."""
+        """Checks L1: in every controller's image, live brokers are unfenced and the others are fenced."""
         world = self._shared.world
         living = {i: node.alive for i, node in world.nodes.items() if not node.identity.can_vote}
         for member in self._shared.controllers:

@@ -1,7 +1,7 @@
-"""Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or tells one: `--seed S`; of the
-quorum, of `--partitions`, or of `--coordinators` on top of them.
-
-Prints what was met and tested, what never was, and the seed of the first failure. Exit status 1 on a violation.
+"""Runs seeds of a simulation: `python -m tests.simulation.run --seeds N --start S`, or prints the transcript of one:
+`--seed S`. The simulation is that of the quorum, of `--partitions`, or of `--coordinators` on top of partitions. Prints
+the faults that occurred, the invariants that were evaluated, those that never were, and the seed of the first failure.
+The exit status is 1 on a violation.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ QUORUM = Simulation(World, run_seed, INVARIANTS, SOMETIMES)
 
 
 def spare_the_collector() -> None:
-    """Imported modules stay, and a world is one knot that becomes garbage as a whole: looking for some of it often
-    finds nothing.
+    """Freezes imported modules, which stay alive, and makes collections rare: a world is one reference cycle, of which
+    nothing is garbage before its end.
     """
     gc.freeze()
     gc.set_threshold(10_000)

@@ -1,5 +1,5 @@
-"""One runner of seeds for all simulations: the interface of a world, many runs and their statistics, and one run as a
-transcript.
+"""The runner of seeds for all simulations: the interface of a world, the statistics of many runs, and the transcript of
+one run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.simulation.world import Result
 
 
 class Tellable(Protocol):
-    """A world. `trace` is None, or a list that gets a line for each thing that happens."""
+    """A world; `trace` is None, or a list that gets a line for each event."""
 
     now: float
     trace: list[str] | None
@@ -23,7 +23,9 @@ class Tellable(Protocol):
 
 @dataclass(frozen=True)
 class Simulation:
-    """For a meaningful result, all `invariants` must have been evaluated, and all of `sometimes` must have happened."""
+    """A kind of simulation. The runs are meaningful only if all `invariants` were evaluated and all of `sometimes`
+    happened.
+    """
 
     world: Callable[..., Tellable]
     run_seed: Callable[..., Result]
@@ -39,7 +41,7 @@ class Simulation:
         return results
 
     def never(self, results: list[Result]) -> list[str]:
-        """Invariants that no counted run evaluated, and things that happened in none."""
+        """Returns the invariants that no counted run evaluated, and the events that happened in none."""
         counted = [result for result in results if result.made_progress]
         evaluated = {name for result in counted for name in result.evaluations}
         happened = {name for result in counted for name in result.faults}
@@ -48,7 +50,7 @@ class Simulation:
         ]
 
     def summary(self, results: list[Result]) -> str:
-        """The worth of the runs; those without progress or faults count zero."""
+        """Returns the statistics of the runs, without those that had no progress or no faults."""
         counted = [result for result in results if result.made_progress]
         faults: Counter[str] = Counter()
         evaluations: Counter[str] = Counter()
@@ -68,7 +70,7 @@ class Simulation:
         return "\n".join(lines)
 
     def tell(self, seed: int) -> int:
-        """One seed as a transcript, to the end or to the violation."""
+        """Prints the transcript of one seed, to its end or to the violation; returns the exit status."""
         world = self.world(seed)
         world.trace = []
         try:

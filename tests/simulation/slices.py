@@ -1,4 +1,4 @@
-"""A slice of one request, as the turn of a connection is (`trimaran.wire.transport.scheduling.turn`)."""
+"""A slice with a single request, like the turn of a connection (`trimaran.wire.transport.scheduling.turn`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trimaran.wire.transport.scheduling.slice_end import slice_end
 
 @contextmanager
 def slice_of_requests() -> Iterator[None]:
-    """Work that waits for the end of a slice begins after the block."""
+    """Delays work that waits for the end of a slice until the end of the block."""
     slice_end().begin_slice()
     try:
         yield

@@ -10,12 +10,12 @@ from typing import NamedTuple
 from trimaran.quorum.raft.types import ReplicaKey, VoterEndpoint
 from trimaran.quorum.raft.voters import Voter, VoterSet
 
-# Three pieces of a fetch (`snapshot_max_bytes` of the simulation).
+# Size of a snapshot: three pieces of a fetch (`snapshot_max_bytes` of the simulation).
 SIZE_MIN = 72
 
 
 class Damaged(Exception):
-    """The checksum is wrong."""
+    """Raised if the checksum is wrong."""
 
 
 class Content(NamedTuple):
@@ -41,7 +41,7 @@ def encode(content: Content) -> bytes:
 
 
 def decode(data: bytes) -> Content:
-    """Raises Damaged."""
+    """Returns the content; raises Damaged."""
     if b"%08x" % zlib.crc32(data[8:]) != data[:8]:
         raise Damaged
     _, state, version, listed, *_ = data.split(b"|")

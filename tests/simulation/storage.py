@@ -1,9 +1,7 @@
-"""The disk of a simulated node: vote file, log and snapshots, with what a crash leaves of them.
-
-The log knows what is in memory (page cache) and what is durable. A kill keeps the page cache, a power cut keeps the
-durable part and perhaps some of the rest: nothing, a part of the unflushed tail, that tail with torn batches in it, or
-the state before an unflushed truncation. Bits may flip in anything that was flushed: the log, a snapshot, the vote
-file.
+"""The disk of a simulated node: vote file, log and snapshots, and their state after a crash. The log distinguishes data
+in memory (page cache) from durable data. A kill keeps the page cache. A power cut keeps the durable part and some of
+the rest: nothing, a part of the unflushed tail, that tail with a torn batch, or the state before an unflushed
+truncation. Bits may flip in anything that was flushed: the log, a snapshot, the vote file.
 """
 
 from __future__ import annotations
@@ -23,11 +21,9 @@ GENESIS = 0
 
 
 class Entry(NamedTuple):
-    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` are the records of a
-    control batch.
-
-    `intact`: the checksum is right. Every reader of a damaged batch must notice. `torn`: because a part of it was never
-    written.
+    """A batch: offsets [base, next), and a fingerprint of the whole log up to its end. `control` has the records of a
+    control batch. `intact` means that the checksum is right; every reader must detect a damaged batch. `torn` means
+    that a part of the batch was never written.
     """
 
     base: int
@@ -41,7 +37,7 @@ class Entry(NamedTuple):
 
 
 class Refused(Exception):
-    """The node does not start: its promises cannot be read, and no other node knows them (R15)."""
+    """Raised if the node refuses to start: its promises cannot be read, and no other node knows them (R15)."""
 
 
 def chain(before: int, epoch: int, payload: int) -> int:
@@ -57,14 +53,12 @@ class Image(NamedTuple):
 
 
 class SimLog:
-    """A `LogView`, with the meaning that `trimaran.quorum.raft_log.metadata_log.MetadataLog` has (a test compares
-    them).
-    """
+    """A `LogView` that behaves like `trimaran.quorum.raft_log.metadata_log.MetadataLog` (a test compares the two)."""
 
     def __init__(self) -> None:
         self.history = QuorumHistory()
         self.refetch_end: int | None = None
-        # by snapshot: kraft.version and voters; in real files they are a part of the bytes
+        # by snapshot: kraft.version and voters, which are part of the bytes in real files
         self.quorums: dict[OffsetAndEpoch, tuple[int, VoterSet | None]] = {}
         self.start_offset = self.end_offset = 0
         self.start_chain = GENESIS
@@ -73,13 +67,13 @@ class SimLog:
         self.epochs: list[tuple[int, int]] = []
         self.snapshots: list[OffsetAndEpoch] = []
         self.snapshot_data: dict[OffsetAndEpoch, bytes] = {}
-        # snapshots with a wrong bit
+        # snapshots with a flipped bit
         self.rotten: set[OffsetAndEpoch] = set()
         self.flushed = Image(0, GENESIS, ())
         self.flushed_offset = 0
-        # what is saved of it now and then
+        # the flushed offset that was last saved as the recovery point
         self.recovery_point = 0
-        # offsets that a flush in progress may claim, lowered by truncations
+        # offsets that the flushes in progress may report, lowered by truncations
         self.flushing: list[list[int]] = []
 
     # --- LogView
@@ -124,12 +118,12 @@ class SimLog:
         return self.entries[-1].chain if self.entries else self.start_chain
 
     def index_of(self, offset: int) -> int:
-        """The index of the first batch that begins at `offset` or after it."""
+        """Returns the index of the first batch that begins at or after `offset`."""
         at = bisect_right(self.ends, offset)
         return at + (at < len(self.ends) and self.entries[at].base < offset)
 
     def chain_at(self, offset: int) -> int | None:
-        """Fingerprint of everything below `offset`; None if that is not the end of a batch that we hold."""
+        """Returns the fingerprint of everything below `offset`; None if no batch in this log ends there."""
         if offset == self.start_offset:
             return self.start_chain
         at = bisect_left(self.ends, offset)
@@ -146,7 +140,7 @@ class SimLog:
             self._note(entry)
 
     def format(self, voters: VoterSet) -> None:
-        """As `storage format --initial-controllers` does: the snapshot (0, 0) has the first voters."""
+        """Formats the log like `storage format --initial-controllers`: the snapshot (0, 0) has the first voters."""
         bootstrap = OffsetAndEpoch(0, 0)
         self.quorums[bootstrap] = (1, voters)
         self.snapshots, self.snapshot_data = [bootstrap], {bootstrap: b""}
@@ -160,7 +154,7 @@ class SimLog:
                 self.history.set_kraft_version(offset, record.version)
 
     def _note_all(self) -> None:
-        """Rebuilds the history, by the newest snapshot and the log behind it."""
+        """Rebuilds the history from the newest snapshot and the log after it."""
         self.history.clear()
         after = 0
         if self.snapshots:
@@ -174,7 +168,7 @@ class SimLog:
                 self._note(entry)
 
     def truncate_to(self, offset: int) -> int:
-        """Returns where the log now ends: a batch that `offset` cuts goes whole."""
+        """Truncates whole batches, including one that straddles `offset`; returns the new end of the log."""
         at = bisect_right(self.ends, offset)
         del self.entries[at:], self.ends[at:]
         self.end_offset = self.ends[-1] if self.ends else self.start_offset
@@ -202,7 +196,7 @@ class SimLog:
         self._note_all()
 
     def quorum_at(self, offset: int) -> tuple[int, VoterSet | None]:
-        """The quorum in a snapshot of everything below `offset`."""
+        """Returns kraft.version and voters for a snapshot of everything below `offset`."""
         return self.history.kraft_version_at(offset - 1), self.history.voters_at(offset - 1)
 
     def add_snapshot(
@@ -218,7 +212,7 @@ class SimLog:
             self.rotten.discard(snapshot_id)
 
     def clean(self) -> None:
-        """The log begins at the newest snapshot."""
+        """Deletes everything before the newest snapshot."""
         newest = self.snapshots[-1]
         start_chain = self.chain_at(newest.offset)
         assert start_chain is not None
@@ -248,7 +242,7 @@ class SimLog:
         self.recovery_point = self.flushed_offset
 
     def power_cut(self, prng: random.Random) -> bool:
-        """Loses what was not flushed, or a part of it; True if it tears a batch."""
+        """Loses all or some of the unflushed data; returns whether it tore a batch."""
         kind = prng.random()
         keep = bisect_right(self.ends, self.flushed_offset)
         if kind < 0.4:
@@ -281,7 +275,7 @@ class SimLog:
         self._note_all()
 
     def flip_a_bit(self, prng: random.Random) -> bool:
-        """Damages a flushed batch; False if there is none."""
+        """Damages a flushed batch; returns False if there is none."""
         flushed = bisect_right(self.ends, self.flushed_offset)
         if not flushed:
             return False
@@ -290,7 +284,7 @@ class SimLog:
         return True
 
     def flip_in_snapshot(self, prng: random.Random) -> bool:
-        """Damages a snapshot; False if there is none with bytes in it."""
+        """Damages the newest snapshot; returns False if there is none, or if it is empty."""
         snapshot_id = self.latest_snapshot
         if snapshot_id is None or not self.snapshot_data[snapshot_id]:
             return False
@@ -301,9 +295,9 @@ class SimLog:
         return True
 
     def recover(self) -> bool:
-        """The work of opening: cuts torn batches off above the recovery point, notes other damage as something to be
-        fetched again (True), and flushes data that an earlier process left in the page cache, before it is relied on. A
-        log that begins at a damaged snapshot loses everything.
+        """Opens the log: truncates at a torn batch above the recovery point, marks other damage to be fetched again,
+        and flushes data that an earlier process left in the page cache. A log that begins at a damaged snapshot loses
+        everything. Returns whether flushed data was damaged.
         """
         self.flushing = []
         self._cut_torn_tail()
@@ -319,14 +313,18 @@ class SimLog:
         return is_damaged or is_tail_damaged or has_lost_all
 
     def _cut_torn_tail(self) -> None:
-        """It is not known how far the log was flushed, only how a torn batch looks."""
+        """Truncates at a torn batch above the recovery point. The flushed offset is not known after a restart, but a
+        torn batch is recognizable.
+        """
         for at, entry in enumerate(self.entries):
             if entry.torn and entry.base >= self.recovery_point:
                 self._keep(self.entries[:at])
                 return
 
     def _look_behind_recovery_point(self) -> bool:
-        """Damaged data there that is not torn was written whole, so it may have been acknowledged."""
+        """Marks damage above the recovery point: a damaged batch that is not torn was written completely, so it may
+        have been acknowledged.
+        """
         for at, entry in enumerate(self.entries):
             if not entry.intact and entry.base >= self.recovery_point:
                 self._refetch(at)
@@ -352,14 +350,14 @@ class SimLog:
         return False
 
     def _begin_anew(self) -> None:
-        """The snapshot at the beginning of the log is damaged: the whole is fetched again."""
+        """Empties a log whose first snapshot is damaged, so that everything is fetched again."""
         self.refetch_end = max(self.end_offset, self.refetch_end or 0)
         self.start_offset, self.start_chain, self.flushed = 0, GENESIS, Image(0, GENESIS, ())
         self.snapshots, self.snapshot_data = [], {}
         self._keep([])
 
     def _look_through(self) -> bool:
-        """Data before the newest snapshot is checked by fetching replicas."""
+        """Marks damage after the newest snapshot; fetching replicas check the data before it."""
         latest = self.latest_snapshot
         after = 0 if latest is None else latest.offset
         for at, entry in enumerate(self.entries):
@@ -369,12 +367,14 @@ class SimLog:
         return False
 
     def durable_chains(self) -> dict[int, int]:
-        """Fingerprints of everything that survives a power cut, by the ends of batches; and of where the log begins."""
+        """Returns the fingerprints of everything that survives a power cut, by the ends of batches, and that of the
+        log's start.
+        """
         durable = {e.next: e.chain for e in self.entries if e.next <= self.flushed_offset}
         return {self.start_offset: self.start_chain, **durable}
 
     def durable_chain_at(self, offset: int) -> int | None:
-        """As `chain_at`, of what survives a power cut for certain."""
+        """Returns `chain_at` for data that certainly survives a power cut, otherwise None."""
         if offset == self.start_offset:
             return self.start_chain
         if offset > self.flushed_offset:
@@ -383,7 +383,7 @@ class SimLog:
 
 
 def _epochs_from(epochs: list[tuple[int, int]], offset: int, end: int) -> list[tuple[int, int]]:
-    """Kafka's `truncateFromStart`: the epoch that covers `offset` now begins there."""
+    """Implements Kafka's `truncateFromStart`: the epoch that covers `offset` now begins there."""
     later = [e for e in epochs if e[1] > offset]
     earlier = [e for e in epochs if e[1] <= offset]
     if earlier and (not later or later[0][1] > offset):
@@ -392,7 +392,7 @@ def _epochs_from(epochs: list[tuple[int, int]], offset: int, end: int) -> list[t
 
 
 class Disk:
-    """Everything of a node that survives its process."""
+    """All state of a node that survives its process."""
 
     def __init__(self) -> None:
         self.election = ElectionState()
@@ -400,12 +400,12 @@ class Disk:
         self.log = SimLog()
 
     def save(self, election: ElectionState) -> None:
-        """`election` is what the checker believes to be on disk, `vote_file` what a start finds there."""
+        """Saves the election: `election` for the checker, and the `vote_file` that a start reads."""
         self.election = election
         self.vote_file = encode_election(election, self.log.history)
 
     def load(self) -> ElectionState:
-        """Raises Refused."""
+        """Returns the saved election; raises Refused."""
         if self.vote_file is None:
             return ElectionState()
         try:

@@ -1,9 +1,6 @@
-"""Tasks on simulated time: a real controller or broker is a set of trio tasks, so a run that has one takes place inside
-`trio.run`.
-
-trio's clock shows the time of the world; after each event its tasks run until all of them wait for something that is
-still to come. The order of ready tasks is drawn from the seed; the world goes last, so that no task is left that could
-have continued.
+"""Tasks on simulated time: a real controller or broker is a set of trio tasks, so a run with one takes place inside
+`trio.run`. trio's clock shows the simulated time. After each event, tasks run until all of them wait for a later event.
+The order of ready tasks is drawn from the seed; the world's own task comes last, so that no other task is still ready.
 """
 
 from __future__ import annotations
@@ -23,12 +20,12 @@ from trimaran.node.runtime import turns
 
 T = TypeVar("T")
 
-# Turns of the tasks between two events; a request for far too many topics takes some hundred.
+# Limit of turns between two events; a request for far too many topics takes a few hundred.
 TURNS_MAX = 5000
 
 
 class Timed(Protocol):
-    """A world, as far as its tasks look at it; `between_turns` is called between two turns of them."""
+    """The part of a world that its tasks use; `between_turns` is called between two turns of the tasks."""
 
     @property
     def now(self) -> float: ...
@@ -40,7 +37,7 @@ class Timed(Protocol):
 
 
 def step_through(play: Coroutine[Any, Any, T]) -> T:
-    """Runs what never waits."""
+    """Runs a coroutine that never waits; returns its result."""
     try:
         play.send(None)
     except StopIteration as end:
@@ -64,8 +61,8 @@ class _Clock(trio.abc.Clock):
 
 
 class _Turns(random.Random):
-    """trio takes those that are ready from the end of a list that it has shuffled. `last` of them finds all that are
-    ready now in its queue.
+    """The random order of ready tasks. trio takes tasks from the end of a list that it shuffles; the task `last` goes
+    to the front, so that it runs after all others.
     """
 
     last: trio.lowlevel.Task | None = None
@@ -84,13 +81,13 @@ class Tasks:
         self._turns = _Turns(world.seed)
 
     def run(self, play: Callable[[], Awaitable[T]], *patches: AbstractContextManager[object]) -> T:
-        """`patches` are in place meanwhile."""
+        """Runs `play` in `trio.run` with `patches` in place; returns its result."""
         with ExitStack() as stack:
             stack.enter_context(patched_here(scheduler, "_r", self._turns))
             stack.enter_context(
                 mock.patch.object(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", new=True)
             )
-            # The time of the world stands still while its tasks run.
+            # Simulated time does not pass while tasks run.
             stack.enter_context(mock.patch.object(turns, "HOLD_SECONDS_MAX", 0))
             for patch in patches:
                 stack.enter_context(patch)
@@ -114,7 +111,7 @@ class Tasks:
     async def settle(self) -> None:
         runner = scheduler.GLOBAL_RUN_CONTEXT.runner
         turns = 0
-        # the result of `current_statistics`, which would take a tenth of the time of a run
+        # the same values as in `current_statistics`, which would take a tenth of a run's time
         while runner.runq or runner.deadlines.next_deadline() <= self._world.now:
             turns += 1
             if turns > TURNS_MAX:
@@ -124,13 +121,13 @@ class Tasks:
 
     @property
     def next_deadline(self) -> float:
-        """The time at which the first task continues."""
+        """The earliest deadline of a task."""
         deadline: float = scheduler.GLOBAL_RUN_CONTEXT.runner.deadlines.next_deadline()
         return deadline
 
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """A violation if there is one, else whatever failed first."""
+    """Returns the first violation, or the first failure if there is none."""
     found, _ = failures.split(Violation)
     one: BaseException = found or failures
     while isinstance(one, BaseExceptionGroup):

@@ -1,4 +1,6 @@
-"""The simulation of coordinators as a test: seeds hold every rule, planted bugs are found, a seed is a run."""
+"""The simulation of coordinators as a test: every rule holds for the seeds, planted bugs are found, and a seed
+determines its run.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,9 @@ from tests.simulation.mutants.elsewhere import is_killed_by, missing_tests
 from tests.simulation.mutants.mutant import hunt
 from trimaran.testing import EmbeddedKafka
 
-# A few seconds of one core; `./dev simulate --coordinators N` runs any other number.
+# Takes a few seconds of one core; `./dev simulate --coordinators N` runs any number of seeds.
 SEEDS = 4
-# Each is found soon, the last of them in some seven seeds: one or two of each file. With other hashes a seed is
-# another run.
+# One or two planted bugs of each file, each found within about seven seeds. Other hashes change the run of a seed.
 QUICK = (
     *("complete before the markers", "nothing is verified", "serves before it has loaded"),
     *("load stops before the end", "what others own is free"),
@@ -28,7 +29,7 @@ QUICK_SEEDS = 40
 
 @pytest.mark.slow
 def test_seeds_hold_every_rule() -> None:
-    """In a process of their own, where sets have the order that they have for `./dev simulate`."""
+    """The seeds run in a separate process, in which sets have the same order as under `./dev simulate`."""
     command = [sys.executable, "-m", "tests.simulation.run", "--coordinators", str(SEEDS)]
     done = subprocess.run(
         command,
@@ -43,7 +44,7 @@ def test_seeds_hold_every_rule() -> None:
 
 @pytest.mark.slow
 def test_a_seed_is_a_run() -> None:
-    """Same seed, same run, event by event."""
+    """The same seed gives the same run, event by event."""
     first, second = trace_of_run(), trace_of_run()
     assert len(first) > 100
     assert first == second

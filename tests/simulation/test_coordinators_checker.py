@@ -1,4 +1,4 @@
-"""The checker of coordinators refuses histories in which a rule is broken, and takes those in which none is."""
+"""The checker of coordinators rejects histories that break a rule, and accepts those that break none."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def require(holds: bool, name: str, *why: object) -> None:
 
 
 class History:
-    """Batches one after the other, each appended and committed."""
+    """Batches in order, each appended and committed."""
 
     def __init__(self) -> None:
         self.outcomes = Outcomes(require)
@@ -120,7 +120,7 @@ class History:
         self.add(OFFSETS, (key, encode_group_value(value, 3)))
 
     def stable(self, generation: int) -> None:
-        """A classic group with a member."""
+        """Writes a classic group with a member."""
         member = MemberMetadata(
             member_id="m",
             client_id="c",
@@ -141,7 +141,7 @@ class History:
         self.add(OFFSETS, (key, encode_group_value(value, 3)))
 
     def upgrade(self, epoch: int) -> None:
-        """A consumer group takes the place of the classic one."""
+        """Replaces the classic group by a consumer group."""
         key = ConsumerGroupMetadataKey(group_id="g")
         value = ConsumerGroupMetadataValue(epoch=epoch)
         self.add(
@@ -378,7 +378,7 @@ def end_of(base: int, producer_id: int, *, is_commit: bool) -> Batch:
 
 
 def compacted(*batches: Batch) -> Compacted:
-    """Committed at 0 ms."""
+    """Returns the checker's log of batches committed at 0 ms."""
     made = Compacted(require, RETENTION_MS)
     for batch in batches:
         made.committed(batch, 0)

@@ -1,4 +1,6 @@
-"""The simulation of partitions as a test: seeds hold every invariant, planted bugs are found, a seed is a run."""
+"""The simulation of partitions as a test: every invariant holds for the seeds, planted bugs are found, and a seed
+determines its run.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,9 @@ from tests.simulation.partitions.replica_logs import batch_ends, entries_in
 from tests.simulation.partitions.simulation import PARTITIONS
 from tests.simulation.partitions.world import World
 
-# A few seconds of one core; `./dev simulate --partitions N` runs any other number.
+# Takes a few seconds of one core; `./dev simulate --partitions N` runs any number of seeds.
 SEEDS = range(1, 11)
-# Each of these is found by one of the first seeds: one of each file.
+# One planted bug of each file, which one of the first seeds finds.
 QUICK = (
     *("waits for nobody", "keeps what diverges", "reads above the watermark"),
     *("epoch start not recorded", "told before it is flushed", "emptied disks lead"),
@@ -37,7 +39,7 @@ QUICK_SEEDS = 12
 
 
 FAILING = {"directories": 2, "directory_fails_every": 0.4, "away": 0.4, "move_every": 0.2}
-# Seeds with several directories per broker: their disks fail, are away, and are broken to the end.
+# Seeds with several directories per broker, whose disks fail, are missing at a start, or stay broken to the end.
 DIRECTORIES = range(1, 13)
 
 
@@ -61,7 +63,7 @@ def test_mutant_is_found(name: str) -> None:
 
 
 def test_restarted_leader_knows_producers_of_deleted_records() -> None:
-    """This seed had a batch twice (I1)."""
+    """This seed once wrote a batch twice (I1)."""
     assert World(13, emphasis=EMPHASIS["deleted records are in the way"]).run().acked
 
 
@@ -78,7 +80,7 @@ def test_enough_mutants_exist() -> None:
 
 
 def test_a_seed_is_a_run() -> None:
-    """Same seed, same run, event by event."""
+    """The same seed gives the same run, event by event."""
     first, second = trace_of(World(4, chaos_seconds=2.0)), trace_of(World(4, chaos_seconds=2.0))
     assert len(first) > 40
     assert first == second
@@ -106,7 +108,7 @@ def test_failing_seed_is_reported_and_replayed(capsys: pytest.CaptureFixture[str
 
 
 def test_seed_reproduces_run_with_several_directories() -> None:
-    """Names that are drawn, and what is purged when, are the world's."""
+    """The world determines random names and the times of purges."""
     runs = [trace_of(World(2, emphasis=FAILING)) for _ in range(2)]
     assert any("asked to move" in line for line in runs[0])
     assert runs[0] == runs[1]
@@ -129,7 +131,7 @@ def disk_with(content: bytes, *, flush: bool, flush_name: bool) -> SimDisk:
 
 
 def left_of(*, flush: bool, flush_name: bool, power_cut: bool) -> set[bytes | None]:
-    """The remains of the file after many crashes; None where it is not there."""
+    """Returns the remains of the file after each of many crashes; None if it is missing."""
     found: set[bytes | None] = set()
     for seed in range(60):
         disk = disk_with(b"abc", flush=flush, flush_name=flush_name)
@@ -189,7 +191,7 @@ def test_names_with_failed_fsync_stay_undurable() -> None:
 
 
 def test_batch_on_disk_is_found_by_its_offset() -> None:
-    """After others, in the segment of its offset; preallocated zeros are not batches."""
+    """The batch follows others in the segment of its offset; preallocated zeros are not batches."""
     first, second = bytes(batch(b"a")), bytes(batch(b"b", base_offset=1))
     disk = SimDisk(lambda: 0)
     disk.mkdir(Path("/t-0"))

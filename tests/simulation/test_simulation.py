@@ -16,16 +16,16 @@ from tests.simulation.world import World, run_seed
 from trimaran.quorum.raft import leader_state, leading
 from trimaran.quorum.raft.types import InvariantViolated
 
-# Shorter than those of `./dev simulate N`, so that they take ten seconds of one core.
+# Runs are shorter than those of `./dev simulate N`, so that they take ten seconds of one core.
 SEEDS, CHAOS_SECONDS = 300, 5.0
-# Seeds that a mutant may take here; `./dev simulate --mutants` gives each 2,000.
+# The number of seeds tried for a mutant here; `./dev simulate --mutants` tries 2,000.
 MUTANT_SEEDS = 60
 QUICK = [mutant for mutant in MUTANTS if mutant.name not in SLOW]
 
 
 @functools.cache
 def found_of(name: str) -> Outcome:
-    """Several tests need the seed that finds a mutant."""
+    """Returns the seed that finds a mutant, which several tests need."""
     return hunt(next(mutant for mutant in MUTANTS if mutant.name == name), MUTANT_SEEDS)
 
 
@@ -50,7 +50,7 @@ def test_regression(seed: int) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"controllers": True}], ids=["log", "controllers"])
 def test_a_seed_is_a_run(options: dict[str, bool]) -> None:
-    """Same seed, same run, event by event."""
+    """The same seed gives the same run, event by event."""
     first, second = trace_of(World(17, **options)), trace_of(World(17, **options))
     assert len(first) > 300
     assert first == second
@@ -117,7 +117,7 @@ def test_looking_at_everything_finds_a_bug_no_earlier(name: str) -> None:
 
 
 def test_a_hostile_peer_exhausts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small bounds, so that they are reached; then the quorum continues as before."""
+    """The bounds are small, so that they are reached; afterwards the quorum continues as before."""
     monkeypatch.setattr(leading, "DEFERRED_MAX", 30)
     monkeypatch.setattr(leading, "DEFERRED_BY_VOTERS_MAX", 10)
     monkeypatch.setattr(leader_state, "OBSERVERS_MAX", 25)

@@ -1,7 +1,7 @@
-"""One seeded run: a heap of (time, sequence, action), nodes, network, faults, clients; safety first, then liveness.
-
-Safety phase: faults without bound, no claim about progress. Liveness phase: faults stop, every node is started; within
-ten election timeouts there must be a leader, a new proposal must be committed and applied by all, and all must agree.
+"""One seeded run: a heap of (time, sequence, action), nodes, network, faults, clients; a safety phase, then a liveness
+phase. In the safety phase faults are unbounded, and progress is not required. In the liveness phase faults stop and
+every node is started: within ten election timeouts there must be a leader, a new proposal must be committed and applied
+by all nodes, and all of them must agree.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from trimaran.quorum.raft.types import VoterEndpoint as Listener
 from trimaran.wire.text.endpoint import Endpoint
 
 CHAOS_SECONDS = 12.0
-# ten election timeouts, and a fetch timeout for a follower that must first notice
+# ten election timeouts, and a fetch timeout until followers notice
 RECOVERY_SECONDS = 12.0
-# of the seeds: real metadata records above the log
+# the share of seeds with real metadata records above the log
 METADATA_SHARE = 0.25
-# So low that most decisions take several turns, and requests arrive meanwhile; in real life 500.
+# Low enough for most decisions to take several turns, with requests arriving meanwhile; the real limit is 500.
 STEPS_PER_TURN = 4
-# of the seeds: the real controller, and brokers
+# the share of seeds with the real controller and brokers
 CONTROLLERS_SHARE = 0.05
-# between proposals, of one to three batches
+# the mean time between proposals of one to three batches
 CLIENT_SECONDS = 0.25
-# of the changes of voters, those that name an endpoint of another node
+# the share of voter changes that name an endpoint of another node
 WRONG_ENDPOINTS = 0.25
-# between flips of bits in snapshots that are being served
+# the mean time between bit flips in snapshots that are being served
 ROT_SECONDS = 1.5
-# twice what the longest of thousands of runs took
+# twice the maximum of thousands of runs
 EVENTS_MAX = 12_000
-# what is done to the nodes; `happened` counts other things as well
+# the faults; `happened` counts other events, too
 FAULTS = (
     *("crash", "clog", "partition", "message lost", "duplication", "false gone"),
     *("bit flip", "bit flip in snapshot", "bit flip in vote file", "torn write"),
@@ -93,7 +93,7 @@ class World:
         self.events = 0
         self.acked = 0
         self.happened: Counter[str] = Counter()
-        # a line for each event, if wanted
+        # a line for each event, or None
         self.trace: list[str] | None = None
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
@@ -147,14 +147,14 @@ class World:
                 self.checker.look(self)
             if self.events % 16 == 0:
                 if self.events > EVENTS_MAX:
-                    raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
+                    raise Violation(f"L1 more than {EVENTS_MAX} events: a node is busy in a loop")
                 if done():
                     return True
         self.now = end
         return done()
 
     def between_turns(self) -> None:
-        """Proposals of tasks are sent before anything else happens."""
+        """Sends the proposals of tasks before anything else happens."""
         while self.proposed:
             self.proposed.pop().settle()
 
@@ -175,7 +175,7 @@ class World:
             node.start()
 
     def _every(self, seconds: float, action: Callable[[], None]) -> None:
-        """Repeats with exponential gaps until the faults stop."""
+        """Repeats an action at exponentially distributed intervals until the faults stop."""
         if not seconds:
             return
 
@@ -204,14 +204,16 @@ class World:
             self._every(ROT_SECONDS, self._rot)
 
     def may_damage(self, node: SimNode) -> bool:
-        """Lost data must be on a majority of the others: at most one voter of three or more is damaged at a time."""
+        """Whether the node's data may be damaged. A majority of the other voters must have it, so at most one of three
+        or more voters is damaged at a time.
+        """
         others = [other for other in self.nodes.values() if other is not node]
         is_one_of_many = self.cast.voters >= 3 and len(node.log.history.voters) in (0, *range(3, 9))
         is_whole = node.refused is None and not node.is_rotten
         return is_one_of_many and is_whole and not any(other.is_damaged for other in others)
 
     def _rot(self) -> None:
-        """A bit flips in a snapshot of a node that runs: fetching replicas must notice."""
+        """Flips a bit in a snapshot of a running node; fetching replicas must notice it."""
         node = self.prng.choice(list(self.nodes.values()))
         if node.alive and self.may_damage(node):
             node.rot()
@@ -228,7 +230,7 @@ class World:
         self.after(self.prng.uniform(0.3, 5.0), self.network.heal)
 
     def _false_gone(self) -> None:
-        """A node believes a living peer dead: allowed to cost an election, never safety."""
+        """Lets a node take a living peer for dead, which may cost an election but never safety."""
         node, other = (
             self.prng.choice(list(self.nodes.values())),
             self.prng.choice(list(self.nodes)),
@@ -238,14 +240,14 @@ class World:
             node.peer_down(other)
 
     def _upgrade(self) -> None:
-        """An operator makes the static quorum dynamic, and changes it from then on."""
+        """Makes the static quorum dynamic, as an operator does; changes its voters once it is dynamic."""
         for node in list(self.nodes.values()):
             if node.alive:
                 node.upgrade()
         self._change_voters()
 
     def _change_voters(self) -> None:
-        """An operator requests the leader to add a node or to remove a voter, perhaps the leader itself."""
+        """Sends an operator's request to a leader: to add a node or to remove a voter, perhaps the leader itself."""
         leaders = [n for n in self.nodes.values() if n.alive and isinstance(n.raft.role, Leader)]
         controllers = [n for n in self.nodes.values() if n.identity.can_vote]
         if not leaders:
@@ -266,7 +268,7 @@ class World:
         leader.request(CLIENT, 0, 0, request)
 
     def _wrong_endpoint(self, leader: SimNode) -> core.Request:
-        """A request claims that a voter listens at another node's address, or that a broker is a controller."""
+        """Returns a request that names another node's address for a voter, or a broker as a voter."""
         named, there = self.prng.sample(list(self.nodes.values()), 2)
         if self.prng.random() < 0.3:
             there = named if not named.identity.can_vote else there
@@ -322,17 +324,15 @@ class World:
             return step_through(self._play())
         return self.tasks.run(
             self._play,
-            # the one question that the controller asks by sockets of its own
+            # the only operation for which the controller opens its own sockets
             mock.patch.object(liveness, "probe", self._probe),
             mock.patch.object(operations, "STEPS_PER_TURN", STEPS_PER_TURN),
-            # a frozen world would never be freed
+            # frozen objects of the world would never be freed
             mock.patch.object(operations, "OBJECTS_PER_STEP", 0),
         )
 
     async def _probe(self, endpoints: Iterable[Endpoint]) -> ProbeResult:
-        """The controller's finding about a broker's process; it may be mistaken, as another process may listen
-        there.
-        """
+        """Returns the result of probing a broker's process. It may be wrong: another process may have the port."""
         await trio.sleep(0.01)
         ports = {endpoint.port for endpoint in endpoints}
         answered = frozenset(("sim", port) for port in ports if self.nodes[port].alive)
@@ -398,7 +398,9 @@ class World:
             raise Violation(f"L1 no progress in {RECOVERY_SECONDS} s without faults: {states}")
 
     def _check_agreement(self) -> None:
-        """All nodes have applied the committed records, and every acked batch is in it."""
+        """Checks that all nodes have applied the same committed records, and that these contain every acknowledged
+        batch.
+        """
         committed = self.checker.committed
         for node in self.nodes.values():
             if node.refused is None:

@@ -180,7 +180,7 @@ class World:
             self.now = max(self.now, following)
             self.events += 1
             if self.events > EVENTS_MAX:
-                raise Violation(f"L1 more than {EVENTS_MAX} events: somebody is busy in a loop")
+                raise Violation(f"L1 more than {EVENTS_MAX} events: a task is busy in a loop")
             if self._heap and self._heap[0][0] <= self.now:
                 heapq.heappop(self._heap)[2]()
 
