@@ -77,7 +77,7 @@ class Hostile:
             )
 
     def flood(self, node: SimNode, count: int) -> None:
-        """Sends fetches of ever more observers, all with an endless maximum wait."""
+        """Sends fetches of many new observers, all with an endless maximum wait."""
         before = self._what_counts(node)
         self.world.happened["flood"] += 1
         for _ in range(count):

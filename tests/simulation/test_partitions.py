@@ -39,7 +39,7 @@ QUICK_SEEDS = 12
 
 
 FAILING = {"directories": 2, "directory_fails_every": 0.4, "away": 0.4, "move_every": 0.2}
-# Seeds with several directories per broker, whose disks fail, are missing at a start, or stay broken to the end.
+# Seeds with several directories per broker: disks fail, are missing at a start, or stay broken to the end.
 DIRECTORIES = range(1, 13)
 
 

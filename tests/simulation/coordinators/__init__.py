@@ -1,1 +1,1 @@
-"""The simulation of coordinators: their real shards on top of the simulated brokers, with clients that speak bytes."""
+"""The simulation of coordinators: their real shards on simulated brokers, with clients that send encoded requests."""

@@ -1,6 +1,5 @@
-"""Compares a broker's answer with the logs when it is sent.
-
-An answer about offsets may return a state of any time since the request arrived: `arrives` notes how far it was then.
+"""Compares a broker's response with the logs when it is sent. A response about offsets may return the state at any time
+since the request arrived, so `arrives` notes the state at that time.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 E = ErrorCode
 FENCED = frozenset({E.PRODUCER_FENCED, E.INVALID_PRODUCER_EPOCH, E.INVALID_PRODUCER_ID_MAPPING})
-# Errors of a coordinator that has lost a member.
+# Errors of a coordinator that does not know a member.
 FORGOTTEN = frozenset({E.UNKNOWN_MEMBER_ID, E.GROUP_ID_NOT_FOUND})
 BUMPING_VERSION = 5
 
@@ -41,7 +40,9 @@ Before = Any
 
 
 class Answers(CoordinatorChecker):
-    """`version` of EndTxn tells whether it bumps the epoch."""
+    """Checks responses, with `before` as returned by `arrives`; the version of EndTxn determines whether it bumps the
+    epoch.
+    """
 
     def __init__(self, world: Any) -> None:
         super().__init__(world)
@@ -167,12 +168,12 @@ class Answers(CoordinatorChecker):
         )
 
     def _check_told(self, response: Any) -> None:
-        """T5: the last epoch is kept to fence the one before; no producer has it."""
+        """Checks T5: no producer gets the last epoch, which is reserved for fencing the one before it."""
         last = self.world.rules.epoch_max
         self.rule(response.producer_epoch < last, "T5", response, "has the epoch", last)
 
     def _fenced_told(self, request: Any, code: int) -> None:
-        """T7: a producer is fenced only by another producer."""
+        """Checks T7: a producer is fenced only by another producer."""
         if code in FENCED:
             self.rule(
                 self.transactions.may_fence(
@@ -208,8 +209,9 @@ class Answers(CoordinatorChecker):
     def _generation_told(
         self, broker: CoordinatorBroker, request: Any, _version: int, response: Any, before: Before
     ) -> None:
-        """G1: members of an old generation never get a success, except for a heartbeat by a broker that does not know
-        of the next leader yet. As in Kafka, nothing fences that: a heartbeat writes nothing.
+        """Checks G1: members of an old generation never get a successful response. An exception is the response to a
+        heartbeat by a broker that has not learned of its successor: as in Kafka nothing fences it, because a heartbeat
+        writes nothing.
         """
         is_loading, newest, _ = before
         is_deposed = False
@@ -232,7 +234,7 @@ class Answers(CoordinatorChecker):
                 *("G3", request.group_id, request.generation_id, "is answered, written is", known),
             )
             if request.group_id not in self.offsets.generations:
-                return  # a consumer group: its members are not all at one epoch
+                return  # members of a consumer group may have different epochs
             life = self.offsets.lives[request.group_id]
             for index in sorted(assigned(response.assignment)):
                 place = (request.group_id, life, request.generation_id, index)
@@ -250,7 +252,7 @@ class Answers(CoordinatorChecker):
     ) -> None:
         if not response.error_code:
             _, newest, life = before
-            # An empty group that changes its kind meanwhile restarts.
+            # An empty group that changed its kind meanwhile restarts its generations.
             self.rule(
                 response.generation_id >= newest or self.offsets.lives[request.group_id] > life,
                 *("G1", request.group_id, "goes from", newest, "to", response.generation_id),
@@ -277,7 +279,7 @@ def _committer(request: Any) -> tuple[str, str, str | None]:
 
 
 def _is_loading(broker: CoordinatorBroker, group_id: str) -> bool:
-    """Members are then answered without an error, as in Kafka."""
+    """Whether the group's shard is loading, during which members get responses without an error, as in Kafka."""
     index = broker.groups.partition_of(group_id)
     return any(
         epoch.partition_index == index and epoch.state is ShardState.LOADING

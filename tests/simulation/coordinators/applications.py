@@ -1,4 +1,6 @@
-"""Applications: the input is written, transformed in transactions, read; others commit offsets, or vanish."""
+"""Applications: they write the input, transform it in transactions, and read the output; others commit offsets, or
+vanish.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ ABORTED_SHARE = 0.2
 
 class Reading(CoordinatorClient):
     async def fetch(self, key: Key, offset: int, isolation_level: int) -> Any:
-        """The answer of the leader; None: no answer came."""
+        """Returns the leader's response; None if there is none, or an error."""
         found = self.leader_of(key)
         if found is None:
             return None
@@ -79,7 +81,7 @@ class Reading(CoordinatorClient):
 
 
 class InputProducer(CoordinatorClient):
-    """Idempotent, as `tests.simulation.partitions.clients.Producer`, with an id from its broker."""
+    """An idempotent producer, like `tests.simulation.partitions.clients.Producer`, but with an id from a broker."""
 
     async def run(self) -> None:
         while True:
@@ -116,14 +118,14 @@ class InputProducer(CoordinatorClient):
 
 
 class Transformer(Reading):
-    """Consume, transform, produce: each record of the input once in the output."""
+    """Consumes, transforms and produces: each input record must be in the output exactly once."""
 
     def __init__(self, world: CoordinatorWorld, number: int, transactional_id: str) -> None:
         super().__init__(world, f"transformer{number}")
         self._producer = TransactionalProducer(world, self.name, transactional_id)
         self._member = member(world, self.name, GROUP_ID, is_consumer=world.rules.consumer_protocol)
         self._positions: dict[int, int] = {}
-        # The member whose positions they are.
+        # The member id to which the positions belong.
         self._reads_as = ""
         self._must_begin_anew = True
         self._must_abort = False
@@ -141,7 +143,7 @@ class Transformer(Reading):
             await self.pause(0.02)
 
     async def _recover(self, failure: Exception) -> None:
-        """The transaction is aborted; a fenced member restarts, after a while."""
+        """Aborts the transaction, or reinitializes the producer after a pause."""
         producer = self._producer
         if isinstance(failure, Refused) and failure.code in (
             *(E.ILLEGAL_GENERATION, E.UNKNOWN_MEMBER_ID, E.STALE_MEMBER_EPOCH),
@@ -170,7 +172,8 @@ class Transformer(Reading):
         for index in sorted(owned):
             if records := await self._read(index):
                 found[index] = records
-        # Otherwise it was removed meanwhile: it names no member, or another one with other partitions.
+        # Otherwise the member was removed meanwhile: the identity is of no member, or of a new one with other
+        # partitions.
         if found and identity.generation > 0 and identity.member_id == member_id:
             await self._transform(found, identity)
 
@@ -215,7 +218,7 @@ class Transformer(Reading):
 
 
 class Vanishing(TransactionalProducer):
-    """Begins transactions that it does not end: they time out."""
+    """A producer that abandons transactions, which then time out."""
 
     async def run(self) -> None:
         world = self.world
@@ -239,7 +242,7 @@ class Vanishing(TransactionalProducer):
 
 
 class Committer(CoordinatorClient):
-    """A member of a group of its own kind; commits, reads back, leaves."""
+    """A group member that commits offsets, reads them back, and leaves; each pair of committers has its own group."""
 
     def __init__(
         self, world: CoordinatorWorld, number: int, name: str = "", group_id: str = ""
@@ -274,7 +277,7 @@ class Committer(CoordinatorClient):
                     one.is_frozen = False
 
     def _instance_id(self, number: int) -> str | None:
-        """Rivals have the same."""
+        """Returns the static member id, which rivals share; None for dynamic members."""
         rules = self.world.rules
         if not rules.static:
             return None
@@ -309,7 +312,7 @@ class Committer(CoordinatorClient):
 
 
 class Observer(CoordinatorClient):
-    """Requests the transformers' offsets, and accepts every answer."""
+    """A client that requests the transformers' offsets, and accepts unstable ones, too."""
 
     async def run(self) -> None:
         world = self.world
@@ -327,7 +330,7 @@ class Observer(CoordinatorClient):
 
 
 class Reader(Reading):
-    """A read_committed consumer of the output: `Checker._are_decided` looks at what it is given."""
+    """A read_committed consumer of the output; `Checker._are_decided` checks what it receives."""
 
     async def run(self) -> None:
         positions: dict[Key, int] = {}

@@ -1,4 +1,4 @@
-"""The checker's knowledge of a batch in addition to `Entry`: its records, and the writer of a marker."""
+"""The checker's view of a batch in addition to `Entry`: its records, and the writer of a marker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trimaran.log.producers.marker import EndMarker, read_end_marker
 
 
 class Batch(NamedTuple):
-    """`records` are keys and values with their offsets; a marker has none."""
+    """A batch; `records` has offsets, keys and values, and is empty for a marker."""
 
     base: int
     last: int
@@ -41,5 +41,5 @@ def batches_in(data: bytes | memoryview) -> Iterator[Batch]:
 
 
 def read_batch(log: Any, base: int) -> Batch:
-    """The one that begins at `base`."""
+    """Returns the batch that begins at `base`."""
     return next(item for item in batches_in(read_bytes(log, base)) if item.base == base)

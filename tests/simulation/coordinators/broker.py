@@ -1,7 +1,6 @@
-"""A broker of the simulation with both coordinators.
-
-Real are both coordinators with their runtimes, shards and loaders, the writer of markers, the verification of
-transactions, producer ids, and all request handlers, which get bytes. Channels between brokers are simulated.
+"""A broker of the simulation with both coordinators. The real parts are both coordinators with their runtimes, shards
+and loaders, the writer of markers, the verification of transactions, producer ids, and all request handlers, which
+receive bytes. Channels between brokers are simulated.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from trimaran.wire.errors import ErrorCode
 if TYPE_CHECKING:
     from tests.simulation.coordinators.world import CoordinatorWorld
 
-# As in a broker's configuration, but shorter, so that more happens in a run; pieces of logs are small.
+# Broker settings with short times, so that more happens in a run, and with small load buffers.
 SETTINGS: dict[str, object] = {
     "request.timeout.ms": 900,
     "transaction.max.timeout.ms": 5000,
@@ -50,7 +49,7 @@ def _registry() -> Any:
 
 
 class _AllCreated:
-    """The topics exist, though this broker may not know them yet."""
+    """A topic creation that reports every topic as existing, although this broker may not know it yet."""
 
     async def create(self, names: Sequence[str]) -> dict[str, ErrorCode]:
         return dict.fromkeys(names, ErrorCode.TOPIC_ALREADY_EXISTS)
@@ -80,7 +79,9 @@ class CoordinatorBroker(SimBroker):
         return (*tasks, self._compact) if self.world.rules.compact_every else tasks
 
     async def _compact(self) -> None:
-        """After an unclean election it would be unknown which records may be missing."""
+        """Compacts logs repeatedly, but no longer after an unclean election, because the checker would not know which
+        records may be missing.
+        """
         world = self.world
         limits = CleanerLimits(world.rules.map_slots * SLOT_BYTES)
         settings = CleanerSettings(limits=limits)

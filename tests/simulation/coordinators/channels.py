@@ -1,4 +1,4 @@
-"""Requests between brokers: the markers of transactions, and whether a partition is in one."""
+"""Requests between brokers: transaction markers, and the verification of partitions in transactions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tests.simulation.coordinators.broker import CoordinatorBroker
 
 REQUEST_SECONDS = 0.8
-# Delay of a refused connection.
+# Seconds until a connection is refused.
 REFUSED_SECONDS = 0.05
 VERSIONS = {"WriteTxnMarkersRequest": 2, "AddPartitionsToTxnRequest": 5}
 
 
 class SimChannels:
-    """In the place of `BrokerChannels`. Late requests arrive even without a waiting sender."""
+    """A replacement of `BrokerChannels`, in which late requests arrive even if their sender no longer waits."""
 
     def __init__(self, broker: CoordinatorBroker) -> None:
         self._broker = broker
@@ -33,7 +33,7 @@ class SimChannels:
         await trio.sleep_forever()
 
     async def call(self, broker_id: int, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
-        """Raises NotSent, OutcomeUnknown."""
+        """Returns the response; raises NotSent, OutcomeUnknown."""
         world = self._broker.world
         target = world.brokers.get(broker_id)
         if target is None:
@@ -57,8 +57,9 @@ class SimChannels:
             raise OutcomeUnknown(f"broker {broker_id}: no answer") from None
 
     def _may_be_stuck(self, request: Any) -> bool:
-        """Up to version 1 of transactions only where another coordinator has written since: else nothing tells a marker
-        that is late from one of the next transaction, which is what version 2 is for (KIP-890).
+        """Whether a late marker is harmless. Up to `transaction.version` 1 this holds only if another coordinator has
+        written a marker since; otherwise a late marker cannot be distinguished from one of the next transaction, which
+        is the reason for version 2 (KIP-890).
         """
         transactions = self._broker.world.checker.transactions
         return self._broker.world.rules.bumps or all(

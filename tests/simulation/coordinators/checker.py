@@ -1,8 +1,7 @@
-"""Checks after every event the rules of coordinators, in addition to those of partitions (docs/invariants.md).
-
-It reads the internal topics itself: what leaders have appended, and what is committed. A broker's answer is compared
-with that when it is sent. Records removed by compaction are put back when it is read, and must be allowed to be
-missing. After an unclean election nothing is promised, so nothing is checked any more.
+"""Checks the rules of coordinators after every event, in addition to those of partitions (docs/invariants.md). It reads
+the internal topics itself: the batches that leaders have appended, and those that are committed. A broker's response is
+compared with them when it is sent. Records removed by compaction are put back when a log is read, and a rule must allow
+that they are missing. After an unclean election nothing is promised, so checking stops.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 
 
 class CoordinatorChecker(Checker):
-    """`offsets` and `transactions` are the content of the logs, `outcomes` the answers to clients."""
+    """A checker with the content of the logs (`offsets`, `transactions`) and the responses to clients (`outcomes`)."""
 
     def __init__(self, world: Any) -> None:
         super().__init__(world)
@@ -57,7 +56,7 @@ class CoordinatorChecker(Checker):
             self._compacted[key] = Compacted(self.rule, self.world.rules.delete_retention_ms)
 
     def compacted(self, broker: SimBroker) -> None:
-        """After a round of compaction: the broker still has everything that it must have."""
+        """Checks after a round of compaction that the broker still has everything that it must have."""
         self.look()
         for key in self._compacted:
             replica = self.replicas.get((broker.id, key))
@@ -86,7 +85,9 @@ class CoordinatorChecker(Checker):
         return whole
 
     def _check_epoch(self, broker: SimBroker, entry: Entry, log: Any) -> None:
-        """A copy of a compacted log does not show an epoch without remaining batches."""
+        """Checks an entry's epoch, except for a removed batch: a copy of a compacted log does not show an epoch without
+        batches.
+        """
         if entry not in self._put_back:
             super()._check_epoch(broker, entry, log)
 
@@ -98,7 +99,7 @@ class CoordinatorChecker(Checker):
                     self._know_producers(broker_id, key, replica)
 
     def _know_producers(self, broker_id: int, key: Key, replica: ReplicaLog) -> None:
-        """I3: a replica with only the compacted log knows as much about its producers as one with the whole log."""
+        """Checks I3: a replica knows as much about its producers from the compacted log as from the whole log."""
         epochs: dict[int, int] = {}
         begun: dict[int, int] = {}
         for entry in replica.entries:
@@ -118,7 +119,7 @@ class CoordinatorChecker(Checker):
         started = {n: e.transaction_start for n, e in found.items() if e.transaction_start >= 0}
         self.rule(started == begun, "I3", broker_id, key, "has open", started, "not", begun)
 
-    # --- what is new
+    # --- new batches
 
     def _add(
         self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any, new: list[Entry]
@@ -131,7 +132,9 @@ class CoordinatorChecker(Checker):
         super()._add(broker, replica, key, log, new)
 
     def _take_news(self) -> None:
-        """Committed records come first, the decisions last: so that appends are compared with everything."""
+        """Processes new batches: committed ones before appended ones, and decisions last, so that appends are compared
+        with everything.
+        """
         self.is_void = self.is_void or any(
             history.is_unclean for history in self.histories.values()
         )

@@ -1,4 +1,4 @@
-"""Shared parts of clients of coordinators: they find a coordinator, ask, and ask again."""
+"""Shared parts of the coordinators' clients: finding a coordinator, sending requests, and retrying."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RETRIABLE = frozenset(
 
 
 class Refused(Exception):
-    """An error that a retry will not change."""
+    """Raised for an error that is not retriable."""
 
     def __init__(self, code: int, response: Any = None) -> None:
         super().__init__(ErrorCode.of(code).name)
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class GaveUp(Exception):
-    """No definite answer came in many attempts: the outcome is unknown."""
+    """Raised if many attempts had no definite response, so that the outcome is unknown."""
 
 
 class CoordinatorClient:
@@ -65,15 +65,15 @@ class CoordinatorClient:
     async def ask(
         self, broker_id: int, request: Message, version: int, seconds: float = REQUEST_SECONDS
     ) -> Any:
-        """Raises Lost."""
+        """Sends a request; returns the response, raises Lost."""
         broker: Any = self.world.brokers[broker_id]
 
         async def handle() -> Any:
             return await self._served(broker, request, version)
 
-        # Up to version 1 of transactions a late EndTxn ends the next one (KAFKA-17754); and a late heartbeat reports
-        # that its member has given up partitions that it got since then, as a late JoinGroup does in a group of both
-        # kinds. So neither is late here.
+        # Up to `transaction.version` 1 a late EndTxn ends the next transaction (KAFKA-17754). A late heartbeat reports
+        # that its member has given up partitions that it got since then, as does a late JoinGroup in a group of both
+        # kinds. These requests are therefore never late here.
         is_end, faults = isinstance(request, EndTxnRequest), self.world.faults
         says_all = isinstance(request, ConsumerGroupHeartbeatRequest) or (
             isinstance(request, JoinGroupRequest) and self.world.rules.migrants > 0
@@ -128,7 +128,7 @@ class CoordinatorClient:
         seconds: float = REQUEST_SECONDS,
         attempts: int = ATTEMPTS_MAX,
     ) -> Any:
-        """Returns the answer without an error; raises Refused, GaveUp."""
+        """Returns the first response without an error; raises Refused, GaveUp."""
         for _ in range(attempts):
             broker_id = await self.coordinator(kind, key)
             if broker_id is not None:
@@ -150,7 +150,7 @@ class CoordinatorClient:
     # --- leaders
 
     def leader_of(self, key: Key) -> tuple[int, int] | None:
-        """The broker and its epoch, perhaps those of a while ago."""
+        """Returns the leader and its epoch as known to some broker, which may be stale."""
         asked = self.some_broker()
         if asked is None:
             return None
@@ -163,7 +163,7 @@ class CoordinatorClient:
     async def produce(
         self, key: Key, data: bytes, crc: int, transactional_id: str | None, version: int
     ) -> None:
-        """Repeats until it is acknowledged; raises Refused, GaveUp."""
+        """Sends the batch until it is acknowledged; raises Refused, GaveUp."""
         request = ProduceRequest(
             transactional_id=transactional_id,
             acks=-1,

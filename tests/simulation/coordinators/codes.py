@@ -1,4 +1,4 @@
-"""Locations of errors in answers."""
+"""The location of the error code in each response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trimaran.wire.errors import ErrorCode
 
 
 def code_of(response: Any) -> ErrorCode:
-    """The first error of an answer, wherever it is."""
+    """Returns the first error code of a response."""
     code = getattr(response, "error_code", 0)
     for group in getattr(response, "groups", ()):
         code = code or group.error_code

@@ -1,8 +1,8 @@
 """Committed records of one compacted partition that may be missing, computed without the product's code.
 
-A record may go when a later one of its key counts, when its transaction was aborted, or when it is a tombstone whose
-time is over and nothing older of its key is left. A marker may go when its time is over and nothing of its transaction
-is left (KIP-534).
+A record may be removed once a later one of its key counts, if its transaction was aborted, or if it is a tombstone past
+its retention and no older record of its key is left. A marker may be removed once it is past its retention and no batch
+of its transaction is left (KIP-534).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ class Left(NamedTuple):
 
 
 class Compacted:
-    """`retention_ms` is that of tombstones. It is called for each batch when that is committed."""
+    """The removable records of a partition; `committed` is called for each batch at its commit. `retention_ms` is that
+    of tombstones and markers.
+    """
 
     def __init__(self, require: Require, retention_ms: int) -> None:
         self._require = require
@@ -57,7 +59,7 @@ class Compacted:
             self._newest[key] = max(offset, self._newest.get(key, -1))
 
     def check(self, who: object, everything: Iterable[Left], now_ms: int) -> None:
-        """Checks the content of a replica from its beginning, or from its previous end."""
+        """Checks the content of a replica: the whole, or what was added since the last check."""
         there: set[int] = set()
         oldest: dict[bytes, int] = {}
         for written, found in everything:

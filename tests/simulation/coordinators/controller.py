@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.simulation.partitions.broker import SimBroker
 
 INTERNAL = (CONSUMER_OFFSETS, TRANSACTION_STATE)
-# Size in a compacted log: a few batches, or one that a coordinator writes at once when a group migrates.
+# Segment size of compacted logs: a few batches, or a single one that a coordinator writes when a group migrates.
 SEGMENT_BYTES = 2500
 
 

@@ -1,4 +1,4 @@
-"""Sends a request as bytes to a broker's registry of handlers, and decodes its answer."""
+"""Sends an encoded request to a broker's registry of handlers, and decodes the response."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CORRELATION_ID = 1
 
 
 class Frames:
-    """A connection of one request."""
+    """A connection for one request."""
 
     def __init__(self, broker: Any, client_id: str, version: int) -> None:
         self._broker = broker
@@ -44,7 +44,7 @@ class Frames:
 
 
 def _joined(outgoing: Outgoing) -> bytes:
-    """With the pieces of files in their places, as they are when the answer is sent."""
+    """Returns the response's bytes, with the pieces of files as they are when it is sent."""
     parts, at = [], 0
     for place, splice in outgoing.splices:
         parts += [bytes(outgoing[at:place]), splice.read()]  # type: ignore[attr-defined]

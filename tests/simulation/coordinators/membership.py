@@ -1,5 +1,5 @@
-"""Members of groups, of either protocol: a heartbeat in the background, and `settle` when the application polls, which
-is when it gives up partitions.
+"""Group members of either protocol: they send heartbeats in the background, and give up partitions in `settle`, that
+is, when the application polls.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 HEARTBEAT_SECONDS = 0.15
 SESSION_MS, REBALANCE_MS = 800, 700
-# Session of static members, which may miss a generation and come back.
+# Session timeout of static members, which may miss a generation and return.
 STATIC_SESSION_MS = 2000
 JOIN_SECONDS = 2.5
 
@@ -58,7 +58,7 @@ def _assignment(indexes: list[int]) -> bytes:
 
 
 def assigned(data: bytes) -> set[int]:
-    """The partitions of the input in what SyncGroup answers."""
+    """Returns the input partitions in a SyncGroup response."""
     if not data:
         return set()
     return {
@@ -75,7 +75,7 @@ class Identity(NamedTuple):
 
 
 class Member(CoordinatorClient):
-    """`owned` are the partitions of the input that it may read."""
+    """A member of a group; `owned` are the input partitions that it may read."""
 
     def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
         super().__init__(world, name)
@@ -87,7 +87,7 @@ class Member(CoordinatorClient):
 
     @property
     def instance_id(self) -> str | None:
-        """The name of a static member."""
+        """The static member id; None for a dynamic member."""
         return None
 
     @property
@@ -102,15 +102,14 @@ class Member(CoordinatorClient):
                     await self._beat()
 
     async def settle(self) -> None:
-        """Called when no records are in progress: revokes partitions that it must give up, and accepts new ones. Raises
-        GaveUp."""
+        """Revokes and accepts partitions; must be called when no records are in progress. Raises GaveUp."""
         raise NotImplementedError
 
     async def leave(self) -> None:
         raise NotImplementedError
 
     def vanish(self) -> None:
-        """Vanishes: the group notices when the session is over."""
+        """Forgets the membership without leaving; the group notices at the end of the session."""
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -120,7 +119,7 @@ class Member(CoordinatorClient):
         raise NotImplementedError
 
     async def positions(self, topic: str, indexes: set[int]) -> dict[int, int]:
-        """The group's committed positions, with nothing undecided before them; raises GaveUp, Refused."""
+        """Returns the group's committed positions, without pending transactional commits; raises GaveUp, Refused."""
         request = OffsetFetchRequest(
             groups=[
                 OffsetFetchRequestGroup(
@@ -140,7 +139,7 @@ class Member(CoordinatorClient):
 
 
 class ClassicMember(Member):
-    """With `instance_id` a static one (KIP-345)."""
+    """A member of a classic group; a static one if it has an `instance_id` (KIP-345)."""
 
     def __init__(
         self, world: CoordinatorWorld, name: str, group_id: str, instance_id: str | None = None
@@ -248,7 +247,7 @@ class ClassicMember(Member):
 
 
 class ConsumerMember(Member):
-    """KIP-848: the member chooses its id, and every heartbeat contains everything."""
+    """A member of a consumer group (KIP-848), which chooses its own id and sends all fields in every heartbeat."""
 
     def __init__(self, world: CoordinatorWorld, name: str, group_id: str) -> None:
         super().__init__(world, name, group_id)
@@ -296,7 +295,7 @@ class ConsumerMember(Member):
                 for topic_partition in answer.assignment.topic_partitions
                 for index in topic_partition.partitions
             }
-            # From now on it reports them; revocations wait for `settle`.
+            # New partitions are reported at once; revocations wait for `settle`.
             self.owned |= self._wanted
             self._offsets.reads(self.group_id, self.member_id, self.owned)
 

@@ -1,5 +1,5 @@
-"""An application that is redeployed with the other group protocol again and again, beside others that are not yet: its
-group migrates online, both ways (KIP-848).
+"""An application that is repeatedly redeployed with the other group protocol, next to instances that are not redeployed
+yet: its group migrates online, in both directions (KIP-848).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ GROUP_ID = "migrates"
 
 
 class Migrant(Committer):
-    """Has a member of each kind, one of which sleeps. Commits, reads back, changes its kind, vanishes."""
+    """A committer with a member of each kind, one of which is frozen; it sometimes changes its kind."""
 
     def __init__(self, world: CoordinatorWorld, number: int) -> None:
         super().__init__(world, number, name=f"migrant{number}", group_id=GROUP_ID)
@@ -52,7 +52,7 @@ class Migrant(Committer):
                 await self._migrate()
 
     async def _migrate(self) -> None:
-        """Most leave the group; the others vanish."""
+        """Changes the member's kind; the old member usually leaves the group, and otherwise vanishes."""
         before = self._member
         before.is_frozen = True
         if self.world.prng.random() < 0.7:

@@ -1,6 +1,6 @@
 """The content of `__consumer_offsets`, replayed without the product's code: offsets, and members of groups.
 
-An offset in a transaction counts from its marker on, unless a later record of the same partition was there before.
+An offset in a transaction takes effect with the marker, unless a later record of the same partition already has.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ Require = Callable[..., None]
 
 
 class Committed(NamedTuple):
-    """`note` is the metadata that the committer gave it, which names the commit; `at` is where it is in the log."""
+    """A committed offset; `note` is the metadata of the commit, which identifies it, and `at` is the record's offset in
+    the log.
+    """
 
     offset: int
     note: str
@@ -52,7 +54,7 @@ NOTHING = Committed(-1, "", -1)
 
 
 class Offsets:
-    """`versions` has every offset that was ever in effect for each partition, in order."""
+    """The replayed content; `versions` has every offset that was ever in effect for each partition, in order."""
 
     def __init__(
         self, require: Require, outcomes: Outcomes, happened: Counter[str] | None = None
@@ -63,22 +65,22 @@ class Offsets:
         self.versions: defaultdict[Partition, list[Committed]] = defaultdict(lambda: [NOTHING])
         self._pending: defaultdict[int, dict[Partition, Committed]] = defaultdict(dict)
         self.notes: set[str] = set()
-        # The permitted partitions of members of consumer groups, and members that are or ever were removed.
+        # The assigned partitions of consumer group members, their epochs, and the members that were ever removed.
         self.owned: defaultdict[str, dict[str, frozenset[tuple[bytes, int]]]] = defaultdict(dict)
         self.members: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.ever_removed: set[tuple[str, str]] = set()
-        # The holder of each name of static members of classic groups.
+        # The member with each static id of classic groups.
         self.instances: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self.told_instances: dict[tuple[str, str], str] = {}
         self._gone: set[tuple[str, str]] = set()
-        # The partitions that members of consumer groups report as owned.
+        # The partitions that group members read.
         self._reading: defaultdict[str, dict[str, set[int]]] = defaultdict(dict)
         self.generations: dict[str, int] = {}
         self._has_classic_members: dict[str, bool] = {}
-        # How often a group has ceased to be a classic one; then generations restart, or continue as epochs.
+        # How often a group has ceased to be a classic group; its generations then restart, or continue as epochs.
         self.lives: Counter[str] = Counter()
         self.epochs: dict[str, int] = {}
-        # Within a batch: the generation or epoch with which a group with members has changed its kind.
+        # Within a batch: the generation or epoch at which a group with members changed its kind.
         self._over: dict[str, int] = {}
         # The empty generation of a classic group that its coordinator could not write.
         self._emptied: dict[str, int] = {}
@@ -91,17 +93,17 @@ class Offsets:
     def is_over(self, group: str, member: str, instance: str | None) -> bool:
         """Whether the member is no longer valid: it was removed, or another member has its static name."""
         if instance is not None:
-            # A write that was not committed in time is undone in memory, as in Kafka, so the answered member counts,
-            # too.
+            # A write that was not committed in time is undone in memory, as in Kafka, so the member named in the
+            # response counts, too.
             owner = self.instances[group].get(instance, member)
             return owner != member and owner == self.told_instances.get((group, instance))
         return (group, member) in self._gone and member not in self.members[group]
 
     def reads(self, group: str, member: str, partitions: set[int]) -> None:
-        """G2: no two present members read the same partition."""
+        """Checks G2: no two current members read the same partition."""
         self._reading[group][member] = partitions
         if member not in self.members[group]:
-            return  # a member of a classic group, or one that was removed and will learn of it later
+            return  # a member of a classic group, or one that does not yet know that it was removed
         for other, theirs in self._reading[group].items():
             if other != member and other in self.members[group]:
                 self._require(
@@ -112,25 +114,26 @@ class Offsets:
         self._reading[group].pop(member, None)
 
     def could_not_write_empty(self, group: str, generation: int) -> None:
-        """A coordinator knows that a classic group is empty, and the log does not: as in Kafka it may create a new
-        group all the same, as no member remains that knows of its generations.
+        """Notes an empty generation that was not written: the coordinator knows that the classic group is empty, but
+        the log does not. As in Kafka, the coordinator may nevertheless create a new group, because no remaining member
+        knows the old generations.
         """
         self._happened["empty generation not written"] += 1
         self._emptied[group] = generation
 
     def written_generation(self, group: str, member: str) -> int:
-        """The stored generation of a classic group, or the epoch of a member in one of both kinds."""
+        """Returns the stored generation of a classic group, or a member's epoch in a group of both kinds."""
         return self.generations.get(group, self.members[group].get(member, -1))
 
     def is_pending(self, partition: Partition) -> set[tuple[int, int]]:
-        """The open transactions that commit here: producers and offsets in the log."""
+        """Returns the open transactions with a commit for the partition, as producer ids and log offsets."""
         return {
             (producer_id, found[partition].at)
             for producer_id, found in self._pending.items()
             if partition in found
         }
 
-    # --- what is appended
+    # --- appended batches
 
     def appended(self, batch: Batch) -> None:
         for _, key, value in batch.records:
@@ -138,7 +141,7 @@ class Offsets:
             if isinstance(decoded, ConsumerGroupMemberMetadataKey) and value is None:
                 self.ever_removed.add((decoded.group_id, decoded.member_id))
 
-    # --- what is committed
+    # --- committed batches
 
     def committed(self, batch: Batch) -> None:
         if batch.marker is not None:
@@ -171,7 +174,7 @@ class Offsets:
             self.versions[partition].append(found)
 
     def _check_generation(self, group: str, found: Committed) -> None:
-        """G1: once a generation was written, nothing of an older one is written."""
+        """Checks G1: once a generation was written, no commit of an older one is written."""
         generation = self.told_generations.get(found.note)
         if generation is not None and group in self.generations:
             self._require(
@@ -211,7 +214,8 @@ class Offsets:
         if self._emptied.get(group, -1) <= decoded.generation:
             self._emptied.pop(group, None)
         self._has_classic_members[group] = bool(decoded.members)
-        for member in decoded.members:  # in a group of both kinds they were removed a moment ago
+        # removed by preceding records if it was a group of both kinds
+        for member in decoded.members:
             self._gone.discard((group, member.member_id))
         self.generations[group] = decoded.generation
         self.instances[group] = {
@@ -254,7 +258,7 @@ class Offsets:
         self.members[key.group_id][key.member_id] = epoch
 
     def _consumer_epoch(self, group: str, value: Any) -> None:
-        """G1: epochs continue where generations ended, and the other way round."""
+        """Checks G1: epochs continue after the last generation, and generations after the last epoch."""
         if value is None:
             self._over[group] = self.epochs.pop(group, -1)
             return
@@ -266,7 +270,7 @@ class Offsets:
         self.epochs[group] = value.epoch
 
     def _check_owners(self) -> None:
-        """G2: no two members share a partition, and a group is of one kind."""
+        """Checks G2: no two members share a partition, and a group has only one kind."""
         for group, has_members in self._has_classic_members.items():
             both = has_members and self.members[group]
             self._require(not both, "G2", group, "is a classic group, and has", both)

@@ -1,5 +1,5 @@
-"""Answers to clients about transactions, and the outcomes: each value in a transaction is `its input/its transaction`,
-each offset in it has the transaction as its note.
+"""Responses to clients about transactions, and the outcomes. Each value in a transaction has the form
+`input/transaction`, and each offset in it has the transaction as its note.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Require = Callable[..., None]
 
 
 class Outcomes:
-    """`visible` counts the values that read_committed returns, by input."""
+    """The outcomes of transactions; `visible` counts the committed values by input."""
 
     def __init__(self, require: Require) -> None:
         self._require = require
@@ -27,14 +27,14 @@ class Outcomes:
         self._begun: set[tuple[int, int]] = set()
 
     def began(self, producer_id: int, epoch: int) -> None:
-        """T5: each InitProducerId is answered an epoch of its own."""
+        """Checks T5: each response of InitProducerId has a different epoch."""
         who = (producer_id, epoch)
         self._require(who not in self._begun, "T5", who, "is answered to two producers")
         self._begun.add(who)
         self.begun[producer_id] = max(self.begun.get(producer_id, -1), epoch)
 
     def appended(self, place: object, batch: Batch) -> None:
-        """T5: once a new epoch was returned, nothing of an older one is written."""
+        """Checks T5: once a new epoch was returned, nothing with an older one is written."""
         if batch.is_transactional and batch.marker is None:
             begun = self.begun.get(batch.producer_id, -1)
             self._require(
@@ -44,7 +44,9 @@ class Outcomes:
             )
 
     def ended(self, value: bytes, is_commit: bool) -> None:
-        """A marker follows. T1: after all of one transaction the same; T10: nothing is in the output twice."""
+        """Notes a value whose marker was committed. Checks T1: all markers of a transaction have the same outcome; and
+        T10: no value is in the output twice.
+        """
         what, _, transaction = value.partition(b"/")
         if is_commit:
             self.visible[what] += 1
@@ -62,13 +64,13 @@ class Outcomes:
         self._acked[value.partition(b"/")[2].decode()].add(value)
 
     def told(self, transaction: str, is_commit: bool) -> None:
-        """EndTxn is answered."""
+        """Notes a successful response of EndTxn."""
         self._told[transaction] = is_commit
         if transaction in self._known:
             self.became(transaction, self._known[transaction])
 
     def check_complete(self) -> None:
-        """T1, at the end: every acknowledged value is visible if its transaction was committed."""
+        """Checks T1 at the end: every acknowledged value of a committed transaction is visible."""
         for transaction, is_commit in self._told.items():
             lost = self._acked[transaction] - self._seen[transaction] if is_commit else set()
             self._require(not lost, "T1", transaction, "was committed without", lost)

@@ -1,7 +1,6 @@
-"""A transactional producer like Kafka's: one request at a time, each repeated until it is answered.
-
-In `bumps` it speaks the protocol of `transaction.version` 2 (KIP-890): leaders add partitions themselves, every end has
-an epoch of its own; else that of version 1.
+"""A transactional producer like Kafka's: it sends one request at a time, and repeats it until there is a response. With
+`bumps` it uses the protocol of `transaction.version` 2 (KIP-890): leaders add partitions to transactions, and every end
+bumps the epoch. Otherwise it uses that of version 1.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class TransactionalProducer(CoordinatorClient):
-    """`transaction` names the open transaction in all that it writes."""
+    """A transactional producer; `transaction` identifies the open transaction in everything that it writes."""
 
     def __init__(self, world: CoordinatorWorld, name: str, transactional_id: str) -> None:
         super().__init__(world, name)
@@ -50,7 +49,7 @@ class TransactionalProducer(CoordinatorClient):
         self._added: set[Key] = set()
 
     async def begin_anew(self) -> None:
-        """InitProducerId: fences the previous producer with this id. Raises Refused, GaveUp."""
+        """Sends InitProducerId, which fences the previous producer with this id. Raises Refused, GaveUp."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id,
             transaction_timeout_ms=self.world.rules.transaction_ms,
@@ -70,7 +69,7 @@ class TransactionalProducer(CoordinatorClient):
         self._added = set()
 
     async def send(self, key: Key, values: Sequence[bytes]) -> None:
-        """Raises Refused, GaveUp."""
+        """Sends values in the open transaction. Raises Refused, GaveUp."""
         if not self.bumps and key not in self._added:
             await self._add(key)
         named = [b"%s/%s" % (value, self.transaction.encode()) for value in values]

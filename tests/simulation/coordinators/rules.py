@@ -1,5 +1,5 @@
-"""Properties of a run with coordinators. Topics are never recreated and records never deleted, because the checker
-reads the internal topics from their beginning, as a loading coordinator does.
+"""The configuration and faults of a run with coordinators. Topics are never recreated and records never deleted,
+because the checker reads the internal topics from their beginning, as a loading coordinator does.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from trimaran.broker.transactions.transaction import EPOCH_MAX
 INPUT, OUTPUT = "in", "out"
 MAP_SLOTS = 1 << 14
 DAY_MS = 86_400_000
-# Longer than a replica can be behind: a replica that misses a tombstone before its removal keeps the deleted value, as
-# in Kafka. No broker is cut off with the short time.
+# Retention of tombstones. The long one exceeds the time for which a replica can be behind: a replica that misses a
+# tombstone before its removal keeps the deleted value, as in Kafka. With the short one no broker is cut off.
 OUTAGES_MS, BRIEF_MS = 6000, 1500
 
 
 @dataclass(frozen=True)
 class Rules(faults.Rules):
-    """`inputs` and `outputs` are partitions of the user's topics, `shards` those of each internal topic.
-
-    `bumps`: the transformers speak the protocol of `transaction.version` 2, else that of 1; `consumer_protocol`: they
-    are members by KIP-848. `migrants` change their kind, all in one group. `epoch_max` is where a producer's epochs
-    end. A broker compacts the internal topics once in `compact_every` seconds (0: never), with a map of `map_slots`
-    keys. Times are ms.
+    """The configuration of a run. `inputs` and `outputs` are partition counts of the user's topics, `shards` that of
+    each internal topic. With `bumps` the transformers use the protocol of `transaction.version` 2, otherwise that of 1;
+    with `consumer_protocol` they are members by KIP-848. `migrants` change their kind, all in one group. `epoch_max` is
+    a producer's last epoch. A broker compacts the internal topics about every `compact_every` seconds (0: never), with
+    a map of `map_slots` keys.
     """
 
     inputs: int = 2
@@ -83,7 +82,7 @@ class Faults(faults.Faults):
     def draw(cls, prng: random.Random) -> Faults:
         drawn = super().draw(prng)
         drawn.recreate_every = drawn.delete_records_every = 0.0
-        # A transaction takes a dozen requests: if faults are too frequent, none completes.
+        # A transaction takes a dozen requests; none would complete if faults were too frequent.
         for name in ("crash_every", "isolate_every", "partition_every", "slow_every"):
             setattr(drawn, name, getattr(drawn, name) * prng.choice((0.0, 1.0, 2.0, 3.0)))
         drawn.stuck = prng.choice((0.0, 0.0, 0.02, 0.1))

@@ -1,4 +1,4 @@
-"""Messages in a transcript: fields that differ from their defaults, without bytes."""
+"""The form of messages in a transcript: fields that differ from their defaults, with sizes in place of bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from trimaran.wire.schema import Message
 
 
 def brief(message: Any) -> str:
-    """`EndTxnRequest(transactional_id=t0 producer_id=3)`."""
+    """Returns a message as a text such as `EndTxnRequest(transactional_id=t0 producer_id=3)`."""
     if isinstance(message, list | tuple):
         return "[" + " ".join(map(brief, message)) + "]"
     if isinstance(message, bytes | bytearray | memoryview):

@@ -1,6 +1,6 @@
 """The content of `__transaction_state`, replayed without the product's code, and the rules of transactions on it.
 
-It is called for a batch when a leader has appended it and again when it is committed, for every topic.
+It is called for the batches of every topic, when a leader has appended a batch and again when it is committed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class State(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A batch of a transaction."""
+    """A batch in a transaction."""
 
     offset: int
     epoch: int
@@ -56,7 +56,7 @@ class Data(NamedTuple):
 
 
 class Transactions:
-    """`open` are the batches of transactions with an unknown outcome, by partition and producer id."""
+    """The replayed content; `open` has the batches of undecided transactions, by partition and producer id."""
 
     def __init__(self, require: Require, outcomes: Outcomes, *, has_own_epochs: bool) -> None:
         self._require = require
@@ -64,18 +64,18 @@ class Transactions:
         self._outcomes = outcomes
         self.states: dict[str, State] = {}
         self._appended: dict[str, list[State]] = defaultdict(list)
-        # By producer id: the transactional id, and the newest epoch.
+        # by producer id: the transactional id, and the newest epoch
         self.owners: dict[int, str] = {}
         self._newest: dict[int, int] = {}
-        # The decisions: a producer's epoch, and whether it was a commit.
+        # The decisions by producer id and epoch: whether they were commits.
         self.decided: dict[tuple[int, int], set[bool]] = defaultdict(set)
-        # In which leader epoch of the coordinator's partition that was written.
+        # The leader epoch of the coordinator's partition in which a decision was written.
         self._decided_in: dict[tuple[int, int], int] = {}
         self.open: defaultdict[Place, dict[int, list[Data]]] = defaultdict(dict)
         self._epochs: dict[tuple[Place, int], int] = {}
         self._coordinators: dict[tuple[Place, int], int] = {}
 
-    # --- what is appended, though it may be lost again
+    # --- appended batches, which may be lost again
 
     def appended(self, place: Place, batch: Batch) -> None:
         if place[0] == TRANSACTION_STATE:
@@ -101,7 +101,7 @@ class Transactions:
                 )
 
     def _marker_appended(self, place: Place, batch: Batch) -> None:
-        """T6: the decision is durable before the first marker."""
+        """Checks T6: the decision is durable before the first marker."""
         assert batch.marker is not None
         decisions = self.decided.get((batch.producer_id, batch.producer_epoch), set())
         self._require(
@@ -110,7 +110,7 @@ class Transactions:
             *(batch.marker, "decided is", decisions),
         )
         since = self._decided_in.get((batch.producer_id, batch.producer_epoch), -1)
-        # Up to version 1 of transactions an epoch has many of them, and a late marker may be of another.
+        # Up to `transaction.version` 1 an epoch has many transactions, and a late marker may belong to an earlier one.
         if self.has_own_epochs:
             self._require(
                 batch.marker.coordinator_epoch >= since,
@@ -118,7 +118,9 @@ class Transactions:
             )
 
     def may_fence(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether another producer has replaced it, at least in a log. Ids of brokers have no common order."""
+        """Whether another producer has replaced this one, at least in a leader's log. Producer ids of different brokers
+        have no common order.
+        """
         was_there = False
         for item in self._appended.get(key, ()):
             if was_there and item.producer_id != producer_id:
@@ -129,15 +131,15 @@ class Transactions:
         return False
 
     def has_been(self, key: str, producer_id: int, epoch: int) -> bool:
-        """Whether the id has had this producer, according to committed records."""
+        """Whether the transactional id has had this producer and epoch, according to committed records."""
         return self.owners.get(producer_id) == key and self._newest[producer_id] >= epoch
 
     def has_newer_coordinator(self, place: Place, marker: WritableTxnMarker) -> bool:
-        """Whether it has a marker of the producer that a later coordinator has written."""
+        """Whether the partition has a marker for the producer from a later coordinator."""
         newest = self._coordinators.get((place, marker.producer_id), -1)
         return newest > marker.coordinator_epoch
 
-    # --- what is committed
+    # --- committed batches
 
     def committed(self, place: Place, batch: Batch) -> None:
         if place[0] == TRANSACTION_STATE:
@@ -180,7 +182,7 @@ class Transactions:
         self.states[key] = value
 
     def _check_epoch(self, place: Place, batch: Batch) -> None:
-        """T5: a fenced producer has written nothing after that."""
+        """Checks T5: a producer writes nothing after it was fenced."""
         known = self._epochs.get((place, batch.producer_id), -1)
         self._require(
             batch.producer_epoch >= known,
@@ -200,10 +202,10 @@ class Transactions:
             for value in data.values:
                 self._outcomes.ended(value, batch.marker.is_commit)
 
-    # --- asked at the end
+    # --- the end
 
     def unfinished(self) -> list[str]:
-        """Transactions without an end."""
+        """Returns the transactions that have not ended."""
         return [
             f"{key}: {state}"
             for key, state in self.states.items()

@@ -1,7 +1,6 @@
-"""One seeded run of brokers with coordinators: faults first, then a time without, in which everything must recover.
-
-Beside what `partitions.world` takes from the seed, the clock of records, random ids and jitter are the world's, so that
-a seed is a run.
+"""One seeded run of brokers with coordinators: first with faults, then without faults until everything has recovered.
+In addition to `partitions.world`, the clock of records, random ids and jitter come from the world, so that a seed
+determines its run.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class CoordinatorWorld(World):
     rules: Rules
     # Abandoned transactions and members time out, and the remaining input is transformed.
     recovery_seconds = 15.0
-    # Every broker follows both others, with two connections a second each.
+    # Limit for idle fetches: every broker follows both others, with two connections each.
     fetches_per_second_max = 150
 
     def __init__(
@@ -104,7 +103,7 @@ class CoordinatorWorld(World):
             self.happened["map too small"] += 1
             return
         if "KAFKA_STORAGE_ERROR" in str(why["error"]):
-            return  # its disk fails: the broker ends
+            return  # its disk has failed, which ends the broker
         raise Violation(f"L1 compaction stopped: {why}")
 
     def _group_not_written(self, _log: object, *, group: ClassicGroup, **_why: object) -> None:
@@ -118,7 +117,7 @@ class CoordinatorWorld(World):
         return UUID(int=self.prng.getrandbits(128))
 
     async def _in_thread(self, work: Any, *arguments: Any, **options: Any) -> Any:
-        """Threads that load a shard are slow at times."""
+        """Runs work that a thread would do, after a random delay, as for a slow load of a shard."""
         if self.rules.slow_loads and not self.is_calm:
             await trio.sleep(self.prng.uniform(0, self.rules.slow_loads))
         return await super()._in_thread(work, *arguments, **options)
@@ -156,8 +155,8 @@ class CoordinatorWorld(World):
             self.controller.create_topic(name, bytes([9]) + number.to_bytes(15, "big"), members)
 
     def _balance(self) -> None:
-        """An operator makes another replica the preferred one, of a shard perhaps; leaders move to preferred
-        replicas.
+        """Makes another replica of a partition the preferred one, as an operator does, perhaps of a shard; then moves
+        leaders to preferred replicas.
         """
         keys = self._keys_of(self.prng.choice((CONSUMER_OFFSETS, TRANSACTION_STATE, OUTPUT)))
         key = self.prng.choice(keys)
@@ -186,7 +185,7 @@ class CoordinatorWorld(World):
     # --- the end
 
     def _is_quiet(self) -> bool:
-        """All input is transformed, every transaction has its end, and all replicas have everything."""
+        """Whether all input is transformed, every transaction has ended, and all replicas are complete."""
         return not self._left() and super()._is_quiet()
 
     def _left(self) -> list[str]:

@@ -1,8 +1,7 @@
-"""A broker of the simulation: the real partition layer over a simulated disk, in one process after another.
-
-Real are `Partitions` and what is below (leaders, followers, ISR, logs, directories), the group commit, `Fetchers`,
+"""A broker of the simulation: the real partition layer over a simulated disk, in a sequence of processes. The real
+parts are `Partitions` with everything below (leaders, followers, ISR, logs, directories), the group commit, `Fetchers`,
 `AlterPartitions`, `DirectoryAssignments`, `BrokerPublisher`, and the handlers of Fetch, ListOffsets and
-OffsetForLeaderEpoch. Simulated are disk, connections, threads and time.
+OffsetForLeaderEpoch. Disk, connections, threads and time are simulated.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ HANDLERS: dict[type[Message], Callable[..., Any]] = {
 
 @cache
 def configured(broker_id: int, fetch_bytes: int, **settings: object) -> ServerConfig:
-    """As in a broker's configuration, but shorter, so that more happens in a run."""
+    """Returns a broker's configuration with short times, so that more happens in a run."""
     shorter = {
         "node.id": broker_id,
         "controller.quorum.voters": "100@127.0.0.1:1",
@@ -95,7 +94,9 @@ def directory_id(broker_id: int, number: int = 0) -> bytes:
 
 
 class _SmallSegments(TopicSettingsSource):
-    """Segments of a few batches, so that they roll in a run; a configuration refuses less than 1 MiB (KIP-1030)."""
+    """Topic settings with segments of a few batches, so that they roll in a run; a configuration refuses less than 1
+    MiB (KIP-1030).
+    """
 
     def value(self, topic: str, key: str) -> Any:
         own = self._metadata.image.configs.of(TOPIC_RESOURCE, topic)
@@ -111,9 +112,9 @@ class _Connector:
 
 
 class _Channel:
-    """To the controller. A request whose answer is lost is sent again, as the real channel does when a connection
-    breaks. A request taken for lost may arrive late, but not behind later answered ones: the connection was reset
-    before the next one began.
+    """A broker's channel to the controller. A request without a response is sent again, as in the real channel when a
+    connection breaks. A request taken for lost may arrive late, but not after later requests that were answered,
+    because the connection was reset before them.
     """
 
     def __init__(self, broker: SimBroker) -> None:
@@ -150,7 +151,7 @@ class _Channel:
 
 
 class _NoChannels:
-    """No transaction has a coordinator in this simulation."""
+    """Channels that must not be used, because no transaction has a coordinator in this simulation."""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         raise AssertionError("not started here")
@@ -160,8 +161,8 @@ class _NoChannels:
 
 
 class SimBroker:
-    """`is_serving` from the time when its partitions follow the metadata; `was_wiped` until the controller knows the
-    incarnation that has an empty disk.
+    """A broker; `is_serving` is set once its partitions follow the metadata, and `was_wiped` until the controller has
+    registered the incarnation with the empty disk.
     """
 
     partitions: Partitions
@@ -177,8 +178,8 @@ class SimBroker:
         self.is_serving = False
         self.is_stopping = False
         self.was_wiped = False
-        self.is_within_call = False  # of the file layer: the logs are not checked then
-        self.is_over = False  # the rest of the process has no further effect
+        self.is_within_call = False  # within a call of the file layer logs are not checked
+        self.is_over = False  # the code of an ended process has no further effect
         self.epoch = -1
         self.path = Path(f"/{broker_id}")
         self._scope: trio.CancelScope | None = None
@@ -198,7 +199,7 @@ class SimBroker:
     # --- lives
 
     def begin(self) -> None:
-        """A new process."""
+        """Starts a new process."""
         self.life += 1
         self.is_over = False
         self.alive, self.is_serving, self.is_stopping = True, False, False
@@ -229,7 +230,7 @@ class SimBroker:
 
     def _ports(self, cluster: Cluster, durability: Durability) -> Ports:
         self.channel = _Channel(self)
-        epoch = partial(self._epoch_of, self.life)  # tasks that outlive the process have its epoch
+        epoch = partial(self._epoch_of, self.life)  # tasks that outlive the process keep its epoch
         self.alter_partitions = AlterPartitions(self.channel, self.id, epoch)
         self.fetchers = fetchers_of(cluster, _Connector(self), epoch)
         return Ports(
@@ -256,13 +257,13 @@ class SimBroker:
         return Durability({directory.health: self.commit}, fsync=True)
 
     def _report(self) -> None:
-        """Heartbeats come often enough."""
+        """Does nothing: regular heartbeats suffice."""
 
     def _epoch_of(self, life: int) -> int:
         return self.epoch if life == self.life else -1
 
     def start(self, task: Callable[..., Awaitable[object]], *arguments: object) -> None:
-        """A task that ends with the process."""
+        """Starts a task that ends with the process."""
         if self._nursery is not None and self.alive:
             self._nursery.start_soon(task, *arguments)
 
@@ -279,7 +280,7 @@ class SimBroker:
             self._nursery = None
 
     def tasks(self) -> tuple[Callable[[], Awaitable[object]], ...]:
-        """Tasks that run as long as the process."""
+        """Returns the tasks that run until the process ends."""
         return (
             *(self._commit, self.fetchers.run, self.alter_partitions.run),
             *(self.assignments.run, self.publisher.run, self._watch_disk),
@@ -287,7 +288,7 @@ class SimBroker:
         )
 
     def end(self, *, power_cut: bool) -> None:
-        """Killed, or without power."""
+        """Ends the process by a kill or a power cut."""
         self.alive = self.is_serving = False
         self.world.checker.process_ended(self)
         self.is_over = True
@@ -309,7 +310,7 @@ class SimBroker:
         self.disk.fails = True
 
     def calm_disks(self) -> None:
-        """Later calls will not fail."""
+        """Disables failures of later calls."""
         self.disk.fails = False
 
     def wipe(self) -> None:
@@ -320,11 +321,13 @@ class SimBroker:
         self.world.checker.wiped(self)
 
     def stop(self) -> None:
-        """Asks the controller to let it go (controlled shutdown)."""
+        """Begins a controlled shutdown."""
         self.is_stopping = True
 
     async def _stopped(self) -> None:
-        """The controller agreed: closes everything cleanly once no flush is in progress."""
+        """Completes a controlled shutdown that the controller has permitted: closes everything once no flush is in
+        progress.
+        """
         self._committing.cancel()
         await self._committed.wait()
         if self.directories.offline is not None:
@@ -341,7 +344,7 @@ class SimBroker:
     # --- metadata
 
     def catch_up(self) -> None:
-        """Replays what the controller has written since."""
+        """Replays and publishes the controller's new records."""
         controller = self.world.controller
         while self.alive and self.metadata.image.provenance.offset < controller.offset:
             batch = controller.log[self.metadata.image.provenance.offset + 1]
@@ -376,7 +379,7 @@ class SimBroker:
             await trio.sleep(HEARTBEAT_SECONDS)
 
     async def _register(self) -> int:
-        """The offset at which the controller noted it."""
+        """Registers the broker; returns its epoch, which is the offset of the registration."""
         request = BrokerRegistrationRequest(
             broker_id=self.id,
             cluster_id=CLUSTER,
@@ -407,7 +410,7 @@ class SimBroker:
             self._committed.set()
 
     async def _watch_disk(self) -> None:
-        """Without its only directory a broker ends. The machine is restarted, and the disk is well again."""
+        """Ends the broker when its only directory fails. The machine is restarted, after which the disk works again."""
         await self.directories.wait_failed()
         self.world.say(self.id, "ends, as its disk has failed")
         self.world.happened["disk failed"] += 1
@@ -437,8 +440,8 @@ class SimBroker:
         return HANDLERS[type(request)](request, self.context, call)
 
     def read_records(self, response: Any) -> Any:
-        """Puts the bytes in the place of pieces of files, as they are when the answer is sent. Raises Lost: the disk
-        does not give them, or the process has ended, which ends the connection.
+        """Replaces pieces of files in a response by their bytes at this time. Raises Lost if the disk fails or the
+        process has ended, either of which ends the connection.
         """
         if isinstance(response, FetchResponse):
             for topic in response.responses:
@@ -453,7 +456,7 @@ class SimBroker:
         return response
 
     def connection_of(self, leader_id: int) -> Connection | None:
-        """To a leader, if it follows one."""
+        """Returns this follower's connection to a leader; None if there is none."""
         return next(
             (
                 connection

@@ -1,4 +1,4 @@
-"""Checks after every event whether the invariants of partitions hold (docs/invariants.md, P, I and T)."""
+"""Checks the invariants of partitions after every event (docs/invariants.md, P, I and T)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ RECOVERING = 1
 
 
 class History:
-    """The committed content of a partition, and the knowledge of its clients.
-
-    After an unclean election nothing is promised (`is_unclean`): watermarks of another history live on in checkpoints,
-    as in Kafka.
+    """The committed content of a partition, and the facts that its clients know. After an unclean election
+    (`is_unclean`) nothing is promised: checkpoints keep watermarks of the previous history, as in Kafka.
     """
 
     def __init__(self) -> None:
@@ -37,8 +35,8 @@ class History:
         self.written: dict[tuple[int, int], tuple[Entry, Entry | None]] = {}
         self.told: dict[int, tuple[int, int]] = {}
         self.taken_again: set[Entry] = set()
-        self.start = 0  # below it everything was deleted somewhere
-        self.deleted_to = 0  # by a client
+        self.start = 0  # everything below was deleted on some replica
+        self.deleted_to = 0  # the highest offset to which a client deleted records
         self.is_unclean = False
 
     @property
@@ -46,16 +44,15 @@ class History:
         return self.committed[-1].last + 1 if self.committed else 0
 
     def is_held(self, entry: Entry, replica: ReplicaLog, *, on_disk: bool = False) -> bool:
-        """Whether the replica has a batch that is committed. Records deleted by a leader (KIP-107) need not be on any
-        replica: a follower may come from another history below the leader's start, and throws it away with the next
-        answer.
+        """Whether the replica has a committed batch. Records deleted by a leader (KIP-107) need not be on any replica:
+        below the leader's start a follower may have another history, which it discards with the next response.
         """
         end = replica.durable_end if on_disk else replica.end
         return end > entry.last and (replica.holds(entry) or entry.last < self.start)
 
     def may_come_again(self, entry: Entry, replica: ReplicaLog) -> bool:
-        """A retry whose first copies were deleted before the replica last read its producers: as in Kafka, it does not
-        know them (docs/invariants.md, I1).
+        """Whether a retry may be appended a second time: earlier copies were deleted before the replica last read its
+        producers, so that, as in Kafka, it does not know them (docs/invariants.md, I1).
         """
         copies = [item for item in self.committed if item.crc == entry.crc]
         return bool(copies) and all(copy.last < replica.unknown_below for copy in copies)
@@ -92,7 +89,7 @@ class Checker:
         self.acked[key] = {}
 
     def gone(self, key: Key) -> None:
-        """A deleted topic has no promises, except that its bytes stay away from others."""
+        """Forgets a deleted topic; the only remaining promise is that its bytes never appear in another topic."""
         del self.histories[key], self.acked[key]
 
     # --- replicas
@@ -142,7 +139,7 @@ class Checker:
             return
         leader = partition.leader_or_none
         if replica.leader not in (None, leader):
-            self._look_at_leader(broker, replica.leader, replica, key)  # at its last watermark
+            self._look_at_leader(broker, replica.leader, replica, key)  # checks its last watermark
         replica.leader = leader
         if leader is not None:
             self._look_at_leader(broker, leader, replica, key)
@@ -167,7 +164,8 @@ class Checker:
 
     def _read(self, broker: SimBroker, replica: ReplicaLog, key: Key, log: Any) -> None:
         before = replica.entries
-        # A follower's records may be of another history: it forgets the producers.
+        # A follower below the leader's start discards its records, perhaps of another history, and forgets the
+        # producers.
         lay_below = replica.leader is None and replica.end <= log.log_start_offset
         if replica.log is not log or replica.truncations != log.truncations or lay_below:
             replica.unknown_below = log.log_start_offset
@@ -179,7 +177,7 @@ class Checker:
             if replica.log is not log:
                 self._compare_after_restart(broker, replica, before, log)
                 replica.opened_end = log.log_end_offset
-            # Data on disk before a restart is still there, though the new process may not know it yet.
+            # Data that was on disk before a restart is still there, although the new process may not know it yet.
             shared_end = min(replica.shared_end(before), log.log_end_offset)
             replica.durable_end = min(replica.durable_end, shared_end)
         elif log.log_end_offset > replica.end:
@@ -191,13 +189,13 @@ class Checker:
         self.require(end == log.log_end_offset, "P8", broker.id, "its end cannot be read")
 
     def _entries(self, _broker: SimBroker, _key: Key, log: Any, start: int) -> list[Entry]:
-        """The batches of a log from `start` on, as written."""
+        """Returns the batches of a log from `start` on, as written."""
         return read_entries(log, start)
 
     def _compare_after_restart(
         self, broker: SimBroker, replica: ReplicaLog, before: list[Entry], log: Any
     ) -> None:
-        """The next process finds everything that was reported as on disk."""
+        """Checks that the next process finds everything that was reported as durable."""
         for entry in before:
             if entry.last < replica.durable_end and entry.base >= log.log_start_offset:
                 self.require(
@@ -297,7 +295,7 @@ class Checker:
         self.is_safe(key)
 
     def is_safe(self, key: Key) -> None:
-        """P1: every electable replica has all committed records on disk."""
+        """Checks P1: every electable replica has all committed records on disk."""
         history, state = self.histories.get(key), self.world.state_of(key)
         if history is None or state is None or history.is_unclean or not history.committed:
             return
@@ -320,7 +318,7 @@ class Checker:
     def _look_at_follower(
         self, broker: SimBroker, partition: Partition, replica: ReplicaLog, history: History
     ) -> None:
-        """P9: records that it considers committed are committed."""
+        """Checks P9: records that a follower considers committed are committed."""
         if partition._follower is None:
             return
         watermark = min(partition.high_watermark, replica.end)
@@ -347,7 +345,7 @@ class Checker:
             del self.replicas[item]
 
     def metadata_applied(self, broker: SimBroker) -> None:
-        """Nothing is expected of partitions that are no longer assigned to the broker."""
+        """Forgets the broker's replicas of partitions that are no longer assigned to it."""
         for broker_id, key in list(self.replicas):
             if broker_id == broker.id:
                 topic = broker.metadata.image.topics.by_id.get(key[0])
@@ -377,7 +375,7 @@ class Checker:
         self.is_safe(key)
 
     def _elected_uncleanly(self, key: Key, leader: int, history: History) -> None:
-        """All acknowledged records on the disk of the chosen one stay."""
+        """Keeps only the acknowledged records that are on the disk of the elected leader."""
         replica = self.replicas.get((leader, key), ReplicaLog())
         for base in list(self.acked[key]):
             entry = history.at(base)
@@ -385,7 +383,7 @@ class Checker:
                 del self.acked[key][base]
 
     def _joined(self, key: Key, state: PartitionImage, joined: set[int]) -> None:
-        """P3: they have reached the start of the leader's epoch, with its history."""
+        """Checks P3: the new members have reached the start of the leader's epoch, with its history."""
         leader = self.world.leader_epoch(key, state)
         if leader is None:
             return
@@ -428,17 +426,17 @@ class Checker:
         self._sent[crc] = key
 
     def refused(self, crc: int) -> None:
-        """NOT_ENOUGH_REPLICAS to a batch that was sent once."""
+        """Notes NOT_ENOUGH_REPLICAS for a batch that was sent only once."""
         self._refused.add(crc)
 
     def deletes(self, key: Key, start: int) -> None:
-        """Records below `start` are deleted at a client's request."""
+        """Notes that a client deletes the records below `start`."""
         history = self.histories.get(key)
         if history is not None:
             history.deleted_to = max(history.deleted_to, start)
 
     def acks(self, key: Key, base: int, crc: int) -> None:
-        """The leader answers acks=all: from now on the records must exist forever."""
+        """Checks an acknowledgement with acks=all; the records must exist forever."""
         history = self.histories.get(key)
         if history is None or history.is_unclean:
             return
@@ -451,7 +449,7 @@ class Checker:
         self.world.say("acknowledged:", f"{self.world.name_of(key)}-{key[1]}", found)
 
     def tells(self, key: Key, epoch: int, watermark: int) -> None:
-        """A leader tells a client where the committed records end."""
+        """Checks a high watermark that a leader returned to a client."""
         history = self.histories.get(key)
         if history is None or history.is_unclean:
             return
@@ -464,7 +462,7 @@ class Checker:
         history.told[epoch] = (first, max(most, watermark))
 
     def answered(self, broker: SimBroker, request: Message, response: Message) -> None:
-        """Checks a broker's answers to consumers."""
+        """Checks a broker's responses to consumers."""
         if isinstance(request, FetchRequest) and request.replica_state.replica_id < 0:
             assert isinstance(response, FetchResponse)
             asked = {
@@ -519,7 +517,7 @@ class Checker:
     def _are_decided(
         self, broker: SimBroker, replica: ReplicaLog, records: list[Entry], data: PartitionData
     ) -> None:
-        """T3, T8: all transactions of the returned records have ended, and the aborted ones are listed."""
+        """Checks T3 and T8: all transactions of the returned records have ended, and the aborted ones are listed."""
         stable = data.last_stable_offset
         self.require(stable <= data.high_watermark, "T3", broker.id, "LSO", stable)
         aborted = {
@@ -540,8 +538,8 @@ class Checker:
                 ),
                 None,
             )
-            # As in Kafka, a marker that was there at a start counts though it may not be replicated: its coordinator
-            # would write it again.
+            # As in Kafka, a marker that was in the log at a start counts although it may not be replicated: its
+            # coordinator would write it again.
             decided_below = max(data.high_watermark, replica.opened_end)
             self.require(
                 marker is not None and marker.last < decided_below,
@@ -557,8 +555,9 @@ class Checker:
     # --- the end
 
     def agree(self) -> None:
-        """P15: once all activity has stopped, all replicas have the same records. P14: directories that were moved
-        aside are deleted."""
+        """Checks P15: once all activity has stopped, all replicas have the same records; and P14: directories that were
+        moved aside are deleted.
+        """
         for broker in self.world.brokers.values():
             self._has_only_its_own(broker)
         for key, history in self.histories.items():
@@ -581,7 +580,9 @@ class Checker:
                 self._no_doubles(history)
 
     def _has_only_its_own(self, broker: SimBroker) -> None:
-        """Checks existing topics. Remains of a namesake are put aside when the name is opened, or at a start."""
+        """Checks P14 for existing topics. Remains of a namesake are moved aside only when the name is opened, or at a
+        start.
+        """
         topics = self.world.controller.image.topics.by_name
         for directory in broker.directories.online:
             for name, index in directory.partitions():
@@ -600,7 +601,7 @@ class Checker:
                 self.require(found is not None and found.crc == crc, "P5", "acked", base, "is lost")
 
     def _no_doubles(self, history: History) -> None:
-        """I1: a batch that an idempotent producer sent again is in the log once."""
+        """Checks I1: a batch that an idempotent producer resent is in the log once."""
         seen: set[int] = set()
         for entry in history.committed:
             if entry.producer >= 0 and entry.commits is None:

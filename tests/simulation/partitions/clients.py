@@ -1,5 +1,5 @@
-"""Producers, transactions and consumers of the simulation. A client gets an answer or nothing; nothing means that the
-outcome is unknown.
+"""Producers, transactions and consumers of the simulation. A client gets a response or none, in which case the outcome
+is unknown.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ LATEST, EARLIEST = -1, -2
 REQUEST_SECONDS = 0.6
 REPLICATION_SECONDS = 0.5
 PAUSE_SECONDS = 0.04
-# Attempts after which a producer gives up; the fate of its batch is unknown.
+# Attempts after which a producer gives up, with an unknown outcome.
 ATTEMPTS_MAX = 40
 FATAL = frozenset(
     {
@@ -66,13 +66,13 @@ Key = tuple[bytes, int]
 
 
 class Client:
-    """Shared part of producers and consumers: the leaders, as in the metadata of some broker."""
+    """The shared part of producers and consumers: leaders from the metadata of a random broker."""
 
     def __init__(self, world: World) -> None:
         self.world = world
 
     def leader_of(self, key: Key) -> tuple[SimBroker, int] | None:
-        """The broker and its epoch, perhaps those of a while ago."""
+        """Returns the leader and its epoch as known to some broker, which may be stale."""
         brokers = [broker for broker in self.world.brokers.values() if broker.is_serving]
         if not brokers:
             return None
@@ -88,7 +88,7 @@ class Client:
 
 
 class Producer(Client):
-    """Idempotent: a batch without a definite answer is sent again, with the same sequence number."""
+    """An idempotent producer: it resends a batch without a definite response, with the same sequence number."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
@@ -121,7 +121,9 @@ class Producer(Client):
         return bytes(data)
 
     async def send(self, key: Key, data: bytes, acks: int) -> bool:
-        """Returns whether it was acknowledged; False: the outcome is unknown, and the producer restarts."""
+        """Sends a batch; returns whether it was acknowledged. If not, the outcome is unknown, and the producer must
+        restart.
+        """
         crc, is_first = BatchView(data).crc, True
         for _ in range(ATTEMPTS_MAX):
             found = self.leader_of(key)
@@ -167,7 +169,9 @@ class Producer(Client):
 
 
 class Transactions(Producer):
-    """Each transaction is one producer's, in one partition; its coordinator asks until the marker is written."""
+    """A producer of transactions, each with a new producer id and in one partition; as the coordinator, it repeats the
+    request until the marker is written.
+    """
 
     async def run(self) -> None:
         world = self.world
@@ -185,7 +189,7 @@ class Transactions(Producer):
             world.happened["transaction"] += 1
 
     async def _end(self, key: Key, *, commits: bool) -> None:
-        # A transaction that ends by force has a higher epoch: what is still on its way is fenced.
+        # An abort bumps the epoch, which fences batches that are still in flight.
         epoch = 0 if commits else 1
         while key in self.world.checker.histories:
             found = self.leader_of(key)
@@ -234,7 +238,7 @@ class Consumer(Client):
             return
         broker, epoch = found
         if epoch < self._epochs.get(key, -1):
-            return  # as a Java consumer, that never goes back to an older epoch
+            return  # like a Java consumer, which never returns to an older epoch
         self._epochs[key] = epoch
         kind = self.world.prng.random()
         if kind < 0.15:
@@ -300,7 +304,7 @@ class Consumer(Client):
         return offset
 
     async def _ask_for_epoch(self, key: Key, broker: SimBroker, epoch: int) -> None:
-        """As after a change of leaders (KIP-320): was what I read cut?"""
+        """Requests the end of the epoch, as after a leader change (KIP-320), to detect a truncation."""
         partition = OffsetForLeaderPartition(
             partition=key[1], current_leader_epoch=epoch, leader_epoch=epoch
         )
@@ -312,11 +316,11 @@ class Consumer(Client):
         )
 
 
-# --- what happens at the broker
+# --- at the broker
 
 
 async def _answer(broker: SimBroker, request: Message, call: Call) -> Any:
-    """Raises Lost if the process has ended meanwhile."""
+    """Returns the response of the handler; raises Lost if the process has ended meanwhile."""
     response = await finished(broker.handle(request, call))
     if broker.is_over:
         raise Lost
@@ -324,7 +328,7 @@ async def _answer(broker: SimBroker, request: Message, call: Call) -> Any:
 
 
 async def _read(broker: SimBroker, request: Message, call: Call) -> Any:
-    """The answer as a client reads it: items that are encoded already, too. Raises Lost."""
+    """Returns the decoded response, including items that the handler encoded in advance; raises Lost."""
     response, version = await _answer(broker, request, call), call.header.api_version
     return type(response).decode(response.encode(version), version)
 
@@ -356,7 +360,7 @@ async def _listed(broker: SimBroker, key: Key, request: ListOffsetsRequest, call
 async def _epoch_told(
     broker: SimBroker, key: Key, request: OffsetForLeaderEpochRequest, call: Call
 ) -> None:
-    """The current epoch ends where the log does, even before anything was written in it (KAFKA-7415)."""
+    """Checks that the current epoch ends at the log's end, even before anything was written in it (KAFKA-7415)."""
     response = await _read(broker, request, call)
     found = response.topics[0].partitions[0]
     partition = broker.partitions.find(TopicPartition(request.topics[0].topic, key[1]))
@@ -369,7 +373,7 @@ async def _epoch_told(
 
 
 async def _opened(broker: SimBroker, key: Key) -> str:
-    """The topic's name. Raises KafkaError."""
+    """Opens the log; returns the topic's name. Raises KafkaError."""
     name = broker.partitions.topic_name(key[0])
     keys = [TopicPartition(name, key[1])]
     await run_handling(opening(broker.partitions, keys, for_writing=True))
@@ -379,7 +383,7 @@ async def _opened(broker: SimBroker, key: Key) -> str:
 async def produce(
     broker: SimBroker, key: Key, data: bytes, acks: int, crc: int
 ) -> PartitionProduceResponse:
-    """The last stages of a Produce request; the answer, as it leaves."""
+    """Runs the last stages of a Produce request; returns the response."""
     response = PartitionProduceResponse(index=key[1], error_code=0, base_offset=-1)
     named = TopicPartition("", key[1])
     one = PartitionAppend(named, None, memoryview(bytearray(data)), response)
@@ -404,7 +408,7 @@ async def produce(
 async def end_transaction(
     broker: SimBroker, key: Key, producer_id: int, epoch: int, marker: EndMarker
 ) -> bool:
-    """As WriteTxnMarkers; True when the marker is on the whole ISR."""
+    """Writes a marker like WriteTxnMarkers; returns True once the whole ISR has it, or if it is fenced."""
     try:
         name = await _opened(broker, key)
         leader = broker.partitions.leader_of(TopicPartition(name, key[1]))
@@ -428,7 +432,7 @@ async def end_transaction(
 
 
 def delete_records(broker: SimBroker, key: Key) -> None:
-    """Up to some place below the watermark, if it leads."""
+    """Deletes records up to a random offset below the watermark, if the broker leads."""
     try:
         leader = broker.partitions.leader_of(TopicPartition(broker.world.name_of(key), key[1]))
         watermark = leader.high_watermark.offset
@@ -444,7 +448,7 @@ def delete_records(broker: SimBroker, key: Key) -> None:
 
 
 def all_of(world: World) -> Sequence[Any]:
-    """The clients of a run."""
+    """Returns the clients of a run."""
     producers = [Producer(world) for _ in range(world.rules.producers)]
     transactions = [Transactions(world)] if world.rules.transactions else []
     return [*producers, *transactions, Consumer(world, 0), Consumer(world, 1)]

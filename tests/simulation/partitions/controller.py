@@ -1,8 +1,7 @@
-"""The controller of the simulation: one that never dies, with the decisions of the real one.
-
-It serves AlterPartition, registrations, heartbeats and directory assignments with the functions of
-`trimaran.quorum.controller`, fences whose lease ran out, and does what an operator asks: reassignments, preferred
-leaders, topics deleted and made again. Its decisions are committed at once; brokers learn it one after another.
+"""The controller of the simulation, which never dies and decides like the real one. It serves AlterPartition,
+registrations, heartbeats and directory assignments with the functions of `trimaran.quorum.controller`, and fences
+brokers with expired leases. As an operator would request, it reassigns partitions, elects preferred leaders, and
+deletes and recreates topics. Its decisions are committed at once, and brokers learn of them at different times.
 """
 
 from __future__ import annotations
@@ -76,12 +75,12 @@ class SimController:
         self.image = MetadataImage()
         self.index = PartitionIndex()
         self.leases = Leases(SESSION_SECONDS)
-        # One batch an offset, so that an offset names both.
+        # Each batch has one offset, which therefore identifies it.
         self.log: list[Batch] = []
         self.write(bootstrap_records(self.first_levels()))
 
     def first_levels(self) -> dict[str, int]:
-        """Levels of the cluster's features."""
+        """Returns the levels of the cluster's features."""
         return first_levels({ELR_VERSION: int(self.world.rules.elr)})
 
     @property
@@ -109,7 +108,7 @@ class SimController:
             self.tell(broker)
 
     def tell(self, broker: SimBroker) -> None:
-        """Soon if there is a link, otherwise when it is restored."""
+        """Lets a broker catch up after the network delay; without a link, it catches up once the link is restored."""
         network = self.world.network
 
         def arrive() -> None:
@@ -192,7 +191,7 @@ class SimController:
         BrokerHeartbeatRequest: _beat,
     }
 
-    # --- what time brings
+    # --- sessions
 
     def look(self) -> None:
         """Fences brokers whose session has expired."""
@@ -205,7 +204,7 @@ class SimController:
                 self.write(at_once(fence_broker(self.state, broker)))
         self.world.after(LOOK_SECONDS, self.look)
 
-    # --- what an operator asks for
+    # --- an operator's requests
 
     def create_topic(self, name: str, topic_id: bytes, replicas: Sequence[Sequence[int]]) -> None:
         records: list[Message] = [TopicRecord(name=name, topic_id=topic_id)]
@@ -226,7 +225,7 @@ class SimController:
         self.write(records)
 
     def topic_configs(self, _name: str) -> dict[str, object]:
-        """The configs of a new topic."""
+        """Returns the configs of a new topic."""
         rules = self.world.rules
         return {
             "min.insync.replicas": rules.min_isr,
@@ -240,7 +239,7 @@ class SimController:
         self.write([RemoveTopicRecord(topic_id=topic_id)])
 
     def reassign(self, name: str, index: int, replicas: Sequence[int]) -> bool:
-        """Returns whether a move began."""
+        """Begins a reassignment; returns whether one began."""
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=1000,
             topics=[
@@ -257,7 +256,7 @@ class SimController:
         return bool(result.records)
 
     def elect_anyway(self, name: str, index: int) -> None:
-        """An unclean election."""
+        """Elects a leader uncleanly."""
         asked = [TopicPartitions(topic=name, partitions=[index])]
         request = ElectLeadersRequest(
             election_type=UNCLEAN, topic_partitions=asked, timeout_ms=1000
@@ -265,7 +264,7 @@ class SimController:
         self.write(list(at_once(elect_leaders(request, self.state)).records))
 
     def balance(self) -> bool:
-        """Returns whether a leader moved."""
+        """Elects preferred leaders; returns whether a leader moved."""
         records = balance_leaders(self.state, list(self.index.imbalanced))
         self.write(records)
         return bool(records)

@@ -1,4 +1,4 @@
-"""Looks at the copies of replicas in the directories of brokers (docs/invariants.md, P19 to P25)."""
+"""Checks the copies of replicas in the directories of brokers (docs/invariants.md, P19 to P25)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class CopiesChecker(Checker):
-    """Additional checks to those of `Checker`."""
+    """A checker of brokers with several directories."""
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        # The last batch of each replica that was acknowledged while it was in the ISR.
+        # By replica: the last batch that was acknowledged while the replica was in the ISR.
         self._held: dict[tuple[int, Key], Entry] = {}
-        # Replicas that were to be deleted once: their remains are not needed.
+        # Replicas that were once to be deleted; their remains may be missing.
         self._let_go: set[tuple[int, Key]] = set()
 
     def _look_at(
@@ -42,7 +42,7 @@ class CopiesChecker(Checker):
         before, end, was = replica.entries, replica.end, replica.log
         truncations = replica.truncations
         if was is not log and log.health.offline is not None:
-            return  # its directory failed as it was opened
+            return  # its directory failed when the log was opened
         _lower_what_was_to_be_cut(replica)
         if was is not log:
             self._is_the_one(broker, partition, log.directory)
@@ -74,7 +74,7 @@ class CopiesChecker(Checker):
     # --- P22, P20
 
     def _is_the_one(self, broker: StoringBroker, partition: Partition, directory: Path) -> None:
-        """P22: only one directory has a log of the replica, and it belongs to the topic."""
+        """Checks P22: only one directory has a log of the replica, and the log belongs to the topic."""
         name = (partition.topic, partition.index)
         serving = [
             each_directory.path
@@ -92,7 +92,9 @@ class CopiesChecker(Checker):
         )
 
     def _topic_of(self, broker: StoringBroker, directory: Path) -> str:
-        """Identified by its content before the damage; its directory may have been renamed since."""
+        """Returns the topic id in a directory's `partition.metadata`. A damaged file is recognized by its content,
+        because its directory may have been renamed since.
+        """
         file = directory / "partition.metadata"
         try:
             content = bytes(broker.disks[directory.parent]._file(file).content)
@@ -104,8 +106,8 @@ class CopiesChecker(Checker):
         return _topic_in(content)
 
     def _is_spare(self, broker: StoringBroker, partition: Partition, directory: Path) -> bool:
-        """Its records are in a missing directory. Another broker leads, and none counts on this one: it may
-        restart empty.
+        """Whether the replica may restart empty: its records are in a missing directory, another broker leads, and the
+        replica is neither in the ISR nor in the ELR.
         """
         state, topic = partition.state, uuid_to_text(partition.topic_id)
         if state.leader in (-1, broker.id) or broker.id in (*state.isr, *state.elr):
@@ -120,8 +122,8 @@ class CopiesChecker(Checker):
     def _has_no_copy(
         self, broker: StoringBroker, replica: ReplicaLog, key: Key, log: PartitionLog
     ) -> None:
-        """P20: an empty log replaces no other. A copy may have more records that were never durable; one that was moved
-        aside or is being moved here is still allowed.
+        """Checks P20: an empty log never replaces one with records. A log whose extra records were never durable may
+        remain as a copy if it was moved aside or is being moved here.
         """
         if (broker.id, key) in self._let_go:
             return
@@ -186,7 +188,9 @@ class CopiesChecker(Checker):
                 self._held[member, key] = found
 
     def look_at_all_disks(self) -> None:
-        """P23: what was acknowledged is on the disks of each broker that was in the ISR then, whichever fail."""
+        """Checks P23: acknowledged records are on the disks of each broker that was in the ISR at that time, whichever
+        disks fail.
+        """
         for broker_id, key in list(self._held):
             broker = self.world.brokers[broker_id]
             assert isinstance(broker, StoringBroker)
@@ -204,7 +208,7 @@ class CopiesChecker(Checker):
         )
         self.require(held, "P23", broker.id, "has not", entry, "which was acknowledged")
 
-    # --- what must be gone
+    # --- ended processes and deleted replicas
 
     def process_ended(self, broker: SimBroker) -> None:
         for (broker_id, _), replica in self.replicas.items():
@@ -213,7 +217,7 @@ class CopiesChecker(Checker):
         super().process_ended(broker)
 
     def disks_left(self, broker: StoringBroker) -> None:
-        """After the end of a process: what the next one finds."""
+        """Checks the disks that an ended process left for the next one."""
         for broker_id, key in list(self._held):
             if broker_id == broker.id:
                 self.look_at_disks(broker, key)
@@ -239,7 +243,9 @@ class CopiesChecker(Checker):
 
 
 def _lower_what_was_to_be_cut(replica: ReplicaLog) -> None:
-    """A truncation that failed, or in which the process died: what it was to cut may be there or not."""
+    """Lowers the durable end after a truncation that failed, or in which the process died: the records to be truncated
+    may be there or not.
+    """
     log, seen = replica.log, replica.seen
     if log is not None and log.flushed_offset < seen[4]:
         replica.durable_end = min(replica.durable_end, log.flushed_offset)
@@ -251,7 +257,7 @@ def _topic_in(content: bytes) -> str:
 
 
 def has_batch(files: Directory, entry: Entry) -> bool:
-    """Whether a segment there has the batch."""
+    """Whether a segment in the directory has the batch."""
     for name, node in files.names.items():
         if not name.endswith(".log") or not isinstance(node, Node) or int(name[:-4]) > entry.base:
             continue

@@ -1,8 +1,7 @@
-"""A broker's disk in memory: the replacement for system calls in the file layer, and the state that a crash leaves.
-
-Bytes of a file are durable up to its last fdatasync, names in a directory up to its last fsync. A kill keeps
-everything. A power cut keeps a prefix of the changes of names, and of each file the durable bytes, or all, or a part of
-the appended ones, or zeros in its place.
+"""A broker's disk in memory: it replaces the system calls of the file layer, and models the state after a crash. A
+file's bytes are durable up to its last fdatasync, a directory's names up to its last fsync. A kill keeps everything. A
+power cut keeps a prefix of the name changes, and for each file the durable bytes, or everything, or a part of the
+appended bytes, or zeros in their place.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ VOLUME = Volume(1 << 40, 1 << 39)
 
 
 class Node:
-    """A file; `durable` is what its last fdatasync covered. Once one has failed, nothing more becomes durable, though
-    the next says that all is well.
+    """A file; `durable` is its content at the last fdatasync. After a failed fdatasync nothing more becomes durable,
+    although later ones report success.
     """
 
     __slots__ = ("content", "durable", "failed", "modified_ms")
@@ -37,7 +36,9 @@ class Node:
 
 
 class Directory:
-    """`durable` are the names that its last fsync covered. Once one has failed, no more become so, as of a `Node`."""
+    """A directory; `durable` are its names at the last fsync. After a failed fsync no more names become durable, as in
+    a `Node`.
+    """
 
     __slots__ = ("durable", "failed", "names")
 
@@ -48,7 +49,7 @@ class Directory:
 
 
 class SimFile:
-    """An open file; it outlives its name."""
+    """An open file, which outlives its name."""
 
     __slots__ = ("__weakref__", "_descriptor", "disk", "node", "path")
 
@@ -59,7 +60,7 @@ class SimFile:
         self._descriptor = -1
 
     def fileno(self) -> int:
-        """Serves `file_of`; called for few files."""
+        """Returns a number for `file_of`, assigned at the first call because few files need one."""
         if self._descriptor < 0:
             self._descriptor = next(_descriptors)
             _described[self._descriptor] = self
@@ -74,7 +75,7 @@ _described: WeakValueDictionary[int, SimFile] = WeakValueDictionary()
 
 
 def file_of(descriptor: int) -> SimFile:
-    """The file of any disk; raises KeyError if it is closed."""
+    """Returns the file with a descriptor, from any disk; raises KeyError if it is closed."""
     return _described[descriptor]
 
 
@@ -83,7 +84,7 @@ Change = tuple[Directory, Callable[[dict[str, Node | Directory]], None]]
 
 
 class SimDisk(Files):
-    """With `kernel_syncs` for brokers with a `SimKernel`."""
+    """The disk; `kernel_syncs` is set for brokers with a `SimKernel`."""
 
     kernel_syncs = False
 
@@ -97,15 +98,15 @@ class SimDisk(Files):
         super().__init__(OpenFiles(10_000))
         self.kernel_syncs = kernel_syncs
         self.is_gone = False
-        self.fails = False  # the next fdatasync
-        self.has_failed = False  # an fdatasync
-        # Told of each call before it is carried out, with its paths; may raise OSError, or end the process.
+        self.fails = False  # whether the next fdatasync fails
+        self.has_failed = False  # whether an fdatasync has failed
+        # Receives each call with its paths before it is carried out; may raise OSError, or end the process.
         self.on_call: OnCall | None = None
         self._now_ms = now_ms
         self._root = root or Directory()
-        self._pending: list[Change] = []  # changes of names that no fsync has covered yet
+        self._pending: list[Change] = []  # name changes since the last fsync
 
-    # --- finding
+    # --- lookups
 
     def _find(self, path: Path) -> Node | Directory:
         found: Node | Directory = self._root
@@ -144,7 +145,7 @@ class SimDisk(Files):
 
     @contextmanager
     def unwatched(self) -> Iterator[None]:
-        """Allows reads of the disk from outside the run."""
+        """Disables faults, for reads of the disk by the checker."""
         on_call, self.on_call = self.on_call, None
         try:
             yield
@@ -167,7 +168,7 @@ class SimDisk(Files):
         try:
             self._call("pwrite", file.path)
         except OSError:
-            data = data[: len(data) // 2]  # what there was room for
+            data = data[: len(data) // 2]  # the part for which there was room
             node.content[position : position + len(data)] = data
             raise
         if len(node.content) < position:
@@ -195,7 +196,7 @@ class SimDisk(Files):
             file.node.durable = bytes(file.node.content)
 
     def write_out(self, file, start: int, end: int) -> None:
-        """Makes nothing durable."""
+        """Does nothing: writing out does not make data durable."""
 
     def fsync_directory(self, path: Path) -> None:
         synced = self._directory(path)
@@ -307,7 +308,7 @@ class SimDisk(Files):
     # --- crashes
 
     def after_crash(self, prng: random.Random, *, power_cut: bool) -> SimDisk:
-        """Returns the disk of the next process; later writes to this disk are discarded."""
+        """Returns the disk as the next process finds it; later writes to this one are lost."""
         self.is_gone = True
         if power_cut:
             kept = prng.randint(0, len(self._pending))

@@ -1,4 +1,4 @@
-"""Faults of one disk: a call of the file layer that fails, or in which the process ends; files that are damaged."""
+"""Faults of one disk: a call of the file layer that fails, or during which the process ends, and damaged files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.simulation.partitions.disk import Directory, Node, SimDisk
 
-# Each call with parts of paths that a fault may select, so that rare calls fail often enough.
+# The calls, each with path fragments to which a fault may be limited, so that rare calls fail often enough.
 CALLS: dict[str, tuple[str, ...]] = {
     "open": ("", ".log", "partition.metadata"),
     "create": ("", "-future", ".log", ".tmp"),
@@ -39,8 +39,8 @@ SMALL_SUFFIXES = ("-checkpoint", ".snapshot")
 
 
 class DiskFault(NamedTuple):
-    """The next `call` with `place` in a path fails with `error`, or ends the process; with `lasts`, so do all later
-    calls that may.
+    """The next `call` with `place` in a path fails with `error`, or ends the process; with `lasts`, all later calls
+    that can fail with this error fail, too.
     """
 
     call: str
@@ -90,7 +90,7 @@ class Damage(NamedTuple):
 
 
 def small_files(disk: SimDisk, path: Path) -> list[Path]:
-    """The files below `path` that have no records."""
+    """Returns the files below `path` that contain no records."""
     found = []
     directory = disk._directory(path)
     for name, node in sorted(directory.names.items()):
@@ -102,7 +102,7 @@ def small_files(disk: SimDisk, path: Path) -> list[Path]:
 
 
 def damage(disk: SimDisk, path: Path, prng: random.Random) -> Damage:
-    """Flips a bit of the file, cuts it, or leaves zeros instead of its end, or of all of it."""
+    """Flips a bit of the file, truncates it, or overwrites its end or all of it with zeros."""
     node = disk._file(path)
     before = bytes(node.content)
     content = bytearray(before)

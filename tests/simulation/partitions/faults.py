@@ -1,6 +1,4 @@
-"""Properties of a run: the rules of its cluster and topics, and its faults. Each seed draws a random subset (swarm
-testing).
-"""
+"""The configuration of a run's cluster and topics, and its faults. Each seed draws a random subset (swarm testing)."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ KERNEL_TAKES = (0.0, 0.8, 1.0, 1.0)
 
 
 def drawn_aside(prng: random.Random) -> random.Random:
-    """Randomness that leaves all other draws of a seed unchanged."""
+    """Returns a second random generator; drawing from it leaves all other draws of a seed unchanged."""
     aside = random.Random()
     aside.setstate(prng.getstate())
     aside.seed(aside.random())
@@ -20,8 +18,9 @@ def drawn_aside(prng: random.Random) -> random.Random:
 
 @dataclass(frozen=True)
 class Rules:
-    """`elr`: eligible leader replicas are kept (KIP-966). Sizes are small, so that segments roll and fetches end inside
-    of them. `kernel_takes`: the share of flushes for which the kernel has room; of none, threads flush.
+    """The configuration of a run. With `elr` eligible leader replicas are kept (KIP-966). Sizes are small, so that
+    segments roll and fetches end inside segments. `kernel_takes` is the share of flushes that the kernel accepts;
+    threads perform the others.
     """
 
     brokers: int = 3
@@ -38,8 +37,8 @@ class Rules:
     directories: int = 1
     move_bytes: int = 1 << 20
     preallocates: bool = False
-    acks_all: float = 0.8  # of batches
-    even_batches: bool = False  # all of one size, so that one takes another's place in a file
+    acks_all: float = 0.8  # the share of batches
+    even_batches: bool = False  # of equal size, so that one may exactly replace another in a file
 
     @classmethod
     def draw(cls, prng: random.Random) -> Rules:
@@ -66,14 +65,14 @@ class Rules:
 
 @dataclass
 class Faults:
-    """Times are seconds between two, zero: it does not occur. The others are probabilities, or seconds.
-
-    With several directories per broker `directory_fails_every` is of calls of the file layer, of which `dies` ends the
-    process instead; `away` is of a directory at a start, `damage` of a small file then; `move_every` of replicas;
-    `slow_thread` of what threads do: the loop is notified late, and the end of a read may be newer than its beginning;
-    `alone_every` of brokers that only their clients reach for a while; `metadata_fails` is the share of the metadata
-    log's directory in failing calls. `stuck_ends` is of what ends transactions, `stuck` of other requests of
-    coordinators.
+    """The faults of a run. `…_every` are the mean seconds between two events; zero disables the fault. The other values
+    are probabilities, or seconds. Some apply to brokers with several directories only: `directory_fails_every` to
+    failing calls of the file layer, a share `dies` of which end the process instead; `away` to a missing directory, and
+    `damage` to a damaged small file, at a start; `move_every` to moves of replicas. With `slow_thread` the loop is
+    notified late of the work of a thread, and the end of a read may be newer than its beginning. `alone_every` applies
+    to brokers that only their clients can reach for a while. `metadata_fails` is the share of failing calls that
+    concern the metadata log's directory. `stuck_ends` applies to requests that end transactions, `stuck` to
+    coordinators' other requests.
     """
 
     delay_max: float = 0.01
@@ -133,12 +132,12 @@ class Faults:
         )
 
     def cut_nobody_off(self) -> None:
-        """Every broker learns of every change soon."""
+        """Disables the faults that would delay metadata changes."""
         self.crash_every = self.stop_every = self.isolate_every = 0.0
         self.partition_every = self.slow_every = self.disk_fails_every = 0.0
 
     def stop(self) -> None:
-        """Ends the time of faults."""
+        """Disables all faults."""
         for name in vars(self):
             setattr(self, name, 0.0)
         self.delay_max = 0.005

@@ -1,8 +1,6 @@
-"""The kernel that syncs files asynchronously, as a replacement for `log/durability/syncing.py`, for the brokers of a
-world.
-
-Each file is synced some time after the request, and the loop is notified later still. A sync of a process lost
-meanwhile reports an error: nothing continues there, but waits for the kernel end.
+"""A simulated kernel that syncs files asynchronously, for the brokers of a world; it replaces that of
+`log/durability/syncing.py`. Each file is synced some time after the request, and the loop is notified even later. A
+sync of an ended process reports an error, which only ends the wait for the kernel.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class _Batch:
 
 
 class SimKernel:
-    """As `KernelSyncs`. It accepts a share `takes` of the requests."""
+    """A replacement of `KernelSyncs` that accepts a share `takes` of the requests."""
 
     def __init__(self, world: World, takes: float) -> None:
         self._world = world
@@ -67,7 +65,7 @@ class SimKernel:
         batch.ended(OSError(errno.EIO, "the process has ended") if is_gone else batch.error)
 
     def close(self) -> None:
-        """The run is over: accepts nothing more, and leaves no waiter."""
+        """Ends the waits of all pending requests, and accepts no more."""
         self._takes = 0.0
         with ExitStack() as ends:
             for batch in self._under_way.values():

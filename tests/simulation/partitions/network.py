@@ -1,7 +1,6 @@
-"""The simulated network between brokers, controller and clients: delay, links that are cut in one direction or both,
-connections that break.
-
-Data in flight on a cut link waits until it is mended, as TCP's packets do, or is lost with its connection.
+"""The simulated network between brokers, controller and clients: delays, links cut in one direction or both, and broken
+connections. Data in flight on a cut link waits until the link is restored, as TCP retransmits packets, or is lost with
+its connection.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ if TYPE_CHECKING:
 
 CONTROLLER, CLIENT = 0, -1
 CONNECT_SECONDS = 0.5
-# In a connection that its sender has given up: long enough to ask again, and to go on.
+# The delay of a request in an abandoned connection: long enough for its sender to retry and to continue.
 STUCK_SECONDS = (0.5, 3.0)
-# Versions of requests: newer than all changes of answers to followers and consumers.
+# Versions of requests, which include all changes of responses to followers and consumers.
 VERSIONS = {"FetchRequest": 17, "ListOffsetsRequest": 10, "OffsetForLeaderEpochRequest": 4}
 
 
 class Lost(Exception):
-    """The message never arrives."""
+    """Raised if a message never arrives."""
 
 
 class Network:
@@ -48,7 +47,7 @@ class Network:
         return (source, target) in self.cut or source in self.isolated or target in self.isolated
 
     def mend(self) -> None:
-        """Says that links may be whole again."""
+        """Wakes messages that wait for cut links."""
         self._mended.set()
         self._mended = trio.Event()
 
@@ -58,7 +57,7 @@ class Network:
         return 0.0002 + (self.world.faults.delay_max + slow) * late * late * late
 
     async def travel(self, source: int, target: int, *, may_be_lost: bool = False) -> None:
-        """Returns when what `source` sends has arrived. Raises Lost."""
+        """Waits until a message of `source` has arrived; raises Lost."""
         await trio.sleep(self.delay(source, target))
         while self.is_cut(source, target):
             if may_be_lost and self.world.prng.random() < 0.5:
@@ -77,9 +76,10 @@ class Network:
         stuck: float = 0.0,
         may_be_stuck: Callable[[], bool] = lambda: True,
     ) -> Any:
-        """What `handle` gives, run by `broker` as it is when the request arrives. Raises Lost: its outcome is unknown.
-        Without `may_be_late` what has not arrived by then never does; else it may arrive long after that, with the
-        probability `stuck`, if `may_be_stuck` says so then.
+        """Sends a request that `broker` serves by `handle` in the process that is running when it arrives; returns the
+        result. Raises Lost after `seconds` without a response; the outcome is then unknown. With `may_be_late` the
+        request may still arrive later. It is stuck for a long time with the probability `stuck`, and then arrives only
+        if `may_be_stuck()` is true.
         """
         answers: list[Any] = []
         answered = trio.Event()
@@ -94,7 +94,7 @@ class Network:
             answered.set()
 
         with trio.move_on_after(seconds):
-            # late requests arrive even without a waiting sender
+            # late requests arrive even if the sender no longer waits
             until = inf if may_be_late else trio.current_time() + seconds
             held = self._held(stuck) if may_be_late else 0.0
             self.world.tasks.start(self._arrive, source, broker, serve, until, held, may_be_stuck)
@@ -134,7 +134,9 @@ class Network:
 
     @asynccontextmanager
     async def connect(self, source: SimBroker, target_id: int) -> AsyncIterator[Connection]:
-        """As `open_node_connection`: the body is not disturbed when the connection breaks. Raises ConnectionLost."""
+        """Opens a connection like `open_node_connection`; a broken connection does not cancel the body. Raises
+        ConnectionLost.
+        """
         target, serving = self.world.brokers[target_id], False
         with trio.move_on_after(CONNECT_SECONDS) as connecting:
             await self.travel(source.id, target_id)
@@ -154,7 +156,7 @@ class Network:
             connection.close(told_after=self.delay(source.id, target_id))
 
     def process_ended(self, broker: SimBroker, *, power_cut: bool) -> None:
-        """The kernel closes its connections; a machine without power sends nothing."""
+        """Closes an ended process's connections, as the kernel does; a machine without power sends nothing."""
         for connection in list(self.connections):
             if power_cut:
                 continue
@@ -165,7 +167,7 @@ class Network:
 
 
 class Connection:
-    """One connection of a follower to a leader: requests arrive in order, and so do answers. The part of
+    """A follower's connection to a leader, in which requests and responses arrive in order. It implements the part of
     `NodeConnection` that fetchers use.
     """
 
@@ -182,7 +184,7 @@ class Connection:
         self._broken = trio.Event()
 
     async def call(self, request: Message, *, timeout: float) -> Any:  # noqa: ASYNC109
-        """As `NodeConnection.call`. Raises ConnectionLost, RequestTimedOut."""
+        """Sends a request like `NodeConnection.call`. Raises ConnectionLost, RequestTimedOut."""
         if self.is_broken:
             raise ConnectionLost("the connection broke")
         answers: list[Any] = []
@@ -201,7 +203,7 @@ class Connection:
         raise RequestTimedOut("no answer")
 
     async def serve(self) -> None:
-        """At the leader: each request is handled when it arrives."""
+        """Handles each request at the leader when it arrives."""
         async for request, answers, known in self._to_serve:
             await self.network.travel(self.source.id, self.target.id)
             version = VERSIONS[type(request).__name__]
@@ -223,12 +225,12 @@ class Connection:
             known.set()
 
     def broke(self) -> None:
-        """The follower learns that the peer has gone."""
+        """Marks the connection as broken for the follower."""
         self.is_broken = True
         self._broken.set()
 
     def close(self, *, told_after: float) -> None:
-        """The follower is gone; the leader learns of it later."""
+        """Closes the follower's side; the leader is notified after `told_after` seconds."""
         self.is_broken = True
         self._broken.set()
         world, target, life = self.network.world, self.target, self.target.life

@@ -14,7 +14,7 @@ READ_BYTES = 1 << 20
 
 
 class Entry(NamedTuple):
-    """A batch. `crc` is of its content except for offset and epoch; `commits` is None except for markers."""
+    """A batch; `crc` covers its content except for offset and epoch, and `commits` is None except for markers."""
 
     base: int
     last: int
@@ -47,7 +47,7 @@ def entries_in(data: bytes | memoryview) -> list[Entry]:
 
 
 def batch_ends(data: bytes) -> Iterator[int]:
-    """The boundaries of batches, by their length fields."""
+    """Yields the boundaries of batches, by their length fields."""
     end = 0
     while end <= len(data):
         yield end
@@ -55,7 +55,7 @@ def batch_ends(data: bytes) -> Iterator[int]:
 
 
 def read_bytes(log: Any, start: int) -> bytes:
-    """From the batch that has `start` on; also from a disk that its broker can no longer read."""
+    """Returns bytes from the batch with `start` on, even from a disk that its broker can no longer read."""
     offline, log.health.offline = log.health.offline, None
     with log.files.unwatched():
         data: bytes = log.read_bytes(start, READ_BYTES, upto_offset=log.log_end_offset)
@@ -64,7 +64,7 @@ def read_bytes(log: Any, start: int) -> bytes:
 
 
 def read_entries(log: Any, start: int) -> list[Entry]:
-    """From the batch that begins at `start` to the end."""
+    """Returns the batches from `start` to the end."""
     found: list[Entry] = []
     while start < log.log_end_offset:
         data = read_bytes(log, start)
@@ -77,8 +77,8 @@ def read_entries(log: Any, start: int) -> list[Entry]:
 
 
 class ReplicaLog:
-    """One replica, over the lives of its broker. Everything below `durable_end` was reported as durable; `leader` is
-    the last epoch in which it led.
+    """The log of one replica across the processes of its broker. Everything below `durable_end` was reported as
+    durable; `leader` is its current epoch as the leader, if any.
     """
 
     __slots__ = (
@@ -99,8 +99,8 @@ class ReplicaLog:
         self.start = 0
         self.end = 0
         self.durable_end = 0
-        self.opened_end = 0  # of the log when this process opened it
-        # The start of the log when its producers were last read from it: of batches below they may be unknown.
+        self.opened_end = 0  # the end of the log when this process opened it
+        # The start of the log when its producers were last read; producers of batches below it may be unknown.
         self.unknown_below = 0
         self.log: Any = None
         self.leader: PartitionLeader | None = None
@@ -108,19 +108,19 @@ class ReplicaLog:
         self.seen: tuple[object, ...] = ()
 
     def at(self, base: int) -> Entry | None:
-        """The batch that begins at `base`."""
+        """Returns the batch that begins at `base`."""
         index = bisect_left(self.entries, base, key=lambda entry: entry.base)
         if index < len(self.entries) and self.entries[index].base == base:
             return self.entries[index]
         return None
 
     def before(self, end: int) -> Entry | None:
-        """The last batch that lies wholly below `end`."""
+        """Returns the last batch that is entirely below `end`."""
         index = bisect_left(self.entries, end, key=lambda entry: entry.last)
         return self.entries[index - 1] if index else None
 
     def shared_end(self, others: list[Entry]) -> int:
-        """Up to where it has what `others` are."""
+        """Returns the offset up to which it has the same batches as `others`."""
         end = others[0].base if others else 0
         for entry in others:
             if self.at(entry.base) not in (None, entry):
@@ -129,6 +129,7 @@ class ReplicaLog:
         return end
 
     def holds(self, entry: Entry) -> bool:
-        """It has the batch, or had it and let it go by retention. By log matching, everything before it is equal,
-        too."""
+        """Whether it has the batch, or had it before retention deleted it. By log matching, everything before is equal,
+        too.
+        """
         return self.at(entry.base) == entry or self.start > entry.last

@@ -1,4 +1,4 @@
-"""Events of the disks of a run with several log directories per broker, and an operator's repairs."""
+"""Disk faults of a run with several log directories per broker, and an operator's repairs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LOOK_SECONDS = 0.5
 
 
 class StorageFaults:
-    """The storage faults of one world. Small files are damaged on one broker in a run: of what is written down once for
-    each replica no other has a copy.
+    """The storage faults of one world. In each run small files are damaged on one broker only, because no other file
+    has a copy of their content.
     """
 
     def __init__(self, world: World) -> None:
@@ -65,13 +65,13 @@ class StorageFaults:
         return self._damaged == broker.id
 
     def some_call_fails(self) -> None:
-        """One of the next, of some directory."""
+        """Arms a fault of one of the next calls in a random directory."""
         prng = self._world.prng
         broker = prng.choice(list(self._brokers.values()))
         broker.arm(DiskFault.draw(prng, self._world.faults.dies))
 
     def move_some_replica(self) -> None:
-        """To some directory, perhaps the one in which it is, or one that has failed."""
+        """Requests the move of a random replica to a random directory, perhaps its current one or a failed one."""
         world = self._world
         broker = world.prng.choice(list(self._brokers.values()))
         if not broker.is_serving or not world.keys:
@@ -100,7 +100,7 @@ class StorageFaults:
     # --- the end
 
     async def settle_without_broken_disks(self) -> None:
-        """P25: what lies on disks that stay broken leads nothing, and is missing nowhere else."""
+        """Checks P25: replicas on disks that stay broken lead nothing, and all other replicas are complete."""
         world = self._world
         if not any(broker.is_lacking for broker in self._brokers.values()):
             return
@@ -111,7 +111,7 @@ class StorageFaults:
         world.checker.count("P25")
 
     def _told(self) -> str:
-        """Directories by their numbers; the controller's word first."""
+        """Returns the state as text: first the controller's view, with numbered directories, then the brokers' view."""
         world, found = self._world, []
         brokers = world.controller.image.cluster.brokers
         for key in world.keys:
@@ -139,8 +139,8 @@ class StorageFaults:
         )
 
     def _is_not_found(self, key: Key, state: PartitionImage) -> bool:
-        """The last of the ISR has no log, as a directory could not be read in which it may be: it leads nothing, and
-        keeps its place.
+        """Whether the only ISR member has no log because a directory that may contain it could not be read; it then
+        leads nothing, but stays in the ISR.
         """
         if len(state.isr) != 1 or state.elr:
             return False
@@ -162,8 +162,8 @@ class StorageFaults:
         return state.leader in whole and set(state.isr) == whole
 
     async def mend(self) -> None:
-        """Brokers that lack something restart with all that there was, one after another: the others have come back
-        into sync before that.
+        """Restarts brokers with missing or broken disks, with everything restored, one after another, each once the
+        others are in sync again.
         """
         world = self._world
         for broker in self._brokers.values():
@@ -179,7 +179,7 @@ class StorageFaults:
         for key in world.keys:
             state, history = world.state_of(key), world.checker.histories[key]
             if state is not None and not self._may_be_led(state):
-                # With eligible leader replicas: the last of them was not stopped in good order.
+                # With eligible leader replicas, the last one may have been stopped uncleanly.
                 may_be_empty = history.is_unclean or world.rules.elr
                 world.checker.require(may_be_empty, "P25", "nobody leads", *history.committed[-1:])
                 world.happened["elected anyway"] += 1
@@ -198,7 +198,7 @@ class StorageFaults:
         )
 
     def is_moved(self) -> bool:
-        """P24: nothing is on its way, and the controller knows where everything is."""
+        """Whether P24 holds: no move is in progress, and the controller knows the directory of every replica."""
         return all(map(self._is_settled, self._brokers.values()))
 
     def _is_settled(self, broker: StoringBroker) -> bool:
@@ -232,7 +232,9 @@ class StorageFaults:
         self._look_at_disks()
 
     async def _ask_for_moves(self) -> dict[tuple[StoringBroker, str, int], Path]:
-        """There and back, or elsewhere before they are over; returns where each replica is to be."""
+        """Requests two moves of each replica, the second perhaps before the first has ended; returns the target of each
+        replica.
+        """
         world, wanted = self._world, {}
         replicas = [
             (broker, partition.topic, partition.index)

@@ -1,8 +1,7 @@
-"""A broker with several log directories, each on a disk of its own; disks fail, are away for a start, and come back.
-
-In addition to the real parts of `SimBroker`, the opening of directories, their moves, reports about them to the
-controller, the lifecycle with its registration and heartbeats, and the recovery after a crash are real. The metadata
-log has a directory and a disk of its own, which fails too; of the log itself there are only its writes.
+"""A broker with several log directories, each on its own disk; disks fail, are missing at a start, and return. In
+addition to the real parts of `SimBroker`, the opening of directories, moves between them, reports about them to the
+controller, the lifecycle with registration and heartbeats, and the recovery after a crash are real. The metadata log
+has its own directory and disk, which fails, too; only the writes of the metadata log are simulated.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ LEAVE_SECONDS = 3.0
 
 
 class StoringBroker(SimBroker):
-    """`broken` are the directories with disks that fail until they are mended, with the error; `away` those that are
-    not there in this life.
+    """A broker; `broken` has the directories whose disks fail until they are repaired, with the error, and `away` those
+    that are missing in this process.
     """
 
     def __init__(self, world: World, broker_id: int) -> None:
@@ -72,7 +71,7 @@ class StoringBroker(SimBroker):
 
     @property
     def absent(self) -> set[Path]:
-        """Directories that this life cannot use, or not any more."""
+        """The directories that this process cannot use, or no longer can."""
         online = {directory.path for directory in self.directories.online}
         return self.disks.keys() - online
 
@@ -92,7 +91,7 @@ class StoringBroker(SimBroker):
         return self.disks.get(path, self.disk)
 
     def _formatted(self) -> SimDisk:
-        """The disk of the metadata log."""
+        """Formats all disks; returns that of the metadata log."""
         self.armed, self.broken, self.away, self.damaged = {}, {}, {}, []
         paths = self.config().log_directories
         self.disks = {path: self._disk(path, 1 + paths.index(path)) for path in paths}
@@ -111,7 +110,7 @@ class StoringBroker(SimBroker):
         disk.on_call = partial(self._called, path)
 
     def _called(self, directory: Path, call: str, path: Path, target: Path | None) -> None:
-        """A call of the file layer: raises OSError where it fails, or ends the process."""
+        """Handles a call of the file layer: raises OSError for a failure, or ends the process."""
         world = self.world
         error = self.broken.get(directory, self.away.get(directory, 0))
         if error:
@@ -123,7 +122,7 @@ class StoringBroker(SimBroker):
         if fault is None or not fault.meets(call, paths):
             return
         if fault.dies and self._nursery is None:
-            return  # it is just starting
+            return  # the process is still starting
         del self.armed[directory]
         if fault.dies:
             world.say(self.id, "ends within", call, *paths)
@@ -149,7 +148,7 @@ class StoringBroker(SimBroker):
         super()._leave_disks(power_cut=power_cut)
         prng = self.world.prng
         for path, disk in self.disks.items():
-            # A disk that has failed to sync is mounted again, with its content.
+            # A disk with a failed sync is mounted again, with its durable content.
             self.disks[path] = left = disk.after_crash(prng, power_cut=power_cut or disk.has_failed)
             self._watch(path, left)
         self._watch(self.metadata_path, self.disk)
@@ -172,7 +171,7 @@ class StoringBroker(SimBroker):
 
     @property
     def is_lacking(self) -> bool:
-        """Whether this life cannot use all that is on its disks."""
+        """Whether this process cannot use everything on its disks."""
         return bool(self.broken or self.away or self.damaged or not self.alive) or bool(
             self.directories.offline_ids()
             or self.directories.failed_at_start
@@ -183,14 +182,14 @@ class StoringBroker(SimBroker):
         )
 
     def mend(self) -> bool:
-        """Everything is whole again for the next start; returns whether this life lacks something."""
+        """Repairs everything for the next start; returns whether this process lacked something."""
         was_lacking = self.is_lacking
         self._restore()
         self.broken, self.away = {}, {}
         return was_lacking
 
     def _restore(self, name: str = "") -> None:
-        """Follows the error's instruction; files that were written since stay."""
+        """Restores damaged files, as the error advises; files that were written since are kept."""
         for path, damaged in list(self.damaged):
             if name in ("", damaged.path.name):
                 self.damaged.remove((path, damaged))
@@ -219,7 +218,7 @@ class StoringBroker(SimBroker):
             self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))
 
     def _draw_disks(self, prng: random.Random) -> None:
-        """Which of them are there, and how."""
+        """Draws the disks that are repaired, missing or damaged at this start."""
         faults = self.world.faults
         for path in list(self.broken):
             if prng.random() < 0.6:
@@ -227,7 +226,8 @@ class StoringBroker(SimBroker):
         whole = [path for path in self.disks if path not in self.broken]
         prng.shuffle(whole)
         for path in (*whole, self.metadata_path):
-            # Seldom all at once, or that of the metadata log: then the broker does not start.
+            # All disks at once, or that of the metadata log, are rarely missing, because the broker then does not
+            # start.
             is_needed = path in (*whole[:1], self.metadata_path)
             if prng.random() < faults.away * (0.1 if is_needed else 1.0):
                 self.away[path] = prng.choice((errno.EIO, errno.EACCES))
@@ -256,7 +256,7 @@ class StoringBroker(SimBroker):
         self.world.happened["small file damaged"] += 1
 
     def open_directory(self, path: Path) -> LogDirectory:
-        """On the disk of that path: of one that is not mounted the mount point is there."""
+        """Opens the directory on its disk; for a disk that is not mounted, the empty mount point."""
         disk = self.disk_of(path)
         if self.away.get(path) == 0:
             self.world.happened["not mounted"] += 1
@@ -301,7 +301,7 @@ class StoringBroker(SimBroker):
         )
 
     def catch_up(self) -> None:
-        """Replayed records are written to the metadata log, and its disk may fail."""
+        """Replays the controller's records, and writes to the metadata log; its disk may fail."""
         before = self.metadata.image.provenance.offset
         super().catch_up()
         after = self.metadata.image.provenance.offset
@@ -345,7 +345,7 @@ class StoringBroker(SimBroker):
             self._committed.set()
 
     async def _watch_disk(self) -> None:
-        """Without any directory a broker ends. The machine is restarted."""
+        """Ends the broker when all directories have failed. The machine is restarted."""
         try:
             await _watch_directories(self._parts)
         except StorageFailure:
@@ -379,7 +379,7 @@ class StoringBroker(SimBroker):
         with suppress(KafkaError):
             self.directories.close(broker_epoch=self.epoch, high_watermarks=watermarks)
         if not self.alive:
-            return  # it has died meanwhile
+            return  # the process has died meanwhile
         self.world.happened["clean stop"] += 1
         self.end(power_cut=False)
         self.world.after(self.world.prng.uniform(0.05, 0.5), self.world.restart_of(self))

@@ -1,9 +1,7 @@
-"""One seeded run of brokers with the real partition layer: faults first, then a time without, in which all must come
-right.
-
-Everything takes place inside `trio.run`, on simulated time: the next thing that happens is an event of the world or the
-deadline of a task, whichever comes first; then every task runs until it waits, in an order drawn from the seed, and the
-checker looks at all replicas.
+"""One seeded run of brokers with the real partition layer: first with faults, then without faults until everything has
+recovered. The run takes place inside `trio.run`, on simulated time. The next step is an event of the world or the
+deadline of a task, whichever is earlier; then every task runs until it waits, in an order drawn from the seed, and the
+checker examines all replicas.
 """
 
 from __future__ import annotations
@@ -44,9 +42,9 @@ from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.schema import Message
 
 CHAOS_SECONDS = 5.0
-# Several of the brokers' sessions, the followers' lag and the longest request.
+# A multiple of a broker session, the followers' maximum lag, and the longest request.
 RECOVERY_SECONDS = 8.0
-# At the end there are no writes: followers ask once in 300 ms each, and not more.
+# Without writes at the end, each follower fetches only once in 300 ms.
 QUIET_SECONDS = 1.0
 FETCHES_PER_SECOND_MAX = 60
 PRODUCE_SECONDS = 0.12
@@ -91,7 +89,7 @@ class World:
         chaos_seconds: float = CHAOS_SECONDS,
         emphasis: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """`emphasis` replaces the seed's draws of rules and faults, to look for one thing."""
+        """`emphasis` overrides some of the seed's rules and faults, to search for a specific bug."""
         self.seed = seed
         self.chaos_seconds = chaos_seconds
         self.prng = random.Random(seed)
@@ -102,7 +100,7 @@ class World:
         self.is_calm = False
         self.produce_seconds = PRODUCE_SECONDS
         self.happened: Counter[str] = Counter()
-        # a line for each event, if wanted
+        # a line for each event, or None
         self.trace: list[str] | None = None
         self._heap: list[tuple[float, int, Callable[[], object]]] = []
         self._sequence = 0
@@ -122,7 +120,7 @@ class World:
         self.brokers: dict[int, SimBroker] = {}
         self.controller: SimController
 
-    # --- what runs are made of
+    # --- parts of a run
 
     def _new_checker(self) -> Checker:
         return CopiesChecker(self) if self.rules.directories > 1 else Checker(self)
@@ -138,7 +136,7 @@ class World:
         return all_of(self)
 
     def _patches(self) -> Sequence[AbstractContextManager[object]]:
-        """In place while it runs."""
+        """Returns the patches that are in place during the run."""
         return (
             patched_here(syncing, "run_in_own_thread", self._flush),
             patched_here(syncing, "of_this_run", lambda: self._kernel),
@@ -164,7 +162,7 @@ class World:
         heapq.heappush(self._heap, (self.now + seconds, self._sequence, action))
 
     def between_turns(self) -> None:
-        """Callback for `Tasks`."""
+        """Does nothing; a callback of `Tasks`."""
 
     async def run_until(self, end: float, done: Callable[[], bool] = lambda: False) -> bool:
         while True:
@@ -199,7 +197,7 @@ class World:
         return None if topic is None else topic.partitions.get(key[1])
 
     def leader_epoch(self, key: Key, state: PartitionImage) -> PartitionLeader | None:
-        """The epoch of the controller's leader, if it has begun."""
+        """Returns the leader's epoch that the controller knows; None if the broker has not begun it."""
         broker = self.brokers.get(state.leader)
         if broker is None or not broker.is_serving:
             return None
@@ -226,7 +224,7 @@ class World:
         self.checker.metadata_changed(before, after)
 
     def saw_request(self, source: SimBroker, target: SimBroker, request: Message) -> None:
-        """A follower asks its leader."""
+        """Counts and traces a follower's request to its leader."""
         self.fetches += 1
         if self.trace is not None and isinstance(request, FetchRequest) and request.topics:
             asked = [
@@ -240,7 +238,7 @@ class World:
     # --- faults
 
     def _every(self, seconds: float, action: Callable[[], object]) -> None:
-        """Repeats with exponential gaps until the faults stop."""
+        """Repeats an action at exponentially distributed intervals until the faults stop."""
         if not seconds:
             return
 
@@ -286,17 +284,16 @@ class World:
         self.after(self.prng.uniform(0.01, downtime), self.restart_of(broker))
 
     def _fail_disk(self) -> None:
-        """A broker's next flush fails."""
+        """Lets a broker's next flush fail."""
         broker = self._some_broker()
         if broker.is_serving:
             self.say("the next flush of", broker.id, "will fail")
             broker.fail_next_flush()
 
     def _may_wipe(self, broker: SimBroker) -> bool:
-        """Acknowledged records are on min.insync.replicas disks: one may be lost at a time, until all of its data is
-        copied again.
-
-        Without eligible leader replicas a returning broker is not checked for a lost disk (KAFKA-15495).
+        """Whether the broker may lose its disk. Acknowledged records are on min.insync.replicas disks, so only one at a
+        time may be lost, until all of its data is copied again. Without eligible leader replicas a returning broker is
+        not checked for a lost disk (KAFKA-15495).
         """
         if not self.rules.elr or min(self.rules.min_isr, self.rules.factor) < 2:
             return False
@@ -329,7 +326,7 @@ class World:
             broker.stop()
 
     def _isolate(self) -> None:
-        """Nothing reaches the broker, as if its process stood still; then everything at once."""
+        """Delays all messages to and from a broker, as if its process were frozen; then they arrive at once."""
         broker = self._some_broker()
         self.say(broker.id, "is cut off")
         self.happened["isolation"] += 1
@@ -343,7 +340,9 @@ class World:
         self.after(self.prng.choice((0.2, 0.8, 1.5, 2.5)) * self.prng.uniform(0.5, 1.5), end)
 
     def _leave_alone(self) -> None:
-        """Only clients reach the broker, for longer than its session: what it appends meanwhile it has alone."""
+        """Cuts a broker off from all except clients for longer than its session, so that no other broker has its new
+        records.
+        """
         broker = self._some_broker()
         self.say(broker.id, "is left alone")
         others = {CONTROLLER, *self.brokers} - {broker.id}
@@ -358,7 +357,7 @@ class World:
         self.after(self.prng.uniform(1.0, 2.5), end)
 
     def _cut(self) -> None:
-        """Links in one direction or both, that to the controller perhaps among them."""
+        """Cuts random links in one direction or both, perhaps including those to the controller."""
         ids = [CONTROLLER, *self.brokers]
         pairs = [(a, b) for a in ids for b in ids if a != b]
         cut = set(self.prng.sample(pairs, self.prng.randint(1, len(pairs) // 2)))
@@ -419,7 +418,7 @@ class World:
             delete_records(broker, key)
 
     def _create(self) -> None:
-        """Creates a topic on running brokers; else later."""
+        """Creates a topic on running brokers, or later if there are too few."""
         active = [
             broker.id for broker in self.controller.image.cluster.brokers.values() if broker.active
         ]
@@ -428,7 +427,7 @@ class World:
         if len(active) < self.rules.factor:
             self.after(0.1, self._create)
             return
-        # As far from others as ids that are drawn: two that are near are taken for one that is damaged.
+        # Ids must be as different as random ones, because two similar ids are taken for one that is damaged.
         topic_id = sha256(b"%d" % self.next_number()).digest()[:16]
         members = [
             self.prng.sample(active, self.rules.factor) for _ in range(self.rules.partitions)
@@ -449,7 +448,7 @@ class World:
                     broker.release_locks()
 
     async def _flush(self, flush: Callable[[], T], then: Callable[[T], U]) -> U:
-        """A disk takes its time, before it has the bytes and after."""
+        """Flushes with a delay before and after the disk has the bytes."""
         seconds = self.faults.flush_seconds(self.prng)
         share = self.prng.random()
         await trio.sleep(seconds * share)
@@ -528,8 +527,8 @@ class World:
             self.restart_of(broker)()
 
     async def _check_liveness(self) -> None:
-        """L1: producers continue, all replicas come back into sync; then, without producers, all have the same and none
-        loops.
+        """Checks L1: producers continue, and all replicas return into sync; then, without producers, all replicas are
+        equal and no task is busy in a loop.
         """
         acked = self.acked
         if not await self.run_until(
@@ -546,7 +545,7 @@ class World:
         if per_second > self.fetches_per_second_max:
             raise Violation(f"L1 {per_second:.0f} fetches a second though nothing happens")
         self.checker.count("L1")
-        # A coordinator may have written just now, of members that went away, say.
+        # A coordinator may have written just now, for example about members that left.
         await self._rest()
         self.checker.agree()
 
