@@ -19,6 +19,7 @@ from tests.zkcompat.zookeeper.in_memory import Ensemble
 from trimaran.node.runtime.clock import now_ms
 from trimaran.quorum.metadata.loader import MetadataLoader
 from trimaran.quorum.raft.listener import CommittedBatch
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.schema import Message
 from trimaran.zkcompat.mirroring.mirror import Mirror, MirrorConfig
 from trimaran.zkcompat.quorum_feed.feed import ImageFeed
@@ -89,7 +90,7 @@ async def record_to_znode(
 
 def _marking(calls: Calls) -> Callable[[Any, Any], None]:
     """Marks the request that writes the partition's state."""
-    path = PartitionStateZnode.path(TOPIC, 0)
+    path = PartitionStateZnode.path(TopicPartition(TOPIC, 0))
 
     def before(_client: Any, request: Any) -> None:
         operations = getattr(request, "operations", ())

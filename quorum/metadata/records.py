@@ -17,6 +17,7 @@ from trimaran.quorum.metadata.image import (
 )
 from trimaran.quorum.metadata.topics_delta import TopicsDelta
 from trimaran.quorum.metadata.versions import METADATA_VERSION
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.brokers import (
     BrokerEndpoint,
     BrokerFeature,
@@ -117,17 +118,17 @@ def _topics(image: MetadataImage) -> Iterator[Message]:
         yield TopicRecord(name=topic.name, topic_id=topic.id)
         # Sorting plain integers is fast even though it holds the GIL.
         for index in sorted(topic.partitions):
-            yield partition_record(topic.id, index, topic.partitions[index])
+            yield partition_record(TopicIdPartition(topic.id, index), topic.partitions[index])
 
 
-def partition_record(topic_id: bytes, index: int, partition: PartitionImage) -> PartitionRecord:
+def partition_record(key: TopicIdPartition, partition: PartitionImage) -> PartitionRecord:
     """Returns the record of a partition. Directories known only to their brokers are not written, because records
     before KIP-858 have no field for them.
     """
     has_directories = any(directory != MIGRATING_DIRECTORY for directory in partition.directories)
     return PartitionRecord(
-        partition_id=index,
-        topic_id=topic_id,
+        partition_id=key.partition,
+        topic_id=key.topic_id,
         replicas=list(partition.replicas),
         isr=list(partition.isr),
         removing_replicas=list(partition.removing),

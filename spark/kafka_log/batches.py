@@ -116,8 +116,8 @@ def _uncompressed_bytes(row: BatchRow) -> int:
 BATCH_COLUMNS = {
     column.name: column
     for column in (
-        Column("topic", STRING, field("piece.topic")),
-        Column("partition", INT, field("piece.partition")),
+        Column("topic", STRING, field("piece.key.topic")),
+        Column("partition", INT, field("piece.key.partition")),
         Column("broker_id", INT, lambda row: row.piece.node_id if row.piece.node_id >= 0 else None),
         Column("base_offset", LONG, field("batch.base_offset")),
         Column("last_offset", LONG, field("batch.last_offset")),

@@ -161,7 +161,7 @@ def _column(name: str, chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
 
 
 def _partitions(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
-    return pa.repeat(pa.scalar(chunk.piece.partition, INT), len(records))
+    return pa.repeat(pa.scalar(chunk.piece.key.partition, INT), len(records))
 
 
 def _timestamp_types(chunk: RecordChunk, records: DecodedRecords) -> pa.Array:
@@ -175,7 +175,7 @@ RECORD_COLUMNS = {
     for column in (
         Column("key", pa.binary(), lambda _, records: gather(records.data, records.key)),
         Column("value", pa.binary(), lambda _, records: gather(records.data, records.value)),
-        Column("topic", STRING, lambda chunk, records: pa.repeat(chunk.piece.topic, len(records))),
+        Column("topic", STRING, lambda chunk, records: pa.repeat(chunk.piece.key.topic, len(records))),
         Column("partition", INT, _partitions),
         Column("offset", LONG, lambda _, records: pa.array(records.offset, LONG)),
         Column("timestamp", TIMESTAMP, lambda _, records: timestamps(records.timestamp_ms)),

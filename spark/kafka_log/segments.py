@@ -108,8 +108,8 @@ def _row(task: SegmentTask) -> SegmentRow | None:
 SEGMENT_COLUMNS = {
     column.name: column
     for column in (
-        Column("topic", STRING, field("found.topic")),
-        Column("partition", INT, field("found.partition")),
+        Column("topic", STRING, field("found.key.topic")),
+        Column("partition", INT, field("found.key.partition")),
         Column("broker_id", INT, lambda row: row.found.node_id if row.found.node_id >= 0 else None),
         Column("log_dir", STRING, lambda row: row.found.log_dir or None),
         Column("file", STRING, lambda row: row.found.storage.url(row.task.segment.path)),

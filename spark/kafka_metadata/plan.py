@@ -135,7 +135,7 @@ def find_metadata_logs(
         survey(found)
         for directory in find_log_directories(names, storage_options)
         for found in find_partitions(directory)
-        if found.topic == METADATA_TOPIC
+        if found.key.topic == METADATA_TOPIC
     ]
     if not logs:
         raise DataUnreadable(f"no metadata log ({METADATA_TOPIC}-0) in {', '.join(names)}")

@@ -5,6 +5,7 @@ import pytest
 from trimaran.cli.record_format import compiled
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.batches.records import Record, RecordHeader
+from trimaran.wire.identity import TopicPartition
 
 
 def record(key=b"k", value=b"val", headers=()):
@@ -23,11 +24,11 @@ def record(key=b"k", value=b"val", headers=()):
 )
 def test_tokens(form, text):
     headers = (RecordHeader("a", b"1"), RecordHeader("b", None))
-    assert compiled(form)("t", 3, record(headers=headers)) == text
+    assert compiled(form)(TopicPartition("t", 3), record(headers=headers)) == text
 
 
 def test_nothing_has_the_length_minus_one():
-    assert compiled("%k|%K|%s|%S")("t", 0, record(None, None)) == b"|-1||-1"
+    assert compiled("%k|%K|%s|%S")(TopicPartition("t", 0), record(None, None)) == b"|-1||-1"
 
 
 @pytest.mark.parametrize("form", ["%q", "100%", "a\\", r"\y", r"\xZ1"])

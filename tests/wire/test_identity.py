@@ -11,6 +11,7 @@ from mypy import api
 from tests.test_tidy import ROOT
 from trimaran.wire.identity import LeaderEpoch, Offset, TopicPartition
 
+ROOMS = ["broker", "log", "node", "quorum", "spark", "trimaran", "wire", "zkcompat"]
 REFUSED = Path(__file__).parent / "typing_tests" / "identity.py"
 _ERROR = re.compile(r":(\d+): error: .*\[([a-z-]+)\]$")
 _TOPICS, _INDEXES = {"topic", "topic_id"}, {"index", "partition", "partition_index"}
@@ -49,9 +50,9 @@ def test_partition_equals_its_pair_and_has_a_name():
     assert str(partition) == "orders-3"
 
 
-@pytest.mark.parametrize("room", ["broker", "log", "wire"])
+@pytest.mark.parametrize("room", ROOMS)
 def test_partition_is_one_argument(room):
-    """Functions of the front door, Spark and ZooKeeper still take a topic and an index apart."""
+    """A command whose partition is `Annotated` takes them apart: they are two words of the command line."""
     apart = [
         f"{path.relative_to(ROOT)}:{function.lineno} {function.name}"
         for path in sorted((ROOT / room).rglob("*.py"))

@@ -13,6 +13,7 @@ from trimaran.client import bench, offsets, topic_partitions
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.log.codecs import compression as codecs_compression
 from trimaran.node.text.wording import counted
+from trimaran.wire import identity
 
 REPORT_SECONDS = 1.0
 POSITIVE = validators.Number(gte=1)
@@ -95,11 +96,12 @@ def consume(
     """
     with brokers.connected() as client:
         ranges = {
-            partition: (
-                offsets.end_offset(client, topic, partition, offsets.EARLIEST_TIMESTAMP),
-                offsets.end_offset(client, topic, partition, offsets.LATEST_TIMESTAMP),
+            index: (
+                offsets.end_offset(client, where, offsets.EARLIEST_TIMESTAMP),
+                offsets.end_offset(client, where, offsets.LATEST_TIMESTAMP),
             )
-            for partition in range(len(topic_partitions.leaders_of(client, topic)))
+            for index in range(len(topic_partitions.leaders_of(client, topic)))
+            for where in [identity.TopicPartition(topic, index)]
         }
     if all(begin >= end for begin, end in ranges.values()):
         raise UserError(

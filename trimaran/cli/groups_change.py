@@ -79,8 +79,8 @@ def reset_offsets(
         if not wanted:
             raise _nothing(group)
         after = {
-            item: changes.within_log(client, item, position.offset_in(client, *item))
-            for item in wanted
+            partition: changes.within_log(client, partition, position.offset_in(client, partition))
+            for partition in wanted
         }
         rows = [
             {

@@ -43,7 +43,7 @@ def partitions(
 
     The log reaches back to the oldest snapshot that is kept; the state in that snapshot has no time.
     """
-    topic, index = _partition(partition)
+    wanted = _partition(partition)
     with open_source(path, controllers) as source:
         history = metadata_history.History(source)
         rows = [
@@ -56,14 +56,14 @@ def partitions(
                 "timestamp_ms": change.timestamp_ms,
                 "topic_id": primitives.uuid_to_text(topic_id),
             }
-            for topic_id, change in history.of_partition(topic, index)
+            for topic_id, change in history.of_partition(wanted)
         ]
         if not rows:
-            _ensure_topic_known(history, source, (image.TOPIC_RESOURCE, topic))
+            _ensure_topic_known(history, source, (image.TOPIC_RESOURCE, wanted.topic))
             raise UserError(
-                f"there is no history of partition {index} of topic {topic}",
+                f"there is no history of partition {wanted.partition} of topic {wanted.topic}",
                 f"{source.name} has no record of it, as far back as it reaches",
-                f"trimaran topics describe {topic} shows its partitions",
+                f"trimaran topics describe {wanted.topic} shows its partitions",
                 exit_code=Exit.NO,
             )
     show_rows(rows, output, columns=PARTITION_COLUMNS, noun="change")

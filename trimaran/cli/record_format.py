@@ -14,27 +14,28 @@ from trimaran.errors.user_error import Exit, UserError
 
 if TYPE_CHECKING:
     from trimaran.log.batches.records import Record
+    from trimaran.wire.identity import TopicPartition
 
-Part = Callable[[str, int, "Record"], bytes]
+Part = Callable[["TopicPartition", "Record"], bytes]
 _TOKEN = re.compile(
     r"%(?P<token>.)|\\x(?P<hex>[0-9a-fA-F]{2})|\\(?P<escape>.)|(?P<text>[^%\\]+)", re.DOTALL
 )
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 _PARTS: dict[str, Part] = {
-    "t": lambda topic, _, __: topic.encode(),
-    "p": lambda _, partition, __: b"%d" % partition,
-    "o": lambda _, __, record: b"%d" % record.offset,
-    "T": lambda _, __, record: b"%d" % record.timestamp_ms,
-    "k": lambda _, __, record: bytes(record.key or b""),
-    "K": lambda _, __, record: b"%d" % _length(record.key),
-    "s": lambda _, __, record: bytes(record.value or b""),
-    "S": lambda _, __, record: b"%d" % _length(record.value),
-    "R": lambda _, __, record: _length(record.value).to_bytes(4, "big", signed=True),
-    "h": lambda _, __, record: b",".join(
+    "t": lambda where, _: where.topic.encode(),
+    "p": lambda where, _: b"%d" % where.partition,
+    "o": lambda _, record: b"%d" % record.offset,
+    "T": lambda _, record: b"%d" % record.timestamp_ms,
+    "k": lambda _, record: bytes(record.key or b""),
+    "K": lambda _, record: b"%d" % _length(record.key),
+    "s": lambda _, record: bytes(record.value or b""),
+    "S": lambda _, record: b"%d" % _length(record.value),
+    "R": lambda _, record: _length(record.value).to_bytes(4, "big", signed=True),
+    "h": lambda _, record: b",".join(
         header.key.encode() + b"=" + (b"NULL" if header.value is None else bytes(header.value))
         for header in record.headers
     ),
-    "%": lambda _, __, ___: b"%",
+    "%": lambda _, __: b"%",
 }
 
 
@@ -43,8 +44,8 @@ def _length(value: bytes | memoryview | None) -> int:
     return -1 if value is None else len(value)
 
 
-def compiled(text: str) -> Callable[[str, int, Record], bytes]:
-    """Returns a function that formats a topic, partition and record.
+def compiled(text: str) -> Callable[[TopicPartition, Record], bytes]:
+    """Returns a function that formats a record of a partition.
 
     Raises:
         UserError: there is no such token.
@@ -57,9 +58,7 @@ def compiled(text: str) -> Callable[[str, int, Record], bytes]:
             raise _wrong(text, text[position:])
         parts.append(_part(text, found))
         position = found.end()
-    return lambda topic, partition, record: b"".join(
-        part(topic, partition, record) for part in parts
-    )
+    return lambda where, record: b"".join(part(where, record) for part in parts)
 
 
 def _part(text: str, found: re.Match[str]) -> Part:
@@ -75,7 +74,7 @@ def _part(text: str, found: re.Match[str]) -> Part:
         fixed = _ESCAPES[found["escape"]]
     else:
         fixed = found["text"].encode()
-    return lambda _, __, ___: fixed
+    return lambda _, __: fixed
 
 
 def _wrong(text: str, part: str) -> UserError:

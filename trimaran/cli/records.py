@@ -16,6 +16,7 @@ from trimaran.cli.record_format import compiled
 from trimaran.client import positions, topic_partitions
 from trimaran.client import reader as client_reader
 from trimaran.errors.user_error import Exit, UserError
+from trimaran.wire import identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,16 +70,19 @@ def consume(
         found = reader.records(begin, exit_at_end, on_turn=_ensure_reader, until=end)
         with progress("consuming", count, unit="record", prints=True) as bar:
             for number, (index, record) in enumerate(islice(found, count), 1):
+                where = identity.TopicPartition(topic, index)
                 if output in ("table", "wide"):
-                    sys.stdout.buffer.write(text_of(topic, index, record))
+                    sys.stdout.buffer.write(text_of(where, record))
                     sys.stdout.buffer.flush()
                 else:
-                    show_item(_row(topic, index, record), output)
+                    show_item(_row(where, record), output)
                 bar.at(number)
     return Exit.OK
 
 
-def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, int, Record], bytes]:
+def _formatted(
+    form: str | None, key_separator: str | None
+) -> Callable[[identity.TopicPartition, Record], bytes]:
     """Returns a record as text; without a format, the value and a line break."""
     if form is not None:
         if key_separator is not None:
@@ -95,10 +99,10 @@ def _formatted(form: str | None, key_separator: str | None) -> Callable[[str, in
     return compiled(rf"%k{between}%s\n")
 
 
-def _row(topic: str, partition: int, record: Record) -> dict[str, Any]:
+def _row(where: identity.TopicPartition, record: Record) -> dict[str, Any]:
     return {
-        "topic": topic,
-        "partition": partition,
+        "topic": where.topic,
+        "partition": where.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
         "key": _text(record.key),

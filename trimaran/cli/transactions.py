@@ -15,7 +15,7 @@ from trimaran.errors import refused
 from trimaran.errors.user_error import Exit, UserError
 from trimaran.node.runtime import clock
 from trimaran.wire.client import destinations, response_checks
-from trimaran.wire.identity import TopicPartition
+from trimaran.wire.identity import NO_OFFSET, TopicPartition
 from trimaran.wire.messages import describe_producers, describe_transactions, write_txn_markers
 from trimaran.wire.messages import list_transactions as messages_list_transactions
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Kafka's transaction.max.timeout.ms: no coordinator leaves a transaction open for longer.
 OLDEST_MINUTES = 15
-NO_TRANSACTION = -1
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 NOT_NEGATIVE = validators.Number(gte=0)
 
@@ -140,8 +139,7 @@ def _described(client: BlockingClient, transactional_id: str) -> Any:
 class _Open(NamedTuple):
     """A transaction that is open in a partition, as reported by its leader."""
 
-    topic: str
-    partition: int
+    partition: TopicPartition
     producer: ProducerState
 
 
@@ -183,20 +181,22 @@ def _topics(client: BlockingClient) -> list[str]:
 
 def _open_in(client: BlockingClient, topic: str) -> Iterator[_Open]:
     for index in range(len(topic_partitions.leaders_of(client, topic))):
-        for producer in _producers(client, topic, index):
-            if producer.current_txn_start_offset != NO_TRANSACTION:
-                yield _Open(topic, index, producer)
+        partition = TopicPartition(topic, index)
+        for producer in _producers(client, partition):
+            if producer.current_txn_start_offset != NO_OFFSET:
+                yield _Open(partition, producer)
 
 
-def _producers(client: BlockingClient, topic: str, partition: int) -> list[ProducerState]:
-    request = describe_producers.DescribeProducersRequest(
-        topics=[describe_producers.TopicRequest(name=topic, partition_indexes=[partition])]
+def _producers(client: BlockingClient, partition: TopicPartition) -> list[ProducerState]:
+    topic = describe_producers.TopicRequest(
+        name=partition.topic, partition_indexes=[partition.partition]
     )
-    answer = client.call(destinations.LeaderNode(TopicPartition(topic, partition)), request)
+    request = describe_producers.DescribeProducersRequest(topics=[topic])
+    answer = client.call(destinations.LeaderNode(partition), request)
     found = response_checks.single_item(
         response_checks.single_item(answer.topics, "topic").partitions, "partition"
     )
-    refused.check(found.error_code, f"{topic}-{partition}")
+    refused.check(found.error_code, str(partition))
     producers: list[ProducerState] = found.active_producers
     return producers
 
@@ -211,25 +211,26 @@ def _owners(client: BlockingClient, producer_ids: set[int]) -> dict[int, str]:
     return {found.producer_id: found.transactional_id for _, found in _listed(client, request)}
 
 
-def _is_owned(client: BlockingClient, one: _Open, owners: dict[int, str]) -> bool:
+def _is_owned(client: BlockingClient, transaction: _Open, owners: dict[int, str]) -> bool:
     """True if the coordinator has the partition in an open transaction, which it will end."""
-    transactional_id = owners.get(one.producer.producer_id)
+    transactional_id = owners.get(transaction.producer.producer_id)
     if transactional_id is None:
         return False
     found = _described(client, transactional_id)
     is_open = found.transaction_state in OPEN_STATES
     partitions = {(topic.topic, index) for topic in found.topics for index in topic.partitions}
-    return is_open and (one.topic, one.partition) in partitions
+    return is_open and transaction.partition in partitions
 
 
-def _row(one: _Open) -> dict[str, Any]:
+def _row(transaction: _Open) -> dict[str, Any]:
+    producer = transaction.producer
     return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "start_offset": one.producer.current_txn_start_offset,
-        "producer": one.producer.producer_id,
-        "epoch": one.producer.producer_epoch,
-        "last_written_ms_ago": clock.now_ms() - one.producer.last_timestamp,
+        "topic": transaction.partition.topic,
+        "partition": transaction.partition.partition,
+        "start_offset": producer.current_txn_start_offset,
+        "producer": producer.producer_id,
+        "epoch": producer.producer_epoch,
+        "last_written_ms_ago": clock.now_ms() - producer.last_timestamp,
     }
 
 
@@ -249,44 +250,47 @@ def abort(
         start_offset: The first offset of the transaction, as listed.
         partition: The partition.
     """
+    where = TopicPartition(topic, partition)
     with brokers.connected() as client:
         topic_partitions.ensure_partitions_exist(
             topic, [partition], len(topic_partitions.leaders_of(client, topic))
         )
         found = [
             producer
-            for producer in _producers(client, topic, partition)
+            for producer in _producers(client, where)
             if producer.current_txn_start_offset == start_offset
         ]
         if not found:
             raise UserError(
-                f"there is no transaction to abort in {topic}-{partition}",
+                f"there is no transaction to abort in {where}",
                 f"no open transaction begins at offset {start_offset}",
                 f"trimaran transactions hanging {topic} --older-than-minutes 0 lists those that are open",
                 exit_code=Exit.NO,
             )
         if dry_run:
             producer = found[0].producer_id
-            say(f"would abort in {topic}-{partition}: producer {producer}; nothing was changed")
+            say(f"would abort in {where}: producer {producer}; nothing was changed")
             return
-        _write_abort(client, topic, partition, found[0])
-    say(f"aborted in {topic}-{partition}: producer {found[0].producer_id}")
+        _write_abort(client, where, found[0])
+    say(f"aborted in {where}: producer {found[0].producer_id}")
 
 
 def _write_abort(
-    client: BlockingClient, topic: str, partition: int, producer: ProducerState
+    client: BlockingClient, partition: TopicPartition, producer: ProducerState
 ) -> None:
     marker = write_txn_markers.WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         transaction_result=False,
         topics=[
-            write_txn_markers.WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])
+            write_txn_markers.WritableTxnMarkerTopic(
+                name=partition.topic, partition_indexes=[partition.partition]
+            )
         ],
         coordinator_epoch=max(0, producer.coordinator_epoch),
     )
     answer = client.call(
-        destinations.LeaderNode(TopicPartition(topic, partition)),
+        destinations.LeaderNode(partition),
         write_txn_markers.WriteTxnMarkersRequest(markers=[marker]),
     )
     found = response_checks.single_item(
@@ -294,5 +298,5 @@ def _write_abort(
     )
     refused.check(
         response_checks.single_item(found.partitions, "partition").error_code,
-        f"{topic}-{partition}",
+        str(partition),
     )

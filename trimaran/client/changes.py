@@ -131,8 +131,8 @@ def elect_leaders(
 
 def within_log(client: BlockingClient, where: TopicPartition, offset: Offset) -> Offset:
     """Returns the offset, moved to the nearest end of the log if it is outside, as in Kafka's tool."""
-    low = end_offset(client, *where, EARLIEST_TIMESTAMP)
-    high = end_offset(client, *where, LATEST_TIMESTAMP)
+    low = end_offset(client, where, EARLIEST_TIMESTAMP)
+    high = end_offset(client, where, LATEST_TIMESTAMP)
     return min(max(offset, low), high)
 
 

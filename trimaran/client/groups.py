@@ -104,7 +104,11 @@ def lag_rows(client: BlockingClient, group: str, kind: str = "") -> list[dict[st
     rows = offset_rows(client, group, kind)
     for row in rows:
         row["lag_seconds"] = (
-            age_seconds(client, row["topic"], row["partition"], row["committed"] or Offset(0))
+            age_seconds(
+                client,
+                TopicPartition(row["topic"], row["partition"]),
+                row["committed"] or Offset(0),
+            )
             if row["lag"]
             else row["lag"]
         )
@@ -136,8 +140,8 @@ def total_lag(rows: Iterable[dict[str, Any]]) -> int:
     return sum(row["lag"] or 0 for row in rows)
 
 
-def age_seconds(client: BlockingClient, topic: str, partition: int, offset: Offset) -> float | None:
+def age_seconds(client: BlockingClient, partition: TopicPartition, offset: Offset) -> float | None:
     """Returns the seconds since the timestamp of the record at `offset`, or of the next one; None if there is none."""
-    reader = TopicReader(client, topic, [partition], is_committed=False)
-    timestamp_ms = reader.timestamp_at(partition, max(Offset(0), offset))
+    reader = TopicReader(client, partition.topic, [partition.partition], is_committed=False)
+    timestamp_ms = reader.timestamp_at(partition.partition, max(Offset(0), offset))
     return None if timestamp_ms is None else max(0, now_ms() - timestamp_ms) / 1000

@@ -27,8 +27,7 @@ ASIDE_SECONDS = 2.0
 
 def end_offset(
     client: BlockingClient,
-    topic: str,
-    partition: int,
+    partition: TopicPartition,
     timestamp: int = LATEST_TIMESTAMP,
     *,
     isolation: int = 0,
@@ -36,13 +35,13 @@ def end_offset(
     """Returns the high watermark of a partition (with `isolation` 1 the last stable offset), or the result of
     ListOffsets for another special timestamp.
     """
-    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp)
+    wanted = ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
     request = ListOffsetsRequest(
         replica_id=-1,
         isolation_level=isolation,
-        topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
+        topics=[ListOffsetsTopic(name=partition.topic, partitions=[wanted])],
     )
-    topics = client.call(LeaderNode(TopicPartition(topic, partition)), request).topics
+    topics = client.call(LeaderNode(partition), request).topics
     answer = single_item(single_item(topics, "topic").partitions, "partition")
     check(answer.error_code, None)
     return Offset(answer.offset)
@@ -61,11 +60,11 @@ def end_offsets(
         return {}
     client.refresh(sorted({topic for topic, _ in wanted}))
     by_leader: dict[int, dict[str, list[ListOffsetsPartition]]] = {}
-    for topic, index in wanted:
-        leader = client.routing.leader(TopicPartition(topic, index))
+    for key in wanted:
+        leader = client.routing.leader(key)
         if leader is not None and leader.leader_id in client.routing.nodes:
-            asked = ListOffsetsPartition(partition_index=index, timestamp=timestamp)
-            by_leader.setdefault(leader.leader_id, {}).setdefault(topic, []).append(asked)
+            asked = ListOffsetsPartition(partition_index=key.partition, timestamp=timestamp)
+            by_leader.setdefault(leader.leader_id, {}).setdefault(key.topic, []).append(asked)
     found = {}
     for leader_id, topics in by_leader.items():
         named = [ListOffsetsTopic(name=name, partitions=asked) for name, asked in topics.items()]

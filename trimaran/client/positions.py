@@ -13,6 +13,7 @@ from trimaran.wire.identity import Offset
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
+    from trimaran.wire.identity import TopicPartition
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _AGO = re.compile(r"-(\d+)(ms|s|m|h|d)")
@@ -27,14 +28,14 @@ class Position(NamedTuple):
     timestamp_ms: int | None = None
 
     def offset_in(
-        self, client: BlockingClient, topic: str, partition: int, *, isolation: int = 0
+        self, client: BlockingClient, partition: TopicPartition, *, isolation: int = 0
     ) -> Offset:
         """Returns the current offset of the position; a time after the last record means the end. An offset stays
         unchanged.
         """
 
         def at(timestamp_ms: int) -> Offset:
-            return end_offset(client, topic, partition, timestamp_ms, isolation=isolation)
+            return end_offset(client, partition, timestamp_ms, isolation=isolation)
 
         if self.offset is not None:
             return self.offset

@@ -49,13 +49,16 @@ class TopicReader:
         exit_at_end = exit_at_end or until is not None
         self._client.refresh([self._topic])
         positions = {
-            p: begin.offset_in(self._client, self._topic, p, isolation=self._isolation)
+            p: begin.offset_in(
+                self._client, TopicPartition(self._topic, p), isolation=self._isolation
+            )
             for p in self._partitions
         }
         ends = {p: self._offset_at(p, LATEST_TIMESTAMP) for p in self._partitions if exit_at_end}
         if until is not None:
             for p, end in ends.items():
-                wanted = until.offset_in(self._client, self._topic, p, isolation=self._isolation)
+                where = TopicPartition(self._topic, p)
+                wanted = until.offset_in(self._client, where, isolation=self._isolation)
                 ends[p] = min(end, wanted)
         waiting = [p for p in self._partitions if until is None or positions[p] < ends[p]]
         while waiting:
@@ -79,9 +82,8 @@ class TopicReader:
         return None
 
     def _offset_at(self, partition: int, timestamp: int) -> Offset:
-        return end_offset(
-            self._client, self._topic, partition, timestamp, isolation=self._isolation
-        )
+        where = TopicPartition(self._topic, partition)
+        return end_offset(self._client, where, timestamp, isolation=self._isolation)
 
     def fetch(self, partition: int, offset: Offset, *, wait: bool) -> list[FetchedBatch]:
         wanted = FetchPartition(

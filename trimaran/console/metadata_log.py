@@ -31,7 +31,7 @@ from trimaran.log.batches.records import decode_records
 from trimaran.node.runtime.long_lived import LongLived
 from trimaran.quorum.metadata.epochs import epochs_of
 from trimaran.quorum.metadata.replay import Replay
-from trimaran.wire.identity import LeaderEpoch, Offset
+from trimaran.wire.identity import LeaderEpoch, Offset, TopicIdPartition
 
 if TYPE_CHECKING:
     from trimaran.log.batches.batch import BatchView
@@ -194,11 +194,11 @@ class MetadataHistory:
             self._catch_up()
             return self._snapshot
 
-    def changes_of(self, topic_id: bytes, partition: int) -> list[Change]:
+    def changes_of(self, partition: TopicIdPartition) -> list[Change]:
         """Returns the leaders and ISRs of a partition, the oldest first."""
         with self._lock:
             self._catch_up()
-            return self._partitions.of(topic_id, partition)
+            return self._partitions.of(partition)
 
     def records_before(self, offset: Offset, count: int) -> list[dict[str, Any]]:
         """Returns the last `count` records at or below `offset` except NoOpRecords, the newest first."""

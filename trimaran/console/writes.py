@@ -219,7 +219,7 @@ def _reset_offsets(
                 exit_code=Exit.USAGE,
             )
         after = {
-            partition: within_log(client, partition, position.offset_in(client, *partition))
+            partition: within_log(client, partition, position.offset_in(client, partition))
             for partition in wanted
         }
         commit_offsets(client, group, after)

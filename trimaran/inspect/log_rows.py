@@ -28,7 +28,7 @@ from trimaran.log.segments.recovery import base_offset_of
 from trimaran.log.segments.segment import LOG_SUFFIX
 from trimaran.quorum.raft_log.partition import TOPIC
 from trimaran.wire.errors import KafkaError, RemoteProtocolError
-from trimaran.wire.identity import Offset, TopicPartition
+from trimaran.wire.identity import NodeId, Offset, TopicPartition
 from trimaran.wire.records.coordinator import decode_coordinator_record
 from trimaran.wire.records.metadata import FRAME_VERSION, UnknownRecord, read_metadata_record
 from trimaran.wire.records.registry import COORDINATOR_RECORDS
@@ -45,7 +45,7 @@ HEADERS_SHOWN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """Segments of one partition, to be printed; `topic` is None if it does not follow from the name of the directory.
+    """Segments of one partition, to be printed; `partition` is None if the directory's name does not tell it.
 
     Records below `log_start_offset` were deleted (retention, DeleteRecords), though their segment still exists; no
     consumer gets them. It is 0 if there is no checkpoint beside the directory.
@@ -53,9 +53,8 @@ class PartitionFiles:
 
     directory: Path
     segments: tuple[SegmentFile, ...]
-    topic: str | None
-    partition: int | None
-    node_id: int | None = None  # if `meta.properties` beside the directory has it
+    partition: TopicPartition | None
+    node_id: NodeId | None = None  # if `meta.properties` beside the directory has it
     log_start_offset: Offset = Offset(0)
 
 
@@ -138,11 +137,9 @@ def _source(directory: Path, segments: Iterable[SegmentFile]) -> PartitionFiles:
     try:
         key = parse_directory_name(directory.resolve().name)
     except ValueError:
-        return PartitionFiles(
-            directory, tuple(segments), None, None, _node_id(directory), Offset(0)
-        )
+        return PartitionFiles(directory, tuple(segments), None, _node_id(directory), Offset(0))
     start = _log_start(directory, key)
-    return PartitionFiles(directory, tuple(segments), *key, _node_id(directory), start)
+    return PartitionFiles(directory, tuple(segments), key, _node_id(directory), start)
 
 
 def _log_start(directory: Path, key: TopicPartition) -> Offset:
@@ -153,9 +150,9 @@ def _log_start(directory: Path, key: TopicPartition) -> Offset:
     return starts.get(key, Offset(0))
 
 
-def _node_id(directory: Path) -> int | None:
+def _node_id(directory: Path) -> NodeId | None:
     try:
-        return MetaProperties.load(directory.resolve().parent).node_id
+        return NodeId(MetaProperties.load(directory.resolve().parent).node_id)
     except MetaPropertiesError:
         return None
 
@@ -210,10 +207,11 @@ def batches_of(
 
 def batch_rows(source: PartitionFiles, transactions: LogTransactions | None) -> Iterator[Row]:
     """Yields the rows of the level `batches`. Raises as `batches_of` does."""
+    topic, index = source.partition or (None, None)
     for segment, position, batch in batches_of(source, transactions):
         yield {
-            "topic": source.topic,
-            "partition": source.partition,
+            "topic": topic,
+            "partition": index,
             "broker_id": source.node_id,
             **batch_row(batch),
             "control_type": control_type_of(batch),
@@ -303,9 +301,9 @@ def _row_of(
     row = _record_row(source, batch, record)
     if control := by_offset.get(record.offset):
         row |= _control_columns(control)
-    elif decoded and source.topic is not None:
-        row["decoded"] = decode_record(source.topic, record)
-    if row["value"] is not None and _may_hold_secret(record, in_doubt=source.topic == TOPIC):
+    elif decoded and row["topic"] is not None:
+        row["decoded"] = decode_record(row["topic"], record)
+    if row["value"] is not None and _may_hold_secret(record, in_doubt=row["topic"] == TOPIC):
         row["value"] = HIDDEN
     return row
 
@@ -338,11 +336,12 @@ def _control_columns(control: ControlRecord) -> Row:
 
 
 def _record_row(source: PartitionFiles, batch: BatchView, record: Record) -> Row:
+    topic, index = source.partition or (None, None)
     return {
         "key": None if record.key is None else base64_text(record.key),
         "value": None if record.value is None else base64_text(record.value),
-        "topic": source.topic,
-        "partition": source.partition,
+        "topic": topic,
+        "partition": index,
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
         "timestampType": timestamp_type_id(batch),

@@ -42,8 +42,8 @@ ATTEMPTS = 3
 GROUP_BYTES_MAX = 255
 
 
-def offset_path(group: str, topic: str, partition: int) -> str:
-    return f"/consumers/{group}/offsets/{topic}/{partition}"
+def offset_path(group: str, partition: TopicPartition) -> str:
+    return f"/consumers/{group}/offsets/{partition.topic}/{partition.partition}"
 
 
 def decode_offset(data: bytes | None) -> int | None:
@@ -76,7 +76,7 @@ class ConsumerOffsets:
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         check_group(group)
-        wanted = {offset_path(group, *key): str(n).encode() for key, n in offsets.items()}
+        wanted = {offset_path(group, key): str(n).encode() for key, n in offsets.items()}
         async with self._turn():
             for run in _runs(list(wanted), OFFSETS_IN_TRANSACTION):
                 await self._write({path: wanted[path] for path in run})
@@ -85,18 +85,16 @@ class ConsumerOffsets:
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int | None]:
         check_group(group)
-        paths = {offset_path(group, *key): key for key in partitions}
+        paths = {offset_path(group, key): key for key in partitions}
         async with self._turn():
             found = await self.keeper.read_tree((), paths)
             for path, znode in found.items():
                 if znode.refusal:  # An omitted offset would be taken for an absent one.
                     raise PathRefusedError(path, znode.refusal)
         offsets = {paths[path]: decode_offset(znode.data) for path, znode in found.items()}
-        for (topic, partition), offset in offsets.items():
+        for partition, offset in offsets.items():
             if offset is None:
-                events.CONSUMER_OFFSETS_NO_NUMBER.log(
-                    log, path=offset_path(group, topic, partition)
-                )
+                events.CONSUMER_OFFSETS_NO_NUMBER.log(log, path=offset_path(group, partition))
         return offsets
 
     @asynccontextmanager

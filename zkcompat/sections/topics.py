@@ -13,7 +13,7 @@ from typing import ClassVar
 from trimaran.quorum.metadata.delta import MetadataDelta
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, TopicImage
 from trimaran.wire.buffers.primitives import uuid_to_text
-from trimaran.wire.identity import LeaderEpoch
+from trimaran.wire.identity import LeaderEpoch, TopicPartition
 from trimaran.zkcompat.sections.notes import config_note
 from trimaran.zkcompat.sections.section import Section, differing_keys
 from trimaran.zkcompat.tree.operations import TreeOperation, Znode, create, delete, set_data
@@ -113,8 +113,9 @@ def _znodes(topic: TopicImage, image: MetadataImage) -> Iterator[tuple[str, Znod
     yield EntityConfig.topic_path(topic.name), _config_znode(topic.name, image)
     yield PartitionStateZnode.parent(topic.name), Znode(None)
     for partition, state in sorted(topic.partitions.items()):
-        yield PartitionStateZnode.partition_path(topic.name, partition), Znode(None)
-        yield PartitionStateZnode.path(topic.name, partition), _state_znode(state, image)
+        key = TopicPartition(topic.name, partition)
+        yield PartitionStateZnode.partition_path(key), Znode(None)
+        yield PartitionStateZnode.path(key), _state_znode(state, image)
 
 
 def _assignment_znode(topic: TopicImage) -> Znode:
@@ -147,10 +148,9 @@ def _state_znode(partition: PartitionImage, image: MetadataImage) -> Znode:
 def _delete(topic: TopicImage) -> Iterator[TreeOperation]:
     sentence = f"Deleting topic {topic.name}, ID {uuid_to_text(topic.id)}"
     for partition in sorted(topic.partitions):
-        yield delete(PartitionStateZnode.path(topic.name, partition), "DeleteTopic", sentence)
-        yield delete(
-            PartitionStateZnode.partition_path(topic.name, partition), "DeleteTopic", sentence
-        )
+        key = TopicPartition(topic.name, partition)
+        yield delete(PartitionStateZnode.path(key), "DeleteTopic", sentence)
+        yield delete(PartitionStateZnode.partition_path(key), "DeleteTopic", sentence)
     yield delete(PartitionStateZnode.parent(topic.name), "DeleteTopic", sentence)
     yield delete(EntityConfig.topic_path(topic.name), "DeleteTopic", sentence)
     yield delete(TopicAssignment.path(topic.name), "DeleteTopic", sentence)
@@ -175,14 +175,15 @@ def _update(old: TopicImage, new: TopicImage, image: MetadataImage) -> Iterator[
     for partition, state in sorted(new.partitions.items()):
         if partition not in old.partitions:
             sentence = f"Create new partitions for {label}"
-            parent = PartitionStateZnode.partition_path(new.name, partition)
+            key = TopicPartition(new.name, partition)
+            parent = PartitionStateZnode.partition_path(key)
             yield create(parent, Znode(None), "UpdatePartitions", sentence)
-            path = PartitionStateZnode.path(new.name, partition)
+            path = PartitionStateZnode.path(key)
             yield create(path, _state_znode(state, image), "UpdatePartitions", sentence)
     for partition, state in sorted(new.partitions.items()):
         known = old.partitions.get(partition)
         if known is not None and known is not state and _state(known) != _state(state):
-            path = PartitionStateZnode.path(new.name, partition)
+            path = PartitionStateZnode.path(TopicPartition(new.name, partition))
             sentence = f"Updating Partitions for {label}"
             yield set_data(path, _state_znode(state, image), "UpdatePartitions", sentence)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trimaran.wire.identity import BrokerId, LeaderEpoch
+from trimaran.wire.identity import BrokerId, LeaderEpoch, TopicPartition
 from trimaran.zkcompat.znodes.json_form import decode_json, ids, member
 from trimaran.zkcompat.znodes.topic_assignment import BROKER_TOPICS
 
@@ -27,12 +27,12 @@ class PartitionStateZnode:
         return f"{BROKER_TOPICS}/{topic}/partitions"
 
     @staticmethod
-    def partition_path(topic: str, partition: int) -> str:
-        return f"{BROKER_TOPICS}/{topic}/partitions/{partition}"
+    def partition_path(key: TopicPartition) -> str:
+        return f"{BROKER_TOPICS}/{key.topic}/partitions/{key.partition}"
 
     @staticmethod
-    def path(topic: str, partition: int) -> str:
-        return f"{BROKER_TOPICS}/{topic}/partitions/{partition}/state"
+    def path(key: TopicPartition) -> str:
+        return f"{BROKER_TOPICS}/{key.topic}/partitions/{key.partition}/state"
 
     def encode(self) -> bytes:
         # There are many of these, and all are numbers: JSON's encoder would take four times as long.

@@ -16,7 +16,7 @@ from trimaran.quorum.controller.partitions.topics import RECORDS_MAX, too_much
 from trimaran.quorum.metadata.image import NO_LEADER
 from trimaran.quorum.metadata.topic_names import quoted
 from trimaran.wire.errors import ErrorCode, KafkaError
-from trimaran.wire.identity import TopicIdPartition
+from trimaran.wire.identity import TopicIdPartition, TopicPartition
 from trimaran.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -63,7 +63,7 @@ def elect_leaders(
         partitions = []
         for index in topic.partitions:
             try:
-                records.append(_elect_one(state, topic.topic, index, kind))
+                records.append(_elect_one(state, TopicPartition(topic.topic, index), kind))
                 code, message = ErrorCode.NONE, None
             except KafkaError as error:
                 code, message = error.code, error.message
@@ -84,16 +84,15 @@ def _every_partition(state: ControllerState) -> Iterator[TopicPartitions]:
         yield TopicPartitions(topic=name, partitions=list(topic.partitions))
 
 
-def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> PartitionChangeRecord:
+def _elect_one(state: ControllerState, key: TopicPartition, kind: int) -> PartitionChangeRecord:
     """Returns the change of one partition. Raises KafkaError with the reason if there is no election."""
-    topic = state.image.topics.by_name.get(name)
+    topic = state.image.topics.by_name.get(key.topic)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {quoted(name)}")
-    partition = topic.partitions.get(index)
+        why = f"No such topic as {quoted(key.topic)}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+    partition = topic.partitions.get(key.partition)
     if partition is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"
-        )
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {key}")
     needless = (
         partition.leader == partition.preferred_leader
         if kind == PREFERRED
@@ -104,7 +103,7 @@ def _elect_one(state: ControllerState, name: str, index: int, kind: int) -> Part
             ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition."
         )
     record = change_partition(
-        PartitionRef(topic, index, partition),
+        PartitionRef(topic, key.partition, partition),
         state,
         state.may_lead(partition),
         election=_KINDS[kind],

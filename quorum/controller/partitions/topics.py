@@ -30,6 +30,7 @@ from trimaran.quorum.metadata.topic_names import METADATA_TOPIC, in_metrics, why
 from trimaran.quorum.serving.authorization import everybody
 from trimaran.wire.buffers.primitives import NIL_UUID
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -197,7 +198,7 @@ def _create_topic(
         for name, value in configs.items()
     ]
     for index, partition in enumerate(partitions):
-        records.append(partition_record(topic_id, index, partition))
+        records.append(partition_record(TopicIdPartition(topic_id, index), partition))
         yield 1
     result = CreatableTopicResult(
         name=topic.name,
@@ -358,7 +359,7 @@ def _add_partitions(
             yield 1
     records: list[Message] = []
     for index, partition in enumerate(partitions, present):
-        records.append(partition_record(topic.id, index, partition))
+        records.append(partition_record(TopicIdPartition(topic.id, index), partition))
         yield 1
     return records
 

@@ -73,13 +73,12 @@ class DirectoryOrigin:
         for directory in directories:
             checkpoints: Checkpoints | None = None
             for found in find_partitions(directory):
-                key = TopicPartition(found.topic, found.partition)
-                if found.topic == METADATA_TOPIC:
+                if found.key.topic == METADATA_TOPIC:
                     continue
-                self._all.add(key)
-                if is_wanted(key):
+                self._all.add(found.key)
+                if is_wanted(found.key):
                     checkpoints = checkpoints or Checkpoints.read(directory)
-                    self._replicas[key].append(examine(found, checkpoints))
+                    self._replicas[found.key].append(examine(found, checkpoints))
         self._chosen = choose(
             (r for replicas in self._replicas.values() for r in replicas),
             by_log_end=settings.end == "log_end",

@@ -19,7 +19,7 @@ from trimaran.log.segments.segment import DELETED_SUFFIX, LOG_SUFFIX
 from trimaran.spark.options import OptionError
 from trimaran.spark.origins.directories.storage import LOCAL, FileStorage, expand, locate
 from trimaran.spark.origins.origin import DataUnreadable
-from trimaran.wire.identity import NO_NODE, NodeId
+from trimaran.wire.identity import NO_NODE, NodeId, TopicPartition
 
 METADATA_TOPIC = "__cluster_metadata"
 # the folder of a cluster, of a node, and its log directory; deeper levels, and circular links, are not searched
@@ -45,11 +45,10 @@ class LogDirectoryFound:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFound:
-    """A partition's directory. `topic` may contain dashes; the last one separates it from the number."""
+    """A partition's directory."""
 
     path: str
-    topic: str
-    partition: int
+    key: TopicPartition
     node_id: NodeId
     log_dir: str = ""
     storage: FileStorage = LOCAL
@@ -187,7 +186,7 @@ def find_partitions(directory: LogDirectoryFound) -> list[PartitionFound]:
             found.append(
                 PartitionFound(
                     str(Path(directory.path) / name),
-                    *topic_partition,
+                    topic_partition,
                     directory.node_id,
                     directory.path,
                     directory.storage,

@@ -21,7 +21,7 @@ from trimaran.spark.origins.damage import lose, next_sound
 from trimaran.spark.origins.directories.discovery import PartitionFound
 from trimaran.spark.origins.directories.transaction_outcomes import Outcomes
 from trimaran.spark.origins.origin import Located, Reading
-from trimaran.wire.identity import NodeId, Offset
+from trimaran.wire.identity import NodeId, Offset, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,8 @@ class FileRange:
     is_last: bool = True
 
     @property
-    def topic(self) -> str:
-        return self.log.found.topic
-
-    @property
-    def partition(self) -> int:
-        return self.log.found.partition
+    def key(self) -> TopicPartition:
+        return self.log.found.key
 
     @property
     def node_id(self) -> NodeId:

@@ -104,7 +104,7 @@ class StoredReplica:
 
     @property
     def key(self) -> TopicPartition:
-        return TopicPartition(self.found.topic, self.found.partition)
+        return self.found.key
 
     @property
     def is_empty(self) -> bool:
@@ -119,7 +119,7 @@ class StoredReplica:
 
 def examine(found: PartitionFound, checkpoints: Checkpoints) -> StoredReplica:
     """Examines the directory of a partition. Raises OSError or DataUnreadable."""
-    key = TopicPartition(found.topic, found.partition)
+    key = found.key
     high_watermark, start = (
         checkpoints.high_watermarks.get(key),
         checkpoints.starts.get(key, Offset(0)),

@@ -109,7 +109,7 @@ class BrokerOrigin:
             answer = client.call(LeaderNode(key), self._request({key: timestamps[key]}))
             topic = single_item(answer.topics, "topic")
             partition = single_item(topic.partitions, "partition")
-            _ensure_of(key, topic.name, partition.partition_index)
+            _ensure_of(key, TopicPartition(topic.name, partition.partition_index))
             if partition.error_code:
                 raise KafkaError(
                     ErrorCode.of(partition.error_code), f"to the offsets of {key[0]}-{key[1]}"
@@ -152,7 +152,7 @@ class BrokerOrigin:
     def _range(self, key: TopicPartition, start: Offset, end: Offset) -> BrokerRange:
         topic_id, leader = self._topic_ids.get(key[0], b""), self._leaders.get(key, NO_NODE)
         log_start = self._starts.get(key, Offset(0))
-        return BrokerRange(self._settings, *key, leader, topic_id, start, end, log_start)
+        return BrokerRange(self._settings, key, leader, topic_id, start, end, log_start)
 
 
 def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Offset]:
@@ -166,14 +166,11 @@ def _answered(answer: Any, asked: Iterable[TopicPartition]) -> dict[TopicPartiti
     }
 
 
-def _ensure_of(asked: TopicPartition, topic: str, partition: int) -> None:
-    """Checks that the response is for this partition. Raises
-    RemoteProtocolError.
-    """
-    if (topic, partition) != asked:
-        raise RemoteProtocolError(
-            f"asked about {asked[0]}-{asked[1]}, told about {topic or 'another topic'}-{partition}"
-        )
+def _ensure_of(asked: TopicPartition, told: TopicPartition) -> None:
+    """Checks that the response is for this partition. Raises RemoteProtocolError."""
+    if told != asked:
+        topic = told.topic or "another topic"
+        raise RemoteProtocolError(f"asked about {asked}, told about {topic}-{told.partition}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +178,7 @@ class BrokerRange:
     """Offsets [start, end) of a partition; `node_id` was its leader when the range was planned."""
 
     cluster: ClusterSettings
-    topic: str
-    partition: int
+    key: TopicPartition
     node_id: NodeId
     topic_id: bytes
     start_offset: Offset
@@ -195,7 +191,7 @@ class BrokerRange:
 
     @property
     def name(self) -> str:
-        return f"{self.cluster.bootstrap}/{self.topic}-{self.partition}"
+        return f"{self.cluster.bootstrap}/{self.key}"
 
     def batches(self, reading: Reading) -> Iterator[Located]:
         with self.cluster.client() as client:
@@ -236,8 +232,8 @@ class _PartitionReader:
 
     def _ensure_same_topic(self) -> None:
         wanted = self._wanted
-        self._client.refresh([wanted.topic])
-        now = self._client.routing.topic_id(wanted.topic)
+        self._client.refresh([wanted.key.topic])
+        now = self._client.routing.topic_id(wanted.key.topic)
         if wanted.topic_id and now and now != wanted.topic_id:
             raise DataUnreadable(
                 f"{wanted.name}: the topic was deleted and created again since the query was planned; run it again"
@@ -264,7 +260,7 @@ class _PartitionReader:
         wanted = self._wanted
         size = wanted.cluster.fetch_bytes
         place = FetchPartition(
-            partition=wanted.partition,
+            partition=wanted.key.partition,
             fetch_offset=self._offset,
             last_fetched_epoch=self._epoch,
             partition_max_bytes=size,
@@ -276,21 +272,23 @@ class _PartitionReader:
             isolation_level=READ_COMMITTED if self._reading.committed else 0,
             topics=[
                 FetchTopic(
-                    topic=wanted.topic, topic_id=wanted.topic_id or bytes(16), partitions=[place]
+                    topic=wanted.key.topic,
+                    topic_id=wanted.topic_id or bytes(16),
+                    partitions=[place],
                 )
             ],
         )
         # Before 2.8 there are no topic ids, so topics are named.
         version = None if any(wanted.topic_id) else NAMING_VERSION
-        leader = LeaderNode(TopicPartition(wanted.topic, wanted.partition))
+        leader = LeaderNode(wanted.key)
         answer = self._client.call(leader, request, version=version)
         if answer.error_code:
             raise KafkaError(ErrorCode.of(answer.error_code), f"to a read of {wanted.name}")
         topic = single_item(answer.responses, "topic")
         partition = single_item(topic.partitions, "partition")
         is_same = any(topic.topic_id) and topic.topic_id == wanted.topic_id
-        name = wanted.topic if is_same else topic.topic
-        _ensure_of(TopicPartition(wanted.topic, wanted.partition), name, partition.partition_index)
+        name = wanted.key.topic if is_same else topic.topic
+        _ensure_of(wanted.key, TopicPartition(name, partition.partition_index))
         return partition
 
     def _go_on_at_start(self) -> None:
@@ -298,7 +296,7 @@ class _PartitionReader:
         read.
         """
         wanted = self._wanted
-        key = TopicPartition(wanted.topic, wanted.partition)
+        key = wanted.key
         origin = BrokerOrigin(wanted.cluster, committed=False)
         bounds = origin.bounds([key])[key]
         if bounds.start <= self._offset:

@@ -15,7 +15,7 @@ from trimaran.spark.origins.damage import lose
 from trimaran.spark.origins.directories.discovery import METADATA_TOPIC
 from trimaran.spark.origins.origin import Located, Reading
 from trimaran.spark.origins.running_cluster.connection import ClusterSettings
-from trimaran.wire.identity import LeaderEpoch, NodeId, Offset
+from trimaran.wire.identity import LeaderEpoch, NodeId, Offset, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,8 @@ class ControllerRange:
     end_offset: Offset
 
     @property
-    def topic(self) -> str:
-        return METADATA_TOPIC
-
-    @property
-    def partition(self) -> int:
-        return 0
+    def key(self) -> TopicPartition:
+        return TopicPartition(METADATA_TOPIC, 0)
 
     @property
     def log_dir(self) -> str | None:

@@ -29,6 +29,7 @@ from trimaran.quorum.metadata.features import ELR_VERSION, bootstrap_records, fi
 from trimaran.quorum.metadata.image import TOPIC_RESOURCE, MetadataImage, PartitionImage, Provenance
 from trimaran.quorum.metadata.records import partition_record
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from trimaran.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -215,7 +216,7 @@ class SimController:
                 isr=tuple(members),
                 leader=members[0],
             )
-            records.append(partition_record(topic_id, index, partition))
+            records.append(partition_record(TopicIdPartition(topic_id, index), partition))
         for key, value in self.topic_configs(name).items():
             records.append(
                 ConfigRecord(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from trimaran.log.batches.batch import iter_batches
 from trimaran.log.old_formats.old_batches import opened
 from trimaran.spark.origins.origin import Located
+from trimaran.wire.identity import TopicPartition
 
 
 @dataclass
@@ -18,8 +19,7 @@ class Piece:
     log_starts: list[int] = field(default_factory=list)
     node_id: int = 7
     log_dir: str | None = "/d"
-    topic: str = "t"
-    partition: int = 3
+    key: TopicPartition = field(default_factory=lambda: TopicPartition("t", 3))
     name: str = "file:/d/t-3/0.log"
 
     def located(self):

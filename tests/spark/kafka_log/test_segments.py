@@ -13,6 +13,7 @@ from trimaran.spark.kafka_log.segments import (
     read_segments,
     segment_tasks,
 )
+from trimaran.wire.identity import TopicPartition
 
 
 def replica(*sizes):
@@ -49,7 +50,7 @@ def row_of(tmp_path, data, *, cleaned_to=0, is_active=False, node_id=7, log_dir=
     path.write_bytes(data)
     storage = SimpleNamespace(files=REAL_FILES, url=lambda path: f"file:{path}")
     found = SimpleNamespace(
-        topic="t", partition=3, node_id=node_id, log_dir=log_dir, storage=storage
+        key=TopicPartition("t", 3), node_id=node_id, log_dir=log_dir, storage=storage
     )
     log = SimpleNamespace(found=found, cleaned_to=cleaned_to)
     segment = SimpleNamespace(path=path, base_offset=5, size=len(data))

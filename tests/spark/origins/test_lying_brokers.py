@@ -10,6 +10,7 @@ from trimaran.log.batches.records import NewRecord, build_batch
 from trimaran.spark.kafka_log.options import LogOptions
 from trimaran.spark.origins.origin import DEFAULT_READING, DataUnreadable
 from trimaran.spark.origins.running_cluster.brokers import BrokerRange
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -39,7 +40,7 @@ def read(cluster, patience):
     options = LogOptions.parse(
         {"kafka.bootstrap.servers": bootstrap, "kafkaConsumer.pollTimeoutMs": patience}
     )
-    piece = BrokerRange(options.cluster, "t", 0, 1, b"", 0, COUNT, 0)
+    piece = BrokerRange(options.cluster, TopicPartition("t", 0), 1, b"", 0, COUNT, 0)
     try:
         return [located.batch.count for located in piece.batches(DEFAULT_READING)]
     except DataUnreadable as error:

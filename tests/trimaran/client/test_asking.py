@@ -149,14 +149,16 @@ def listed(*offsets):
 
 def test_offset_is_requested_from_leader():
     client = Client(listed(("t", 3, 42, 0)))
-    assert end_offset(client, "t", 3, -2, isolation=1) == 42
+    assert end_offset(client, TopicPartition("t", 3), -2, isolation=1) == 42
     destination, request = client.asked[0]
     assert destination == LeaderNode(TopicPartition("t", 3))
     assert (request.replica_id, request.isolation_level) == (-1, 1)
     (asked,) = request.topics[0].partitions
     assert (request.topics[0].name, asked.partition_index, asked.timestamp) == ("t", 3, -2)
     with pytest.raises(KafkaError):
-        end_offset(Client(listed(("t", 3, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))), "t", 3)
+        end_offset(
+            Client(listed(("t", 3, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER))), TopicPartition("t", 3)
+        )
 
 
 def test_end_offsets_are_requested_once_per_leader():
@@ -166,7 +168,7 @@ def test_end_offsets_are_requested_once_per_leader():
         ("s", 0): LeaderOf(1, 0),
         ("t", 2): LeaderOf(9, 0),  # not among the brokers
     }
-    wanted = [("t", 1), ("t", 0), ("s", 0), ("t", 2), ("t", 3)]
+    wanted = [TopicPartition(*pair) for pair in (*leaders, ("t", 3))]
     answers = [listed(("t", 0, 7, 0), ("s", 0, 8, 3)), listed(("t", 1, 9, 0))]
     client = Client(*answers, leaders=leaders)
     assert end_offsets(client, wanted, -2) == {("t", 0): 7, ("t", 1): 9}
@@ -201,7 +203,7 @@ POSITIONS = [
 @pytest.mark.parametrize(("position", "offsets", "expected"), POSITIONS)
 def test_a_position_is_an_offset_of_the_partition(position, offsets, expected):
     client = Client(*(listed(("t", 1, offset, 0)) for offset in offsets))
-    assert position.offset_in(client, "t", 1, isolation=1) == expected
+    assert position.offset_in(client, TopicPartition("t", 1), isolation=1) == expected
     assert client.answers == []
     assert {request.isolation_level for _, request in client.asked} <= {1}
 
@@ -209,7 +211,7 @@ def test_a_position_is_an_offset_of_the_partition(position, offsets, expected):
 @pytest.mark.parametrize(("offset", "expected"), [(2, 3), (3, 3), (5, 5), (9, 9), (10, 9)])
 def test_offset_outside_log_becomes_nearest_end(offset, expected):
     client = Client(listed(("t", 1, 3, 0)), listed(("t", 1, 9, 0)))
-    assert within_log(client, ("t", 1), offset) == expected
+    assert within_log(client, TopicPartition("t", 1), offset) == expected
     timestamps = [r.topics[0].partitions[0].timestamp for _, r in client.asked]
     assert timestamps == [-2, -1]
 

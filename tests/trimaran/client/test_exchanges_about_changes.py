@@ -20,6 +20,7 @@ from trimaran.client import (
 )
 from trimaran.quorum.metadata.acls import Acl
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages import (
     create_topics,
     delete_topics,
@@ -307,6 +308,6 @@ def _commit_offsets():
 @case
 def _within_log():
     def of(offset):
-        return lambda client: changes.within_log(client, ("t", 1), offset)
+        return lambda client: changes.within_log(client, TopicPartition("t", 1), offset)
 
     return exchanges(*(exchange(of(item), listed(3), listed(9)) for item in (2, 3, 5, 9, 10)))

@@ -26,6 +26,7 @@ from trimaran.client.reader import TopicReader
 from trimaran.wire.client.errors import ConnectionLost, RequestTimedOut, VersionMismatch
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages import (
     consumer_group_describe,
     describe_groups,
@@ -59,10 +60,13 @@ def test_exchanges_about_groups_are_as_written():
 def _end_offset():
     refused = listed(-1, code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return exchanges(
-        exchange(lambda client: offsets.end_offset(client, "t", 1), listed(42)),
-        exchange(lambda client: offsets.end_offset(client, "t", 1, -2, isolation=1), listed(4)),
-        exchange(lambda client: offsets.end_offset(client, "t", 1), refused),
-        exchange(lambda client: offsets.end_offset(client, "t", 1), listed(4, 5)),
+        exchange(lambda client: offsets.end_offset(client, TopicPartition("t", 1)), listed(42)),
+        exchange(
+            lambda client: offsets.end_offset(client, TopicPartition("t", 1), -2, isolation=1),
+            listed(4),
+        ),
+        exchange(lambda client: offsets.end_offset(client, TopicPartition("t", 1)), refused),
+        exchange(lambda client: offsets.end_offset(client, TopicPartition("t", 1)), listed(4, 5)),
     )
 
 
@@ -74,7 +78,7 @@ def _end_offsets():
         ("s", 1): LeaderOf(2, 0),
         ("u", 0): LeaderOf(9, 0),
     }
-    wanted = [*leaders, ("v", 0)]
+    wanted = [TopicPartition(*pair) for pair in (*leaders, ("v", 0))]
 
     def asked(timestamp=-1):
         return lambda client: (offsets.end_offsets(client, wanted, timestamp), client.refreshed)
@@ -101,7 +105,7 @@ def _offset_in():
     return exchanges(
         *(
             exchange(
-                lambda client, one=row: one.offset_in(client, "t", 1, isolation=1),
+                lambda client, one=row: one.offset_in(client, TopicPartition("t", 1), isolation=1),
                 *map(listed, answers),
             )
             for row, answers in rows
@@ -147,9 +151,18 @@ def _reader():
 @case
 def _age_seconds():
     return exchanges(
-        exchange(lambda client: groups.age_seconds(client, "t", 1, -1), fetched(batch_of(3))),
-        exchange(lambda client: groups.age_seconds(client, "t", 1, 2), fetched(batch_of(3))),
-        exchange(lambda client: groups.age_seconds(client, "t", 1, 3), fetched(batch_of(3))),
+        exchange(
+            lambda client: groups.age_seconds(client, TopicPartition("t", 1), -1),
+            fetched(batch_of(3)),
+        ),
+        exchange(
+            lambda client: groups.age_seconds(client, TopicPartition("t", 1), 2),
+            fetched(batch_of(3)),
+        ),
+        exchange(
+            lambda client: groups.age_seconds(client, TopicPartition("t", 1), 3),
+            fetched(batch_of(3)),
+        ),
     )
 
 

@@ -24,6 +24,7 @@ from trimaran.wire.client.errors import (
 )
 from trimaran.wire.client.routing import LeaderOf
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.wire.messages import (
     add_partitions_to_txn,
     describe_configs,
@@ -109,9 +110,9 @@ def test_record_age_is_in_seconds_never_negative(monkeypatch, now_ms, age):
     )
     topics = [fetch.FetchableTopicResponse(topic="t", partitions=[part])]
     client = Client(fetch.FetchResponse(responses=topics))
-    assert age_seconds(client, "t", 1, -5) == age
+    assert age_seconds(client, TopicPartition("t", 1), -5) == age
     assert client.request.topics[0].partitions[0].fetch_offset == 0
-    assert age_seconds(Client(fetch.FetchResponse(responses=[])), "t", 1, 0) is None
+    assert age_seconds(Client(fetch.FetchResponse(responses=[])), TopicPartition("t", 1), 0) is None
 
 
 def page(indexes, *, cursor=None, code=0):

@@ -19,6 +19,7 @@ from trimaran.quorum.metadata.records import image_to_records
 from trimaran.quorum.metadata.replay import Replay
 from trimaran.quorum.raft.types import OffsetAndEpoch
 from trimaran.quorum.raft_log.snapshot_format import encode_snapshot
+from trimaran.wire.identity import TopicIdPartition
 from trimaran.wire.records.brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from trimaran.wire.records.configs import ConfigRecord
 from trimaran.wire.records.metadata import encode_metadata_record
@@ -149,7 +150,7 @@ def test_events_are_described_in_words(monkeypatch):
 
 def test_a_partition_has_its_changes(monkeypatch):
     log = read(HISTORY, monkeypatch)
-    changes = log.changes_of(ORDERS, 0)
+    changes = log.changes_of(TopicIdPartition(ORDERS, 0))
     assert [(change.leader, change.isr) for change in changes] == [
         (11, (11, 12)),
         (12, (12,)),

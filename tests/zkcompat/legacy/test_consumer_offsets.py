@@ -8,11 +8,14 @@ import trio
 
 from tests.zkcompat.rig import PATIENCE, SESSION_MS, SHORT_SESSION_MS, connected
 from trimaran.wire.errors import ErrorCode, KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.zkcompat.legacy import consumer_offsets
 from trimaran.zkcompat.legacy.consumer_offsets import decode_offset, open_consumer_offsets
 from trimaran.zkcompat.zookeeper.kazoo_client import Security
 from trimaran.zkcompat.zookeeper.server_process import start_zookeeper
 from trimaran.zkcompat.zookeeper.session import KeeperConfig
+
+T0, T1, T2, T3 = (TopicPartition("t", index) for index in range(4))
 
 
 @asynccontextmanager
@@ -25,7 +28,7 @@ async def opened(connect, session_ms=SESSION_MS, **settings):
 async def test_znodes_are_those_of_old_consumers(connect):
     """Also where nothing is there yet, not even the chroot."""
     async with opened(connect) as offsets, connected(connect) as eyes:
-        await offsets.commit("g", {("t", 0): 5, ("t", 1): 0, ("u", 0): 7})
+        await offsets.commit("g", {T0: 5, T1: 0, TopicPartition("u", 0): 7})
         found = await eyes.read_tree(["/consumers"], [])
         assert {path: z.data for path, z in found.items()} == {
             "/consumers": None,
@@ -42,11 +45,11 @@ async def test_znodes_are_those_of_old_consumers(connect):
 
 async def test_offsets_of_others_are_fetched_and_overwritten(connect):
     async with opened(connect) as offsets, connected(connect) as hands:
-        await offsets.commit("g", {("t", 0): 1})
+        await offsets.commit("g", {T0: 1})
         await hands.ensure("/consumers/g/offsets/t/1", b"41")
         await hands.ensure("/consumers/g/offsets/t/2", b"4x")
-        partitions = [("t", 0), ("t", 1), ("t", 2), ("t", 3)]
-        assert await offsets.fetch("g", partitions) == {("t", 0): 1, ("t", 1): 41, ("t", 2): None}
+        partitions = [T0, T1, T2, T3]
+        assert await offsets.fetch("g", partitions) == {T0: 1, T1: 41, T2: None}
         await offsets.commit("g", dict.fromkeys(partitions, 9))
         assert await offsets.fetch("g", partitions) == dict.fromkeys(partitions, 9)
         assert await offsets.fetch("other", partitions) == {}
@@ -54,7 +57,7 @@ async def test_offsets_of_others_are_fetched_and_overwritten(connect):
 
 async def test_many_offsets_at_once(connect, monkeypatch):
     monkeypatch.setattr(consumer_offsets, "OFFSETS_IN_TRANSACTION", 7)
-    wanted = {("t", number): number * number for number in range(30)}
+    wanted = {TopicPartition("t", number): number * number for number in range(30)}
     async with opened(connect) as offsets:
         await offsets.commit("g", wanted)
         assert await offsets.fetch("g", list(wanted)) == wanted
@@ -63,7 +66,7 @@ async def test_many_offsets_at_once(connect, monkeypatch):
 @pytest.mark.parametrize("group", ["", ".", "..", "a/../../brokers", "a\x00b", "g" * 256])
 async def test_a_group_cannot_lead_elsewhere(connect, group):
     async with opened(connect) as offsets, connected(connect) as eyes:
-        for call in (offsets.commit(group, {("t", 0): 1}), offsets.fetch(group, [("t", 0)])):
+        for call in (offsets.commit(group, {T0: 1}), offsets.fetch(group, [T0])):
             with pytest.raises(KafkaError) as refused:
                 await call
             assert refused.value.code is ErrorCode.INVALID_GROUP_ID
@@ -77,22 +80,22 @@ async def test_unwritable_offset_is_not_retried(connect):
         ) as owner,
         opened(connect) as offsets,
     ):
-        await owner.commit("g", {("t", 0): 5})
+        await owner.commit("g", {T0: 5})
         with pytest.raises(KafkaError) as refused:
-            await offsets.commit("g", {("t", 0): 6})
+            await offsets.commit("g", {T0: 6})
         assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-        assert await owner.fetch("g", [("t", 0)]) == {("t", 0): 5}
+        assert await owner.fetch("g", [T0]) == {T0: 5}
 
 
 async def test_lost_zookeeper_is_reported_and_return_noticed(own_zookeeper, monkeypatch):
     monkeypatch.setattr(consumer_offsets, "SECONDS_MAX", 3600)
     connect = own_zookeeper.connect
     async with opened(connect, SHORT_SESSION_MS) as offsets:
-        await offsets.commit("g", {("t", 0): 5})
+        await offsets.commit("g", {T0: 5})
         own_zookeeper.kill()
         with trio.fail_after(PATIENCE):
             await offsets.keeper.wait_lost(0)
-        for call in (offsets.commit("g", {("t", 0): 6}), offsets.fetch("g", [("t", 0)])):
+        for call in (offsets.commit("g", {T0: 6}), offsets.fetch("g", [T0])):
             with trio.fail_after(PATIENCE), pytest.raises(KafkaError) as refused:
                 await call
             assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -102,7 +105,7 @@ async def test_lost_zookeeper_is_reported_and_return_noticed(own_zookeeper, monk
         )
         try:
             assert await offsets.keeper.wait_connected(PATIENCE)
-            assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 5}
+            assert await offsets.fetch("g", [T0]) == {T0: 5}
         finally:
             again.stop()
 
@@ -113,7 +116,7 @@ async def test_a_frozen_zookeeper_costs_a_bounded_time(own_zookeeper, monkeypatc
         own_zookeeper.kill(signal.SIGSTOP)
         try:
             with trio.fail_after(PATIENCE), pytest.raises(KafkaError) as refused:
-                await offsets.commit("g", {("t", 0): 5})
+                await offsets.commit("g", {T0: 5})
         finally:
             own_zookeeper.kill(signal.SIGCONT)
         assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -142,9 +145,9 @@ async def test_unreadable_offset_is_refused_not_missing(connect):
     """A consumer without an offset starts over, at the end or the beginning."""
     auth = {"security": Security(auth=(("digest", "owner:secret"),)), "secured": True}
     async with opened(connect) as offsets, connected(connect, **auth) as owner:
-        await offsets.commit("g", {("t", 0): 5, ("t", 1): 6})
+        await offsets.commit("g", {T0: 5, T1: 6})
         await owner.hide("/consumers/g/offsets/t/1")
-        assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 5}
+        assert await offsets.fetch("g", [T0]) == {T0: 5}
         with pytest.raises(KafkaError) as refused:
-            await offsets.fetch("g", [("t", 0), ("t", 1)])
+            await offsets.fetch("g", [T0, T1])
         assert refused.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED

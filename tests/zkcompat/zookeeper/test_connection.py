@@ -23,6 +23,7 @@ from tests.zkcompat.rig import (
     topics,
 )
 from trimaran.wire.errors import KafkaError
+from trimaran.wire.identity import TopicPartition
 from trimaran.zkcompat.legacy.consumer_offsets import open_consumer_offsets
 from trimaran.zkcompat.tree.claim import TransactionStep
 from trimaran.zkcompat.znodes.cluster_id import ClusterId
@@ -200,7 +201,7 @@ async def test_consumer_offsets_are_refused_before_server_3_6(proxy):
         assert await offsets.keeper.wait_connected(PATIENCE)
         proxy.harm = too_old
         with pytest.raises(KafkaError, match=r"older than 3\.6"):
-            await offsets.fetch("group", [("orders", 0)])
+            await offsets.fetch("group", [TopicPartition("orders", 0)])
 
 
 async def test_error_of_another_request_is_ordinary_refusal(proxy):

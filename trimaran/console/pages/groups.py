@@ -14,7 +14,7 @@ from trimaran.client.groups import (
     total_lag,
 )
 from trimaran.console.page import NotHere, Page, PageRequest, Row, table
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -45,7 +45,9 @@ def _lag(client: BlockingClient, row: Row) -> Row:
     if behind is not None:
         seconds = (
             age_seconds(
-                client, behind["topic"], behind["partition"], behind["committed"] or Offset(0)
+                client,
+                TopicPartition(behind["topic"], behind["partition"]),
+                behind["committed"] or Offset(0),
             )
             if behind["lag"]
             else 0.0

@@ -14,6 +14,7 @@ from trimaran.node.runtime.clock import now_ms
 from trimaran.wire.buffers.primitives import uuid_to_text
 from trimaran.wire.client.response_checks import single_item
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import TopicIdPartition
 
 if TYPE_CHECKING:
     from trimaran.wire.blocking import BlockingClient
@@ -80,17 +81,17 @@ def view_partition(question: PageRequest) -> dict[str, Any]:
         "leader_epoch": found.leader_epoch,
         "replicas": list(found.replica_nodes),
         "isr": list(found.isr_nodes),
-        **_history(question, topic.topic_id, wanted),
+        **_history(question, TopicIdPartition(topic.topic_id, wanted)),
     }
 
 
-def _history(question: PageRequest, topic_id: bytes, partition: int) -> dict[str, Any]:
+def _history(question: PageRequest, partition: TopicIdPartition) -> dict[str, Any]:
     """Returns rows of the changes of the partition, the newest first, and bands of leaders and in-sync replicas."""
     nothing = {"rows": None, "leaders": None, "in_sync": None}
     if question.cluster.controllers is None:
         return nothing
     try:
-        changes = question.cluster.log.changes_of(topic_id, partition)
+        changes = question.cluster.log.changes_of(partition)
     except UserError:
         return nothing
     if not changes:

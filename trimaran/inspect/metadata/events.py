@@ -101,9 +101,9 @@ class PartitionHistory:
             if len(self._changes) > PARTITIONS_MAX:
                 del self._changes[next(iter(self._changes))]
 
-    def of(self, topic_id: bytes, partition: int) -> list[Change]:
+    def of(self, partition: TopicIdPartition) -> list[Change]:
         """Returns the changes of a partition, the oldest first."""
-        return list(self._changes.get(TopicIdPartition(topic_id, partition), ()))
+        return list(self._changes.get(partition, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ class _Moment:
         found = self.after.topics.by_id.get(topic_id) or self.before.topics.by_id.get(topic_id)
         return None if found is None else found.name
 
-    def partition_before(self, topic_id: bytes, index: int) -> PartitionImage | None:
-        topic = self.before.topics.by_id.get(topic_id)
-        return None if topic is None else topic.partitions.get(index)
+    def partition_before(self, key: TopicIdPartition) -> PartitionImage | None:
+        topic = self.before.topics.by_id.get(key.topic_id)
+        return None if topic is None else topic.partitions.get(key.partition)
 
 
 def what_happened(batch: BatchView, before: MetadataImage, after: MetadataImage) -> Happened:
@@ -208,7 +208,7 @@ def _partition_changed(
     moment: _Moment, record: topics.PartitionChangeRecord
 ) -> Iterator[MetadataEvent]:
     name = moment.topic_name(record.topic_id)
-    was = moment.partition_before(record.topic_id, record.partition_id)
+    was = moment.partition_before(TopicIdPartition(record.topic_id, record.partition_id))
     if name is None or was is None:
         return
     subject, link = f"{name}-{record.partition_id}", _topic(name)

@@ -14,7 +14,7 @@ from trimaran.inspect.metadata.events import (
     what_happened,
 )
 from trimaran.quorum.metadata.replay import Replay
-from trimaran.wire.identity import Offset
+from trimaran.wire.identity import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from trimaran.inspect.metadata.source import MetadataSource
@@ -34,10 +34,10 @@ class History:
             self._replay.load_snapshot(base.end_offset, base.epoch, base.data)
         self._begin_offset = self._replay.next_offset - 1
 
-    def of_partition(self, topic: str, partition: int) -> Iterator[tuple[bytes, Change]]:
+    def of_partition(self, wanted: TopicPartition) -> Iterator[tuple[bytes, Change]]:
         """Returns leaders, ISRs and replicas with the topic id, the oldest first, for every topic that had the name."""
-        known = self._replay.state.image.topics.by_name.get(topic)
-        now = None if known is None else known.partitions.get(partition)
+        known = self._replay.state.image.topics.by_name.get(wanted.topic)
+        now = None if known is None else known.partitions.get(wanted.partition)
         if known is not None and now is not None:
             yield (
                 known.id,
@@ -45,7 +45,7 @@ class History:
             )
         for happened, image in self._batches():
             for (topic_id, index), change in happened.changes.items():
-                if index == partition and image.topics.by_id[topic_id].name == topic:
+                if wanted == (image.topics.by_id[topic_id].name, index):
                     yield topic_id, change
 
     def of_configs(self, resource: tuple[int, str] | None) -> Iterator[ConfigChange]:
