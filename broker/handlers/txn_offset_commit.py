@@ -120,7 +120,7 @@ def _committed(
     for batch in in_batches(admitted):
         commit = OffsetCommitRequest(
             group_id=request.group_id,
-            generation_id_or_member_epoch=request.generation_id,
+            generation_id_or_member_epoch=request.generation_id_or_member_epoch,
             member_id=request.member_id,
             group_instance_id=request.group_instance_id,
             topics=[

@@ -2,7 +2,7 @@ from trimaran.wire.errors import MESSAGE_CHARS_MAX, ErrorCode, KafkaError
 
 
 def test_codes_have_no_gap():
-    assert [int(code) for code in ErrorCode] == list(range(-1, 134))
+    assert [int(code) for code in ErrorCode] == list(range(-1, 137))
 
 
 def test_names_of_some_codes():

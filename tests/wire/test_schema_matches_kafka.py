@@ -1,6 +1,6 @@
 """Every declaration says, at every version, what Kafka's own message JSON says, and none is missing.
 
-$KAFKA_DIR is a Kafka source tree, or any directories (separated by colons) with its JSON files, of 3.9 or of 4.3: the
+$KAFKA_DIR is a Kafka source tree, or any directories (separated by colons) with its JSON files, of 3.9 or of 4.4: the
 first has the oldest versions, the second the newest. Without it the test is skipped.
 """
 
@@ -44,6 +44,7 @@ RENAMED_FIELDS = {
     ("VoteRequest", "candidate_directory_id"): "replica_directory_id",
     ("ListConfigResourcesResponse", "client_metrics_resources"): "config_resources",
     ("ListConfigResourcesResponse", "name"): "resource_name",
+    ("TxnOffsetCommitRequest", "generation_id"): "generation_id_or_member_epoch",
 }
 
 # Fields that Kafka added after 3.9 to versions that 3.9 has: as tags, which 3.9 skips, or to what was early access

@@ -2,17 +2,20 @@
 
 The response has the old header in every version, because the client does not know our versions yet.
 Versions: 1 throttle time; 3 flexible, the client's software and the cluster's features (KIP-511,
-KIP-584); 4 features whose lowest version is 0 (KIP-1022).
+KIP-584); 4 features whose lowest version is 0 (KIP-1022); 5 the cluster and the node that the client
+expects (KIP-1242).
 """
 
 from trimaran.wire.codec.declarations import Struct, boolean, field, int16, int32, int64, string
 from trimaran.wire.schema import Message, request, response
 
 
-@request(key=18, versions="0-4", flexible="3+")
+@request(key=18, versions="0-5", flexible="3+")
 class ApiVersionsRequest(Message):
     client_software_name: string = field("3+", default="", ignorable=True)
     client_software_version: string = field("3+", default="", ignorable=True)
+    cluster_id: string | None = field("5+", default=None, ignorable=True)
+    node_id: int32 = field("5+", default=-1, ignorable=True)
 
 
 class ApiVersion(Struct):
@@ -33,7 +36,7 @@ class FinalizedFeatureKey(Struct):
     min_version_level: int16
 
 
-@response(key=18, versions="0-4", flexible="3+")
+@response(key=18, versions="0-5", flexible="3+")
 class ApiVersionsResponse(Message):
     error_code: int16 = 0
     api_keys: list[ApiVersion]

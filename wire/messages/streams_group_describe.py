@@ -1,13 +1,28 @@
-"""StreamsGroupDescribe (89): topology, members and tasks of Streams groups (KIP-1071)."""
+"""StreamsGroupDescribe (89): topology, members and tasks of Streams groups (KIP-1071).
 
-from trimaran.wire.codec.declarations import Struct, boolean, int16, int32, int64, string, uint16
+Versions: 1 the description of the topology (KIP-1331), if requested, and the assignor.
+"""
+
+from trimaran.wire.codec.declarations import (
+    Struct,
+    boolean,
+    field,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint16,
+)
+from trimaran.wire.messages.streams_group_topology_description_update import TopologyDescription
 from trimaran.wire.schema import Message, request, response
 
 
-@request(key=89, versions="0", flexible="0+")
+@request(key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeRequest(Message):
     group_ids: list[string]
     include_authorized_operations: boolean
+    include_topology_description: boolean = field("1+", default=False)
 
 
 class KeyValue(Struct):
@@ -85,9 +100,12 @@ class DescribedGroup(Struct):
     topology: Topology | None = None
     members: list[Member]
     authorized_operations: int32 = -2147483648
+    topology_description: TopologyDescription | None = field("1+", default=None)
+    topology_description_status: int8 = field("1+", default=0)
+    assignor_name: string | None = field("1+", default=None, ignorable=True)
 
 
-@response(key=89, versions="0", flexible="0+")
+@response(key=89, versions="0-1", flexible="0+")
 class StreamsGroupDescribeResponse(Message):
     throttle_time_ms: int32 = 0
     groups: list[DescribedGroup]

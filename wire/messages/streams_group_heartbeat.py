@@ -1,10 +1,13 @@
 """StreamsGroupHeartbeat (88): a Streams client joins, stays in or leaves its group, and receives its tasks
 (KIP-1071).
+
+Versions: 1 the response may request a description of the topology (KIP-1331); the recoverable lag has 64 bits.
 """
 
 from trimaran.wire.codec.declarations import (
     Struct,
     boolean,
+    field,
     int8,
     int16,
     int32,
@@ -64,7 +67,7 @@ class TaskOffset(Struct):
     offset: int64
 
 
-@request(key=88, versions="0", flexible="0+")
+@request(key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatRequest(Message):
     group_id: string
     member_id: string
@@ -101,7 +104,7 @@ class EndpointToPartitions(Struct):
     standby_partitions: list[TopicPartition]
 
 
-@response(key=88, versions="0", flexible="0+")
+@response(key=88, versions="0-1", flexible="0+")
 class StreamsGroupHeartbeatResponse(Message):
     throttle_time_ms: int32 = 0
     error_code: int16 = 0
@@ -109,11 +112,13 @@ class StreamsGroupHeartbeatResponse(Message):
     member_id: string
     member_epoch: int32
     heartbeat_interval_ms: int32
-    acceptable_recovery_lag: int32
+    acceptable_recovery_lag_legacy: int32 = field("0", default=0)
     task_offset_interval_ms: int32
+    acceptable_recovery_lag: int64 = field("1+", default=-1, ignorable=True)
     status: list[Status] | None
     active_tasks: list[TaskIds] | None = None
     standby_tasks: list[TaskIds] | None = None
     warmup_tasks: list[TaskIds] | None = None
+    topology_description_required: boolean = field("1+", default=False)
     endpoint_information_epoch: int32
     partitions_by_user_endpoint: list[EndpointToPartitions] | None = None

@@ -1,10 +1,12 @@
 """TxnOffsetCommit (28): stores a group's offsets as part of a transaction (KIP-98).
 
 Versions: 2 leader epochs (KIP-320); 3 flexible, the member and its generation (KIP-447); 4
-TRANSACTION_ABORTABLE; 5 also adds the group to the transaction (KIP-890).
+TRANSACTION_ABORTABLE; 5 also adds the group to the transaction (KIP-890); 6 topic ids instead of names
+(KIP-1319).
 """
 
-from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string
+from trimaran.wire.buffers.primitives import NIL_UUID
+from trimaran.wire.codec.declarations import Struct, field, int16, int32, int64, string, uuid
 from trimaran.wire.schema import Message, request, response
 
 
@@ -16,17 +18,18 @@ class TxnOffsetCommitRequestPartition(Struct):
 
 
 class TxnOffsetCommitRequestTopic(Struct):
-    name: string
+    name: string = field("0-5", default="", ignorable=True)
+    topic_id: uuid = field("6+", default=NIL_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitRequestPartition]
 
 
-@request(key=28, versions="0-5", flexible="3+")
+@request(key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitRequest(Message):
     transactional_id: string
     group_id: string
     producer_id: int64
     producer_epoch: int16
-    generation_id: int32 = field("3+", default=-1)
+    generation_id_or_member_epoch: int32 = field("3+", default=-1)
     member_id: string = field("3+", default="")
     group_instance_id: string | None = field("3+", default=None)
     topics: list[TxnOffsetCommitRequestTopic]
@@ -38,11 +41,12 @@ class TxnOffsetCommitResponsePartition(Struct):
 
 
 class TxnOffsetCommitResponseTopic(Struct):
-    name: string
+    name: string = field("0-5", default="", ignorable=True)
+    topic_id: uuid = field("6+", default=NIL_UUID, ignorable=True)
     partitions: list[TxnOffsetCommitResponsePartition]
 
 
-@response(key=28, versions="0-5", flexible="3+")
+@response(key=28, versions="0-6", flexible="3+")
 class TxnOffsetCommitResponse(Message):
     throttle_time_ms: int32 = 0
     topics: list[TxnOffsetCommitResponseTopic]

@@ -32,6 +32,8 @@ class StreamsGroupMetadataValue(Message):
     metadata_hash: int64
     validated_topology_epoch: int32 = field(default=-1, tag=0)
     last_assignment_configs: list[LastAssignmentConfig] | None = field(factory=list, tag=1)
+    stored_description_topology_epoch: int32 = field(default=-1, tag=2)
+    failed_description_topology_epoch: int32 = field(default=-1, tag=3)
 
 
 @message(key=19, versions="0")

@@ -79,7 +79,7 @@ async def test_a_commit_after_the_abort_is_refused(tmp_path):
 async def test_members_are_fenced(tmp_path):
     async with broker_client(tmp_path, **SETTINGS) as one:
         producer = await begun(one)
-        code = await producer.commit_offset(5, member_id="m", generation_id=1)
+        code = await producer.commit_offset(5, member_id="m", generation_id_or_member_epoch=1)
         assert code == E.ILLEGAL_GENERATION
         assert await producer.commit_offset(5, topic="nowhere") == E.UNKNOWN_TOPIC_OR_PARTITION
         assert await producer.commit_offset(5, group="", version=5) == E.INVALID_GROUP_ID

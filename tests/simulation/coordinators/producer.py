@@ -119,7 +119,7 @@ class TransactionalProducer(CoordinatorClient):
             group_id=group_id,
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
-            generation_id=identity.generation,
+            generation_id_or_member_epoch=identity.generation,
             member_id=identity.member_id,
             topics=[
                 TxnOffsetCommitRequestTopic(

@@ -26,7 +26,7 @@ def test_every_declared_api_is_registered():
 
 
 def test_every_key_has_a_file_of_its_name():
-    assert sorted(ApiKey) == list(range(93))
+    assert sorted(ApiKey) == list(range(95))
     files = {path.stem for path in Path(trimaran.wire.messages.__file__).parent.glob("*.py")}
     assert {key.module for key in ApiKey} <= files
     for key in ApiKey:
