@@ -28,6 +28,14 @@ class TopicIdPartition(NamedTuple):
     partition: int
 
 
+class SharePartitionKey(NamedTuple):
+    """A partition that a share group reads (KIP-932)."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+
 class Address(NamedTuple):
     """The host and port of a socket."""
 
@@ -74,6 +82,9 @@ if TYPE_CHECKING:
     class BrokerId(NodeId):
         """The `node.id` of a broker."""
 
+    class StateEpoch(int):
+        """Counts how often the state of a share partition has been initialized: the epoch of the group then."""
+
     class ProducerId(int):
         """The id that the controller assigns to an idempotent or transactional producer."""
 
@@ -82,7 +93,7 @@ if TYPE_CHECKING:
 else:
     Offset = Position = int
     LeaderEpoch = PartitionEpoch = ControllerEpoch = BrokerEpoch = ProducerEpoch = int
-    CoordinatorEpoch = int
+    CoordinatorEpoch = StateEpoch = int
     NodeId = BrokerId = ProducerId = int
 
 # The values for an absent number, as in Kafka.
