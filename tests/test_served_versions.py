@@ -1,6 +1,6 @@
 """The versions of each API that a node serves, one by one: a version more or less is a decision, and shows here.
 
-Those of Apache Kafka 4.3 are among them; brokers also serve what older clients send, controllers what older nodes do.
+Those of Apache Kafka 4.4 are among them; brokers also serve what older clients send, controllers what older nodes do.
 """
 
 from tests.test_access import REGISTRIES
@@ -22,7 +22,7 @@ SERVED = {
         DescribeGroups 0-6
         ListGroups 0-5
         SaslHandshake 0-1
-        ApiVersions 0-4
+        ApiVersions 0-5
         CreateTopics 0-7
         DeleteTopics 0-6
         DeleteRecords 0-2
@@ -75,7 +75,7 @@ SERVED = {
     "Controllers": """
         Fetch 12-18
         SaslHandshake 0-1
-        ApiVersions 0-4
+        ApiVersions 0-5
         CreateTopics 0-7
         DeleteTopics 0-6
         DescribeAcls 0-3

@@ -66,6 +66,7 @@ from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.messages.offset_commit import OffsetCommitRequest
 from trimaran.wire.messages.offset_fetch import OffsetFetchRequest
 from trimaran.wire.schema import Message
+from trimaran.wire.transport.dispatch.api_versions import NodeIdentity
 from trimaran.wire.transport.dispatch.registry import Registry
 from trimaran.wire.transport.requests.calls import Call
 from trimaran.wire.transport.requests.handles import declaration_of
@@ -172,6 +173,7 @@ def broker_registry(
         handlers,
         unadvertised={} if zookeeper_offsets else _OF_ZOOKEEPER,
         features=lambda ctx: api_versions_features(ctx.metadata.image, ctx.kraft_version()),
+        identity=lambda ctx: NodeIdentity(ctx.cluster_id, ctx.node_id),
         judge=ACL_JUDGE,
         hooks=hooks,
     )

@@ -29,6 +29,9 @@ ANSWER_BYTES_MAX = 256 << 20
 # Responses with record bytes, which are views of the frame unless copied.
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.FETCH_SNAPSHOT})
 
+# A node before 4.4 refuses version 5, which costs an exchange, and we have no use for it.
+HELLO_VERSION = 4
+
 SOFTWARE_NAME = "trimaran"
 SOFTWARE_VERSION = "0.1.0"
 
@@ -63,7 +66,7 @@ class Conversation(Generic[T]):
         """Returns the tokens of the requests that wait for a response, oldest first."""
         return [sent.token for sent in self._unanswered]
 
-    def hello(self, token: T, version: int = ApiVersionsRequest.VERSIONS.high) -> Outgoing:
+    def hello(self, token: T, version: int = HELLO_VERSION) -> Outgoing:
         """Returns the ApiVersions request that opens a connection."""
         request = ApiVersionsRequest(
             client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
@@ -80,7 +83,7 @@ class Conversation(Generic[T]):
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             offered = next((k for k in response.api_keys if k.api_key == ApiKey.API_VERSIONS), None)
             high = offered.max_version if offered else 0
-            if not 0 <= high < ApiVersionsRequest.VERSIONS.high:
+            if not 0 <= high < HELLO_VERSION:
                 raise VersionMismatch(f"the node refuses ApiVersions but offers v{high}")
             return high
         if response.error_code:

@@ -1,7 +1,7 @@
 """ApiVersions (18): the API versions that this node serves, and the features of the cluster.
 
 Source: KIP-35, KIP-511 (software names; the answer to a version that is too new), KIP-584 (features), KAFKA-17011
-(versions before 4 omit features whose lowest level is 0).
+(versions before 4 omit features whose lowest level is 0), KIP-1242 (clients name the node that they expect).
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -35,16 +37,33 @@ class Features:
     finalized_epoch: int = -1
 
 
+class NodeIdentity(NamedTuple):
+    """The cluster and the id of a node, as clients know them from Metadata."""
+
+    cluster_id: str
+    node_id: NodeId
+
+
 def answer_api_versions(
-    request: ApiVersionsRequest, call: Call, advertised: Mapping[int, Versions], features: Features
+    request: ApiVersionsRequest,
+    call: Call,
+    advertised: Mapping[int, Versions],
+    features: Features,
+    identity: NodeIdentity | None = None,
 ) -> ApiVersionsResponse:
-    """Returns the response, and stores the client's software name and version on the connection."""
+    """Returns the response, and stores the client's software name and version on the connection.
+
+    A client that expects another cluster or node than `identity` gets REBOOTSTRAP_REQUIRED (KIP-1242); None checks
+    nothing, as in Kafka's controllers.
+    """
     version = call.header.api_version
     if version >= 3:
         software = (request.client_software_name, request.client_software_version)
         if not all(_is_software(word) for word in software):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
         call.connection.client_software = software
+    if identity is not None and _expects_another(request, version, identity):
+        return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED, api_keys=[])
     return ApiVersionsResponse(
         api_keys=_keys(advertised),
         supported_features=[
@@ -59,6 +78,12 @@ def answer_api_versions(
             if level
         ],
     )
+
+
+def _expects_another(request: ApiVersionsRequest, version: int, identity: NodeIdentity) -> bool:
+    if version < 5 or request.cluster_id is None:
+        return False
+    return (request.cluster_id, request.node_id) != identity
 
 
 def unsupported_api_versions(served: Versions) -> ApiVersionsResponse:

@@ -22,6 +22,7 @@ from trimaran.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHand
 from trimaran.wire.schema import DECODE_BUDGET, DecodeBudget, Message
 from trimaran.wire.transport.dispatch.api_versions import (
     Features,
+    NodeIdentity,
     answer_api_versions,
     unsupported_api_versions,
 )
@@ -82,7 +83,8 @@ AFTER_LOGIN = (_answer_sasl_handshake, _answer_sasl_authenticate)
 
 
 class Registry(Generic[C]):
-    """The handlers of one kind of node; `features` returns the features that ApiVersions reports.
+    """The handlers of one kind of node; `features` returns the features that ApiVersions reports, and
+    `identity` the node that a client must expect, or None if it may expect any.
 
     `judge` decides which principals may perform the operations that the handlers declare; without it every client may.
     `hooks` are called for every request. `unadvertised` are low versions of some requests that are served, but that
@@ -94,11 +96,13 @@ class Registry(Generic[C]):
         handlers: Iterable[Callable[..., Any]],
         *,
         features: Callable[[C], Features] = lambda _context: Features(),
+        identity: Callable[[C], NodeIdentity | None] = lambda _context: None,
         judge: Judge | None = None,
         hooks: Hooks | None = None,
         unadvertised: Mapping[type[Message], Versions] = {},
     ) -> None:
         self._features = features
+        self._identity = identity
         self._unadvertised = {request.KEY: versions for request, versions in unadvertised.items()}
         self._routes: dict[int, Route] = {}
         limited_log = LimitedLog(log)
@@ -211,8 +215,10 @@ class Registry(Generic[C]):
     def _answer_api_versions(
         self, request: ApiVersionsRequest, context: C, call: Call
     ) -> ApiVersionsResponse:
-        return answer_api_versions(request, call, self.api_versions(), self._features(context))
+        return answer_api_versions(
+            request, call, self.api_versions(), self._features(context), self._identity(context)
+        )
 
     _answer_api_versions.__handles__ = Handled(  # type: ignore[attr-defined]
-        ApiVersionsRequest, Versions(0, 4), _OF_THE_CONNECTION
+        ApiVersionsRequest, Versions(0, 5), _OF_THE_CONNECTION
     )

@@ -15,6 +15,7 @@ from tests.wire.transport.support import (
 )
 from trimaran.wire.codec.declarations import Versions
 from trimaran.wire.errors import ErrorCode
+from trimaran.wire.identity import NodeId
 from trimaran.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
@@ -26,6 +27,7 @@ from trimaran.wire.messages.fetch import FetchRequest
 from trimaran.wire.messages.produce import ProduceRequest
 from trimaran.wire.transport.dispatch.api_versions import (
     Features,
+    NodeIdentity,
     answer_api_versions,
     unsupported_api_versions,
 )
@@ -51,7 +53,7 @@ def test_it_is_computed_from_the_handlers():
         1: Versions(4, 18),
         12: Versions(0, 4),
         17: Versions(0, 1),
-        18: Versions(0, 4),
+        18: Versions(0, 5),
         36: Versions(0, 2),
     }
 
@@ -70,12 +72,12 @@ async def test_every_version_is_answered(version):
             (0, 5, 9),
             (12, 0, 4),
             (17, 0, 1),
-            (18, 0, 4),
+            (18, 0, 5),
             (36, 0, 2),
         ]
 
 
-@pytest.mark.parametrize("version", [5, 127, 32767, -1])
+@pytest.mark.parametrize("version", [6, 127, 32767, -1])
 async def test_other_versions_get_version_0_with_error_35(version):
     async with open_server(heartbeat) as server, open_raw(server) as client:
         frame = sized(struct.pack(">hhi", 18, version, 31) + b"\xff\xff\0whatever this is")
@@ -84,7 +86,7 @@ async def test_other_versions_get_version_0_with_error_35(version):
         assert correlation_id == 31
         assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
         assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [
-            (18, 0, 4)
+            (18, 0, 5)
         ]
         assert (await ask_api_versions(client)).error_code == 0
 
@@ -139,7 +141,7 @@ def asked_in(version, name="toy", software_version="1.0"):
     return request, call(request, version)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 def test_answer_is_wholly_that_of_its_version(version):
     request, asked = asked_in(version)
     supported = [
@@ -152,7 +154,7 @@ def test_answer_is_wholly_that_of_its_version(version):
             ApiVersion(api_key=18, min_version=0, max_version=4),
             ApiVersion(api_key=1, min_version=4, max_version=17),
         ],
-        supported_features=supported if version == 4 else supported[1:],
+        supported_features=supported if version >= 4 else supported[1:],
         finalized_features_epoch=99,
         finalized_features=[
             FinalizedFeatureKey(name="on", max_version_level=3, min_version_level=3)
@@ -161,7 +163,7 @@ def test_answer_is_wholly_that_of_its_version(version):
     assert asked.connection.client_software == (("toy", "1.0") if version >= 3 else None)
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize(
     ("software", "is_valid"),
     [
@@ -190,3 +192,24 @@ def test_unserved_version_is_answered_with_own_versions():
         error_code=ErrorCode.UNSUPPORTED_VERSION,
         api_keys=[ApiVersion(api_key=18, min_version=1, max_version=3)],
     )
+
+
+@pytest.mark.parametrize(
+    ("version", "cluster_id", "node_id", "code"),
+    [
+        (5, "c", 7, ErrorCode.NONE),
+        (5, None, -1, ErrorCode.NONE),
+        (5, None, 8, ErrorCode.NONE),
+        (5, "c", 8, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (5, "c", -1, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (5, "d", 7, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (5, "", 7, ErrorCode.REBOOTSTRAP_REQUIRED),
+        (4, "d", 8, ErrorCode.NONE),
+    ],
+)
+def test_client_of_another_node_must_rebootstrap(version, cluster_id, node_id, code):
+    request, asked = asked_in(version)
+    request.cluster_id, request.node_id = cluster_id, node_id
+    answer = answer_api_versions(request, asked, SERVED, FEATURES, NodeIdentity("c", NodeId(7)))
+    assert (answer.error_code, bool(answer.api_keys)) == (code, not code)
+    assert answer_api_versions(request, asked, SERVED, FEATURES).error_code == ErrorCode.NONE
